@@ -1,0 +1,33 @@
+//! What a loaded configuration is: one `Model`, shared by all workers, never changed after it was built.
+
+mod action;
+mod limits;
+mod listener;
+mod origin;
+mod server;
+mod settings;
+mod site;
+mod throttle;
+
+pub use action::{Action, Redirect};
+pub use limits::Limits;
+pub use listener::{Address, Listener};
+pub use origin::{Origin, Sourced};
+pub use server::{AccessLog, AccessLogTarget, Affinity, ErrorLog, LogLevel, Server, Workers};
+pub use settings::{Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit, FieldEditAction, Files, Settings, SymlinkPolicy};
+pub use site::{PathPattern, Route, Site, SiteName};
+pub use throttle::{Excess, Rate, RequestRate, Throttle};
+
+use std::{path::PathBuf, sync::Arc};
+
+/// A whole configuration.
+#[derive(Debug)]
+pub struct Model {
+    pub server: Server,
+    pub limits: Limits,
+    pub listeners: Vec<Listener>,
+    /// In the order of the file; the first catch-all, or else the first site, answers hosts that nobody claims.
+    pub sites: Vec<Arc<Site>>,
+    /// Every file that was read, for `check` and `explain`.
+    pub sources: Vec<PathBuf>,
+}

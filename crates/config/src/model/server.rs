@@ -1,0 +1,90 @@
+//! `[server]`: what the process is, and where it writes.
+
+use super::Origin;
+use std::{path::PathBuf, sync::Arc};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Workers {
+    /// One per core that the process may run on.
+    Auto,
+    Count(usize),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Affinity {
+    Off,
+    /// Worker n on the nth core that the process may run on.
+    Auto,
+    /// Worker n on the nth core of the list (wrapping round).
+    Cores(Vec<usize>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Notice,
+    Info,
+    Debug,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorLog {
+    /// `None` is standard error.
+    pub path: Option<PathBuf>,
+    pub level: LogLevel,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum AccessLogTarget {
+    Stdout,
+    File(PathBuf),
+}
+
+/// One access log of a site; sites that name the same target share one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessLog {
+    pub target: AccessLogTarget,
+    /// `common`, `combined`, `json`, or an Apache LogFormat string; checked while loading.
+    pub format: Arc<str>,
+    pub origin: Origin,
+}
+
+#[derive(Clone, Debug)]
+pub struct Server {
+    pub workers: Workers,
+    pub affinity: Affinity,
+    /// User and group to change to after binding; names or numbers. Only as root.
+    pub user: Option<String>,
+    pub group: Option<String>,
+    /// Control socket, process id and what must survive a restart.
+    pub state_dir: PathBuf,
+    pub error_log: ErrorLog,
+    /// The Server field; empty sends none.
+    pub server_field: String,
+    /// Bound on memory for resolved resources per process, bodies included.
+    pub resource_memory_bytes_max: u64,
+    pub resource_entries_max: u64,
+    /// Files up to this size are kept in memory whole.
+    pub resource_file_bytes_max: u64,
+    /// TERM and a replaced process: seconds that running requests get to finish.
+    pub shutdown_timeout_ms: u64,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Server {
+            workers: Workers::Auto,
+            affinity: Affinity::Off,
+            user: None,
+            group: None,
+            state_dir: PathBuf::from("/var/lib/saker"),
+            error_log: ErrorLog { path: None, level: LogLevel::Notice },
+            server_field: "Saker".into(),
+            resource_memory_bytes_max: 64 << 20,
+            resource_entries_max: 65_536,
+            resource_file_bytes_max: 256 << 10,
+            shutdown_timeout_ms: 30_000,
+        }
+    }
+}

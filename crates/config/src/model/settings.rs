@@ -1,0 +1,149 @@
+//! Settings that may differ from path to path: the site's, with a route's (later: a directory's, a .htaccess file's) laid over.
+
+use super::{Origin, Throttle};
+use saker_http::Status;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    pub files: Files,
+    pub compression: Compression,
+    pub fields: Vec<FieldEdit>,
+    pub error_pages: BTreeMap<u16, ErrorPage>,
+    pub throttle: Throttle,
+    /// Answer TRACE (RFC 9110 section 9.3.8)? Off by default.
+    pub trace: bool,
+    /// Overrides `limits.body_bytes_max`.
+    pub body_bytes_max: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SymlinkPolicy {
+    /// Follow any link (Apache's FollowSymLinks).
+    Follow,
+    /// Follow links whose owner is the owner of what they point to (SymLinksIfOwnerMatch).
+    OwnerMatch,
+    /// Follow links that stay inside the document root.
+    Inside,
+    /// Follow none: 403.
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntityTagParts {
+    pub inode: bool,
+    pub mtime: bool,
+    pub size: bool,
+}
+
+/// Static files.
+#[derive(Clone, Debug)]
+pub struct Files {
+    pub index: Vec<String>,
+    /// Show the entries of a folder that has no index file.
+    pub listing: bool,
+    /// Serve names that begin with a dot (`/.well-known/` always is), and backup and editor leftovers (`~`, `.bak`, `.swp`, `#…#`…)?
+    pub hidden: bool,
+    pub symlinks: SymlinkPolicy,
+    pub entity_tag: EntityTagParts,
+    /// Take `.br`, `.zst`, `.gz` siblings.
+    pub precompressed: bool,
+    /// Added to types that take one; empty adds none.
+    pub charset: String,
+    /// Extension (lower case, no dot) to media type, over the built-in table.
+    pub types: BTreeMap<String, String>,
+    /// Where nothing is known about the extension; empty sends no Content-Type.
+    pub default_type: String,
+    /// Parts of one multipart/byteranges answer; more are answered with the whole.
+    pub ranges_max: u32,
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        Files {
+            index: vec!["index.html".into(), "index.htm".into()],
+            listing: false,
+            hidden: false,
+            symlinks: SymlinkPolicy::Inside,
+            entity_tag: EntityTagParts { inode: false, mtime: true, size: true },
+            precompressed: true,
+            charset: "utf-8".into(),
+            types: BTreeMap::new(),
+            default_type: "application/octet-stream".into(),
+            ranges_max: 16,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompressionCoding {
+    Gzip,
+    Brotli,
+    Zstd,
+}
+
+/// Compression on the fly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compression {
+    /// In the server's order of preference; empty switches it off.
+    pub codings: Vec<CompressionCoding>,
+    pub min_bytes: u64,
+    /// Larger bodies go out as they are.
+    pub max_bytes: u64,
+    pub gzip_level: u32,
+    pub brotli_quality: u32,
+    pub zstd_level: u32,
+    /// Media types beyond the built-in list.
+    pub types: Vec<String>,
+}
+
+impl Default for Compression {
+    fn default() -> Self {
+        Compression {
+            codings: vec![CompressionCoding::Brotli, CompressionCoding::Zstd, CompressionCoding::Gzip],
+            min_bytes: 1024,
+            max_bytes: 4 << 20,
+            gzip_level: 6,
+            brotli_quality: 5,
+            zstd_level: 6,
+            types: Vec::new(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldEditAction {
+    /// Replaces lines of that name.
+    Set(String),
+    /// Adds a line.
+    Append(String),
+    /// Only where the response has none.
+    SetIfAbsent(String),
+    Remove,
+}
+
+/// One edit of the response fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldEdit {
+    pub name: String,
+    pub action: FieldEditAction,
+    /// On error responses too (nginx' `always`).
+    pub always: bool,
+    pub origin: Origin,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrorPage {
+    /// A path of the same site, served with the error's status.
+    Path(String),
+    /// Text to send as it is (HTML if it starts with `<`).
+    Text(String),
+    /// 302 to another place (an absolute URI).
+    Redirect(String),
+}
+
+impl Settings {
+    pub fn error_page(&self, status: Status) -> Option<&ErrorPage> {
+        self.error_pages.get(&status.0)
+    }
+}

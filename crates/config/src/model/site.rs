@@ -1,0 +1,84 @@
+//! `[[site]]`: hosts, their document root, routes and settings.
+
+use super::{AccessLog, Action, Address, Origin, Settings};
+use std::{path::PathBuf, sync::Arc};
+
+/// A name that a site answers to, in lower case without a trailing dot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SiteName {
+    Exact(String),
+    /// `*.example.org` is kept as `example.org`; matches any number of labels before it, not the name itself.
+    Wildcard(String),
+    /// `*`
+    Any,
+}
+
+#[derive(Debug)]
+pub struct Site {
+    pub names: Vec<SiteName>,
+    /// Only on these listeners; empty: on all.
+    pub listeners: Vec<Address>,
+    /// Document root. `None` for a site of redirects alone.
+    pub root: Option<PathBuf>,
+    pub access_logs: Vec<AccessLog>,
+    /// First match wins.
+    pub routes: Vec<Route>,
+    /// Where no route matches.
+    pub settings: Arc<Settings>,
+    pub origin: Origin,
+}
+
+/// What of the (normalised, decoded) path a route is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathPattern {
+    Exact(String),
+    /// `/img/*` is kept as `/img/`.
+    Prefix(String),
+    /// `*.jpg` is kept as `.jpg`.
+    Suffix(String),
+    /// Any other use of `*` (which matches any run of bytes, slashes included): the literal pieces between the stars.
+    Glob(Vec<String>),
+}
+
+impl PathPattern {
+    /// Whether it matches; the captures are what the stars stood for.
+    pub fn captures<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
+        match self {
+            PathPattern::Exact(text) => (path == text.as_bytes()).then(Vec::new),
+            PathPattern::Prefix(prefix) => path.strip_prefix(prefix.as_bytes()).map(|rest| vec![rest]),
+            PathPattern::Suffix(suffix) => path.strip_suffix(suffix.as_bytes()).map(|rest| vec![rest]),
+            PathPattern::Glob(pieces) => glob(pieces, path),
+        }
+    }
+}
+
+/// Leftmost-shortest matching, which decides every pattern of literals and stars without going back.
+fn glob<'p>(pieces: &[String], path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
+    let (first, rest) = pieces.split_first()?;
+    let mut left = path.strip_prefix(first.as_bytes())?;
+    let (last, middle) = rest.split_last()?;
+    let mut captures = Vec::with_capacity(rest.len());
+    for piece in middle {
+        let at = find(left, piece.as_bytes())?;
+        captures.push(&left[..at]);
+        left = &left[at + piece.len()..];
+    }
+    captures.push(left.strip_suffix(last.as_bytes())?);
+    Some(captures)
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    if needle.is_empty() {
+        return Some(0);
+    }
+    haystack.windows(needle.len()).position(|window| window == needle)
+}
+
+#[derive(Debug)]
+pub struct Route {
+    pub pattern: PathPattern,
+    pub action: Action,
+    /// The site's settings with the route's laid over them.
+    pub settings: Arc<Settings>,
+    pub origin: Origin,
+}

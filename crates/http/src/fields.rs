@@ -1,0 +1,79 @@
+//! Response fields: an ordered list, because order is visible and lists of this length beat maps.
+
+use std::borrow::Cow;
+
+/// A field value. Static where it can be.
+pub type Value = Cow<'static, [u8]>;
+
+/// Field lines of a response (or of trailers), in the order they go out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fields {
+    lines: Vec<(Cow<'static, str>, Value)>,
+}
+
+impl Fields {
+    pub fn new() -> Self {
+        Fields::default()
+    }
+
+    /// Adds a line; lines of the same name stay.
+    pub fn append(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
+        self.lines.push((name.into(), value.into()));
+    }
+
+    /// Sets the one line of that name, in the place of the first such line.
+    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
+        let (name, value) = (name.into(), value.into());
+        match self.lines.iter().position(|line| line.0.eq_ignore_ascii_case(&name)) {
+            Some(at) => {
+                self.lines[at].1 = value;
+                let mut index = 0;
+                self.lines.retain(|line| {
+                    index += 1;
+                    index - 1 <= at || !line.0.eq_ignore_ascii_case(&name)
+                });
+            }
+            None => self.lines.push((name, value)),
+        }
+    }
+
+    /// Removes all lines of that name and says whether there were any.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let before = self.lines.len();
+        self.lines.retain(|line| !line.0.eq_ignore_ascii_case(name));
+        before != self.lines.len()
+    }
+
+    pub fn first(&self, name: &str) -> Option<&[u8]> {
+        self.lines.iter().find(|line| line.0.eq_ignore_ascii_case(name)).map(|line| line.1.as_ref())
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.first(name).is_some()
+    }
+
+    /// Adds `token` to a comma list such as `Vary` unless it is there already or the list is `*`.
+    pub fn add_token(&mut self, name: &'static str, token: &str) {
+        let Some(old) = self.first(name) else {
+            return self.append(name, token.as_bytes().to_vec());
+        };
+        let there =
+            old.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).any(|part| part == b"*" || part.eq_ignore_ascii_case(token.as_bytes()));
+        if !there {
+            let joined = [old, b", ", token.as_bytes()].concat();
+            self.set(name, joined);
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.lines.iter().map(|line| (line.0.as_ref(), line.1.as_ref()))
+    }
+
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+}

@@ -1,0 +1,72 @@
+//! A response on its way up.
+
+use crate::Body;
+use saker_http::{Fields, Status};
+use std::{cell::OnceCell, rc::Rc};
+
+/// A head that was built once, filtered, and is sent many times. Date and connection fields are the driver's and not in it; Content-Length is.
+#[derive(Debug)]
+pub struct ReadyHead {
+    pub status: Status,
+    pub fields: Fields,
+    /// Status line and field lines as HTTP/1.1 sends them, without Date and without the empty line.
+    pub http1: Box<[u8]>,
+    /// The same for HTTP/2, encoded by its driver when first used.
+    pub http2: OnceCell<Box<[u8]>>,
+}
+
+impl ReadyHead {
+    pub fn new(status: Status, fields: Fields) -> ReadyHead {
+        let mut http1 = Vec::with_capacity(256);
+        http1.extend_from_slice(format!("HTTP/1.1 {} {}\r\n", status.0, status.reason()).as_bytes());
+        for (name, value) in fields.iter() {
+            http1.extend_from_slice(name.as_bytes());
+            http1.extend_from_slice(b": ");
+            http1.extend_from_slice(value);
+            http1.extend_from_slice(b"\r\n");
+        }
+        ReadyHead { status, fields, http1: http1.into(), http2: OnceCell::new() }
+    }
+}
+
+#[derive(Debug)]
+pub enum ResponseHead {
+    /// Not filtered yet.
+    Built(Fields),
+    /// Filtered and encoded.
+    Ready(Rc<ReadyHead>),
+}
+
+pub struct Response {
+    pub status: Status,
+    pub head: ResponseHead,
+    pub body: Body,
+}
+
+impl Response {
+    pub fn new(status: Status) -> Response {
+        Response { status, head: ResponseHead::Built(Fields::new()), body: Body::Empty }
+    }
+
+    pub fn ready(head: Rc<ReadyHead>, body: Body) -> Response {
+        Response { status: head.status, head: ResponseHead::Ready(head), body }
+    }
+
+    /// The fields, for changing; a ready head is copied and becomes a built one.
+    pub fn fields_mut(&mut self) -> &mut Fields {
+        if let ResponseHead::Ready(ready) = &self.head {
+            self.head = ResponseHead::Built(ready.fields.clone());
+        }
+        match &mut self.head {
+            ResponseHead::Built(fields) => fields,
+            ResponseHead::Ready(_) => unreachable!("replaced above"),
+        }
+    }
+
+    pub fn fields(&self) -> &Fields {
+        match &self.head {
+            ResponseHead::Built(fields) => fields,
+            ResponseHead::Ready(ready) => &ready.fields,
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What a feature implements to take part in the life of a request.
+
+use crate::{Exchange, Response};
+use saker_http::HeadView;
+use std::{future::Future, pin::Pin};
+
+/// A future that stays on its worker.
+pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// What a handler made of a request.
+pub enum Handled {
+    Answered(Response),
+    /// Not mine: the next handler is asked.
+    Declined,
+}
+
+/// Answers requests. Called in the content phase, in the registry's order, until one answers. The handler may read the
+/// exchange's body; the response's body is the driver's once it is returned.
+pub trait Handler {
+    /// For traces and the log.
+    fn name(&self) -> &'static str;
+
+    fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled>;
+}
+
+/// Changes a response on its way up. Called for every built (not for ready) head, in the registry's order.
+pub trait Filter {
+    fn name(&self) -> &'static str;
+
+    fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()>;
+}
+
+/// The outcome of a walk that can answer further requests for the same listener, host and path without another walk. A handler
+/// leaves one in [`Exchange::reusable`]; the pipeline keeps it as long as everything the walk depended on holds.
+pub trait Reusable {
+    /// Answers a GET or HEAD at once: no waiting, no file system call. `None`: this one has to walk (say, because a variant is not
+    /// made yet). `now` is in seconds since the epoch. The driver leaves the body out for HEAD.
+    fn answer(&self, head: HeadView<'_>, now: i64) -> Option<Response>;
+
+    /// Bytes of memory that it holds, for the bound on all of them; may grow between calls.
+    fn memory_bytes(&self) -> usize;
+}
