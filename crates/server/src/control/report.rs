@@ -1,0 +1,81 @@
+//! What a server says about itself, as JSON on the control socket.
+//!
+//! Written by hand rather than derived: the names are a contract with scripts, and stand here where one sees them.
+
+use serde_json::{Map, Value, json};
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StatusReport {
+    pub version: String,
+    pub pid: u32,
+    pub uptime_ms: u64,
+    /// Configurations loaded so far; 1 after the start.
+    pub generation: u64,
+    /// The file, or the directory of `saker serve`.
+    pub configuration: String,
+    pub workers: u64,
+    pub listeners: Vec<String>,
+    pub sites: u64,
+    /// How long `stop` may take.
+    pub shutdown_timeout_ms: u64,
+    /// By the metric's name, summed over the workers.
+    pub counters: Vec<(String, u64)>,
+    /// `None` if nobody asked for one yet.
+    pub last_reload: Option<LastReload>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct LastReload {
+    /// Seconds since the epoch.
+    pub at_unix_s: u64,
+    /// Why it was refused, with the old configuration left in force.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReloadReport {
+    pub generation: u64,
+    pub listeners: u64,
+    pub sites: u64,
+    /// Rendered.
+    pub warnings: Vec<String>,
+}
+
+impl StatusReport {
+    pub fn to_json(&self) -> Value {
+        let counters: Map<String, Value> = self.counters.iter().map(|(name, value)| (name.clone(), Value::from(*value))).collect();
+        json!({
+            "ok": true,
+            "version": self.version,
+            "pid": self.pid,
+            "uptime_s": self.uptime_ms / 1000,
+            "uptime_ms": self.uptime_ms,
+            "generation": self.generation,
+            "configuration": self.configuration,
+            "workers": self.workers,
+            "listeners": self.listeners,
+            "sites": self.sites,
+            "shutdown_timeout_ms": self.shutdown_timeout_ms,
+            "counters": counters,
+            "last_reload": self.last_reload.as_ref().map(LastReload::to_json),
+        })
+    }
+}
+
+impl LastReload {
+    fn to_json(&self) -> Value {
+        json!({ "ok": self.error.is_none(), "at_unix_s": self.at_unix_s, "error": self.error })
+    }
+}
+
+impl ReloadReport {
+    pub fn to_json(&self) -> Value {
+        json!({
+            "ok": true,
+            "generation": self.generation,
+            "listeners": self.listeners,
+            "sites": self.sites,
+            "warnings": self.warnings,
+        })
+    }
+}
