@@ -1,0 +1,1 @@
+//! Civil time in the machine's own zone, for log lines.

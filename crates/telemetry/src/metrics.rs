@@ -1,0 +1,305 @@
+//! The table of counters and gauges, one set per worker, summed when somebody looks.
+//!
+//! Place in the walk: everywhere; `server` shows the sums in `saker status` and on the control socket as Prometheus text.
+//!
+//! The one difficulty: a counter must cost one load and one store. Each worker owns its [`Counters`] and is their only writer, so
+//! there is no read-modify-write across cores; readers see each number at some recent moment, not all of them at the same one.
+//!
+//! Absent on purpose: histograms (the access log has durations) and counters per site.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub struct Row {
+    pub metric: Metric,
+    pub kind: Kind,
+    /// Name without the `saker_` prefix. Rows of one name stand together and differ in their label.
+    pub name: &'static str,
+    /// `key="value"` or empty.
+    pub label: &'static str,
+    pub unit: &'static str,
+    pub help: &'static str,
+}
+
+macro_rules! metrics {
+    ($($metric:ident $kind:ident $name:literal $label:literal $unit:literal $help:literal;)*) => {
+        /// A number that each worker keeps.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Metric { $(#[doc = $help] $metric,)* }
+
+        /// The table, in the order of [`Metric`].
+        pub const ROWS: &[Row] =
+            &[$(Row { metric: Metric::$metric, kind: Kind::$kind, name: $name, label: $label, unit: $unit, help: $help },)*];
+    };
+}
+
+metrics! {
+    ConnectionsAccepted Counter "connections_accepted_total" "" "connections" "Connections accepted.";
+    ConnectionsOpen Gauge "connections_open" "" "connections" "Connections open now.";
+    ClosedByServer Counter "connections_closed_total" "reason=\"done\"" "connections" "Connections closed, by reason.";
+    ClosedByClient Counter "connections_closed_total" "reason=\"client_gone\"" "connections" "Connections closed, by reason.";
+    ClosedIdle Counter "connections_closed_total" "reason=\"idle_timeout\"" "connections" "Connections closed, by reason.";
+    ClosedHeadTimeout Counter "connections_closed_total" "reason=\"head_timeout\"" "connections" "Connections closed, by reason.";
+    ClosedBodyTimeout Counter "connections_closed_total" "reason=\"body_timeout\"" "connections" "Connections closed, by reason.";
+    ClosedWriteTimeout Counter "connections_closed_total" "reason=\"write_timeout\"" "connections" "Connections closed, by reason.";
+    ClosedLimit Counter "connections_closed_total" "reason=\"limit\"" "connections" "Connections closed, by reason.";
+    ClosedPerAddressLimit Counter "connections_closed_total" "reason=\"per_address_limit\"" "connections" "Connections closed, by reason.";
+    ClosedMalformed Counter "connections_closed_total" "reason=\"malformed\"" "connections" "Connections closed, by reason.";
+    ClosedError Counter "connections_closed_total" "reason=\"error\"" "connections" "Connections closed, by reason.";
+    AcceptPauses Counter "accept_pauses_total" "" "pauses" "Times accepting paused because descriptors had run out.";
+    ProxyPrefacesRefused Counter "proxy_prefaces_refused_total" "" "connections" "Connections refused for a PROXY preface that is malformed or missing.";
+    RequestsHttp1 Counter "requests_total" "protocol=\"http1\"" "requests" "Requests, by protocol.";
+    RequestsRejected Counter "requests_rejected_total" "" "requests" "Requests refused before any handler because they were malformed or over a limit.";
+    Responses1xx Counter "responses_total" "class=\"1xx\"" "responses" "Responses, by class of status code.";
+    Responses2xx Counter "responses_total" "class=\"2xx\"" "responses" "Responses, by class of status code.";
+    Responses3xx Counter "responses_total" "class=\"3xx\"" "responses" "Responses, by class of status code.";
+    Responses4xx Counter "responses_total" "class=\"4xx\"" "responses" "Responses, by class of status code.";
+    Responses5xx Counter "responses_total" "class=\"5xx\"" "responses" "Responses, by class of status code.";
+    BytesIn Counter "bytes_in_total" "" "bytes" "Bytes received from clients.";
+    BytesOut Counter "bytes_out_total" "" "bytes" "Bytes sent to clients.";
+    ResourceCacheHits Counter "resource_cache_hits_total" "" "lookups" "Lookups answered from the resolved-resource cache.";
+    ResourceCacheMisses Counter "resource_cache_misses_total" "" "lookups" "Lookups that had to resolve the resource.";
+    ResourceCacheEvictions Counter "resource_cache_evictions_total" "" "entries" "Entries put out of the resolved-resource cache for room.";
+    ResourceCacheInvalidations Counter "resource_cache_invalidations_total" "" "entries" "Entries put out because a file changed.";
+    ResourceCacheEntries Gauge "resource_cache_entries" "" "entries" "Entries in the resolved-resource cache now.";
+    ResourceCacheBytes Gauge "resource_cache_bytes" "" "bytes" "Memory held by the resolved-resource cache now.";
+    ThrottleDelayed Counter "throttle_total" "outcome=\"delayed\"" "requests" "Requests that throttling held up, by outcome.";
+    ThrottleRefused Counter "throttle_total" "outcome=\"refused\"" "requests" "Requests that throttling held up, by outcome.";
+    CompressionDone Counter "compression_total" "result=\"compressed\"" "responses" "Compressible responses, by what became of them.";
+    CompressionFromCache Counter "compression_total" "result=\"kept\"" "responses" "Compressible responses, by what became of them.";
+    CompressionPrecompressed Counter "compression_total" "result=\"precompressed\"" "responses" "Compressible responses, by what became of them.";
+    CompressionSkipped Counter "compression_total" "result=\"skipped\"" "responses" "Compressible responses, by what became of them.";
+    LogLinesWritten Counter "log_lines_written_total" "" "lines" "Access log lines handed to their file or program.";
+    LogLinesDropped Counter "log_lines_dropped_total" "" "lines" "Access log lines lost to a full disk or a stuck program.";
+    ReloadsOk Counter "reloads_total" "result=\"ok\"" "reloads" "Configuration reloads, by result.";
+    ReloadsFailed Counter "reloads_total" "result=\"failed\"" "reloads" "Configuration reloads, by result.";
+    Panics Counter "panics_total" "" "panics" "Tasks that ended in a panic; each is a bug to report.";
+}
+
+impl Metric {
+    pub const COUNT: usize = ROWS.len();
+
+    pub fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+
+    /// The counter for a response's class; codes outside 100 to 599 count as 5xx.
+    pub fn for_status(status: u16) -> Metric {
+        match status / 100 {
+            1 => Metric::Responses1xx,
+            2 => Metric::Responses2xx,
+            3 => Metric::Responses3xx,
+            4 => Metric::Responses4xx,
+            _ => Metric::Responses5xx,
+        }
+    }
+}
+
+/// One worker's numbers. Only that worker writes them; anybody may read. Aligned so that two workers never share a cache line.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Counters {
+    values: [AtomicU64; Metric::COUNT],
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Counters { values: [const { AtomicU64::new(0) }; Metric::COUNT] }
+    }
+}
+
+impl Counters {
+    pub fn new() -> Arc<Counters> {
+        Arc::default()
+    }
+
+    #[inline]
+    pub fn add(&self, metric: Metric, amount: u64) {
+        let cell = &self.values[metric as usize];
+        // One writer per set, so load and store lose nothing, and cost no locked instruction.
+        cell.store(cell.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn increment(&self, metric: Metric) {
+        self.add(metric, 1);
+    }
+
+    /// Lowers a gauge. One worker's share may fall below zero if another worker raised it; the sum is right.
+    #[inline]
+    pub fn subtract(&self, metric: Metric, amount: u64) {
+        self.add(metric, amount.wrapping_neg());
+    }
+
+    /// Sets a gauge.
+    #[inline]
+    pub fn set(&self, metric: Metric, value: u64) {
+        self.values[metric as usize].store(value, Ordering::Relaxed);
+    }
+
+    pub fn value(&self, metric: Metric) -> u64 {
+        self.values[metric as usize].load(Ordering::Relaxed)
+    }
+
+    /// All workers' numbers together.
+    pub fn sum(workers: &[Arc<Counters>]) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for worker in workers {
+            for (total, cell) in snapshot.values.iter_mut().zip(&worker.values) {
+                *total = total.wrapping_add(cell.load(Ordering::Relaxed));
+            }
+        }
+        snapshot
+    }
+}
+
+/// The numbers at one moment, in table order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    values: [u64; Metric::COUNT],
+}
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Snapshot { values: [0; Metric::COUNT] }
+    }
+}
+
+impl Snapshot {
+    /// A gauge that is below zero for the moment (workers are read one after the other) reads as 0.
+    pub fn value(&self, metric: Metric) -> u64 {
+        let value = self.values[metric as usize];
+        if metric.row().kind == Kind::Gauge && value > i64::MAX as u64 { 0 } else { value }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Row, u64)> {
+        ROWS.iter().map(|row| (row, self.value(row.metric)))
+    }
+}
+
+/// A gauge the caller knows and workers do not count: uptime, workers, generation.
+#[derive(Clone, Debug)]
+pub struct ExtraGauge<'a> {
+    /// Without the `saker_` prefix.
+    pub name: &'a str,
+    pub help: &'a str,
+    pub value: f64,
+}
+
+/// Prometheus text exposition, format 0.0.4.
+pub fn prometheus(snapshot: &Snapshot, extra: &[ExtraGauge<'_>]) -> String {
+    let mut out = String::with_capacity(8192);
+    let mut family = "";
+    for (row, value) in snapshot.iter() {
+        if row.name != family {
+            family = row.name;
+            family_head(&mut out, row.name, row.help, row.kind);
+        }
+        let _ = match row.label {
+            "" => writeln!(out, "saker_{} {value}", row.name),
+            label => writeln!(out, "saker_{}{{{label}}} {value}", row.name),
+        };
+    }
+    for gauge in extra {
+        family_head(&mut out, gauge.name, gauge.help, Kind::Gauge);
+        let _ = writeln!(out, "saker_{} {}", gauge.name, gauge.value);
+    }
+    out
+}
+
+/// The table as Markdown, for the reference pages.
+pub fn markdown() -> String {
+    let mut out = String::from("| name | label | kind | unit | meaning |\n| --- | --- | --- | --- | --- |\n");
+    for row in ROWS {
+        let _ = writeln!(out, "| `saker_{}` | {} | {} | {} | {} |", row.name, row.label, kind_word(row.kind), row.unit, row.help);
+    }
+    out
+}
+
+fn family_head(out: &mut String, name: &str, help: &str, kind: Kind) {
+    let help = help.replace('\\', "\\\\").replace('\n', "\\n");
+    let _ = writeln!(out, "# HELP saker_{name} {help}\n# TYPE saker_{name} {}", kind_word(kind));
+}
+
+fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn table_is_sound() {
+        let mut seen = HashSet::new();
+        let mut families: Vec<&str> = Vec::new();
+        for (index, row) in ROWS.iter().enumerate() {
+            assert_eq!(row.metric as usize, index);
+            assert!(seen.insert((row.name, row.label)), "{} {} twice", row.name, row.label);
+            assert!(row.help.ends_with('.') && !row.unit.is_empty(), "{}", row.name);
+            assert_eq!(row.name.ends_with("_total"), row.kind == Kind::Counter, "{}", row.name);
+            if families.last() != Some(&row.name) {
+                assert!(!families.contains(&row.name), "rows of {} are apart", row.name);
+                families.push(row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn sums_workers() {
+        let workers = [Counters::new(), Counters::new()];
+        workers[0].add(Metric::BytesOut, 5);
+        workers[1].add(Metric::BytesOut, 7);
+        workers[0].increment(Metric::ConnectionsOpen);
+        workers[1].subtract(Metric::ConnectionsOpen, 1);
+        let sum = Counters::sum(&workers);
+        assert_eq!(sum.value(Metric::BytesOut), 12);
+        assert_eq!(sum.value(Metric::ConnectionsOpen), 0);
+        assert_eq!(Counters::sum(&workers[1..]).value(Metric::ConnectionsOpen), 0, "below zero reads as zero");
+        assert_eq!(sum.iter().count(), Metric::COUNT);
+    }
+
+    #[test]
+    fn status_classes() {
+        let classes = [(100, Metric::Responses1xx), (204, Metric::Responses2xx), (304, Metric::Responses3xx), (404, Metric::Responses4xx)];
+        for (status, metric) in classes {
+            assert_eq!(Metric::for_status(status), metric);
+        }
+        assert_eq!(Metric::for_status(503), Metric::Responses5xx);
+        assert_eq!(Metric::for_status(0), Metric::Responses5xx);
+    }
+
+    #[test]
+    fn prometheus_text() {
+        let counters = Counters::new();
+        counters.add(Metric::Responses4xx, 3);
+        let text = prometheus(&Counters::sum(&[counters]), &[ExtraGauge { name: "uptime_seconds", help: "Since start.", value: 1.5 }]);
+        assert!(text.contains("# HELP saker_responses_total Responses, by class of status code.\n# TYPE saker_responses_total counter\n"));
+        assert!(text.contains("saker_responses_total{class=\"4xx\"} 3\n"));
+        assert!(text.ends_with("# TYPE saker_uptime_seconds gauge\nsaker_uptime_seconds 1.5\n"));
+        assert_eq!(text.matches("# TYPE saker_responses_total ").count(), 1);
+        for line in text.lines() {
+            assert!(line.starts_with("# ") || line.rsplit_once(' ').is_some_and(|(_, value)| value.parse::<f64>().is_ok()), "{line}");
+        }
+    }
+
+    #[test]
+    fn markdown_has_every_row() {
+        assert_eq!(markdown().lines().count(), ROWS.len() + 2);
+    }
+}
