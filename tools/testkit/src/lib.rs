@@ -1,1 +1,20 @@
+//! What integration tests and the bench share: server processes, a raw HTTP/1.1 client, the peers, and process figures.
+//!
+//! Nothing here knows Saker's own crates: a server is a command and an address, so that the same tests can be pointed at a peer.
+//! The one difficulty is cleaning up: a failing test unwinds, so processes and folders go away in `Drop`.
+//! Absent on purpose: asynchronous clients (a test reads better top to bottom) and TLS.
 
+pub mod bench_files;
+mod client;
+mod peers;
+mod process;
+mod process_figures;
+mod require;
+mod temp_dir;
+
+pub use client::{Client, Response};
+pub use peers::{Peer, PeerSetting};
+pub use process::{ServerProcess, Signal, free_port, raise_descriptor_limit};
+pub use process_figures::{Memory, ProcessTree};
+pub use require::{debian_package, missing, require};
+pub use temp_dir::TempDir;

@@ -1,0 +1,241 @@
+//! The servers that Saker is compared with, tuned as their experts would for static files on one core.
+//!
+//! Each function returns a whole configuration; nothing of the distribution's defaults is read. Logs are
+//! off, sendfile and file caches on, keep-alive as long as the load lasts. Absent on purpose: TLS, PHP (they come with their rows).
+
+use crate::{ServerProcess, require};
+use std::{fmt, fs, io, net::SocketAddr, path::Path, process::Command};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Peer {
+    Nginx,
+    Lighttpd,
+    H2o,
+    Apache,
+}
+
+/// Where and what to serve.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerSetting<'a> {
+    pub root: &'a Path,
+    pub port: u16,
+    /// Configuration, sockets and temporary files go here.
+    pub work: &'a Path,
+}
+
+impl Peer {
+    pub const ALL: [Peer; 4] = [Peer::Nginx, Peer::Lighttpd, Peer::H2o, Peer::Apache];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Peer::Nginx => "nginx",
+            Peer::Lighttpd => "lighttpd",
+            Peer::H2o => "h2o",
+            Peer::Apache => "apache",
+        }
+    }
+
+    pub fn program(self) -> &'static str {
+        match self {
+            Peer::Apache => "apache2",
+            other => other.name(),
+        }
+    }
+
+    /// What it says of itself.
+    pub fn version(self) -> Result<String, String> {
+        let flag = if self == Peer::H2o { "--version" } else { "-v" };
+        let output = Command::new(require(self.program())?).arg(flag).output().map_err(|error| error.to_string())?;
+        let said = [output.stdout, output.stderr].concat();
+        Ok(String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned())
+    }
+
+    pub fn configuration(self, setting: PeerSetting<'_>) -> String {
+        match self {
+            Peer::Nginx => nginx(setting),
+            Peer::Lighttpd => lighttpd(setting),
+            Peer::H2o => h2o(setting),
+            Peer::Apache => apache(setting),
+        }
+    }
+
+    /// The command that runs it in the foreground. Writes the configuration.
+    pub fn command(self, setting: PeerSetting<'_>) -> io::Result<Command> {
+        let program = require(self.program()).map_err(|complaint| io::Error::new(io::ErrorKind::NotFound, complaint))?;
+        let file = setting.work.join(format!("{}.conf", self.name()));
+        fs::write(&file, self.configuration(setting))?;
+        let mut command = Command::new(program);
+        match self {
+            Peer::Nginx => command.arg("-p").arg(setting.work).arg("-c").arg(&file).args(["-e", "stderr"]),
+            Peer::Lighttpd => command.arg("-D").arg("-f").arg(&file),
+            Peer::H2o => command.arg("-m").arg("worker").arg("-c").arg(&file),
+            Peer::Apache => command.arg("-f").arg(&file).arg("-DFOREGROUND"),
+        };
+        Ok(command)
+    }
+
+    /// Starts it on a free port and waits until it accepts.
+    pub fn start(self, root: &Path, work: &Path) -> io::Result<ServerProcess> {
+        let port = crate::free_port()?;
+        let mut command = self.command(PeerSetting { root, port, work })?;
+        ServerProcess::start(&mut command, SocketAddr::from(([127, 0, 0, 1], port)))
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A server started as root gives up its rights, and could then not read a folder that only root may: it stays root here.
+fn as_root(line: &str) -> &str {
+    if rustix::process::geteuid().is_root() { line } else { "" }
+}
+
+fn nginx(PeerSetting { root, port, work }: PeerSetting<'_>) -> String {
+    let (root, work) = (root.display(), work.display());
+    let user = as_root("user root;");
+    let temporary: String =
+        ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].iter().map(|kind| format!("    {kind}_temp_path {work}/{kind};\n")).collect();
+    format!(
+        "daemon off;
+{user}
+worker_processes 1;
+worker_rlimit_nofile 20000;
+pid {work}/nginx.pid;
+error_log stderr crit;
+events {{ worker_connections 16384; use epoll; multi_accept on; }}
+http {{
+    types {{ text/html html; text/css css; application/javascript js; image/png png; image/jpeg jpg; image/svg+xml svg; video/x-flv flv; }}
+    default_type application/octet-stream;
+    access_log off;
+    server_tokens off;
+    sendfile on;
+    tcp_nopush on;
+    tcp_nodelay on;
+    keepalive_timeout 300s;
+    keepalive_requests 1000000000;
+    reset_timedout_connection on;
+    open_file_cache max=10000 inactive=300s;
+    open_file_cache_valid 300s;
+    open_file_cache_min_uses 1;
+    open_file_cache_errors on;
+{temporary}    server {{ listen 127.0.0.1:{port} backlog=4096; root {root}; index index.html; }}
+}}
+"
+    )
+}
+
+fn lighttpd(PeerSetting { root, port, work }: PeerSetting<'_>) -> String {
+    let (root, work) = (root.display(), work.display());
+    format!(
+        "server.bind = \"127.0.0.1\"
+server.port = {port}
+server.document-root = \"{root}\"
+server.pid-file = \"{work}/lighttpd.pid\"
+server.event-handler = \"linux-sysepoll\"
+server.network-backend = \"sendfile\"
+server.stat-cache-engine = \"inotify\"
+server.max-fds = 20000
+server.max-connections = 16384
+server.listen-backlog = 4096
+server.max-keep-alive-requests = 65535
+server.max-keep-alive-idle = 300
+server.tag = \"\"
+index-file.names = ( \"index.html\" )
+mimetype.assign = ( \".html\" => \"text/html\", \".css\" => \"text/css\", \".js\" => \"application/javascript\", \".png\" => \"image/png\",
+    \".jpg\" => \"image/jpeg\", \".svg\" => \"image/svg+xml\", \".flv\" => \"video/x-flv\", \"\" => \"application/octet-stream\" )
+"
+    )
+}
+
+fn h2o(PeerSetting { root, port, work }: PeerSetting<'_>) -> String {
+    let (root, work) = (root.display(), work.display());
+    let user = as_root("user: root");
+    format!(
+        "{user}
+num-threads: 1
+max-connections: 16384
+num-name-resolution-threads: 1
+tcp-fastopen: 0
+server-name: \"\"
+pid-file: {work}/h2o.pid
+http1-request-timeout: 300
+file.index: [index.html]
+file.send-gzip: OFF
+listen:
+  host: 127.0.0.1
+  port: {port}
+hosts:
+  default:
+    paths:
+      /:
+        file.dir: {root}
+"
+    )
+}
+
+fn apache(PeerSetting { root, port, work }: PeerSetting<'_>) -> String {
+    let (root, work) = (root.display(), work.display());
+    let modules: String = ["mpm_event", "authz_core", "mime", "dir"]
+        .iter()
+        .map(|module| format!("LoadModule {module}_module /usr/lib/apache2/modules/mod_{module}.so\n"))
+        .collect();
+    format!(
+        "ServerRoot {work}
+{modules}ServerName localhost
+Listen 127.0.0.1:{port}
+ListenBacklog 4096
+PidFile {work}/apache.pid
+DefaultRuntimeDir {work}
+ErrorLog {work}/apache-error.log
+LogLevel crit
+TypesConfig /etc/mime.types
+DocumentRoot {root}
+ServerLimit 1
+StartServers 1
+ThreadsPerChild 64
+MaxRequestWorkers 64
+AsyncRequestWorkerFactor 300
+KeepAlive On
+MaxKeepAliveRequests 0
+KeepAliveTimeout 300
+EnableSendfile On
+HostnameLookups Off
+<Directory />
+    Options FollowSymLinks
+    AllowOverride None
+    Require all granted
+</Directory>
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Client, TempDir, bench_files};
+
+    #[test]
+    fn every_installed_peer_serves_the_files() {
+        let work = TempDir::new("peers").expect("made");
+        let root = work.join("root");
+        bench_files::write(&root).expect("written");
+        for peer in Peer::ALL {
+            if require(peer.program()).is_err() {
+                continue; // The bench, which needs it, says so.
+            }
+            let server = peer.start(&root, &work).expect("starts");
+            let mut client = Client::connect(server.address()).expect("connects");
+            for _ in 0..2 {
+                let response = client.get("/small.html").expect("answers");
+                assert_eq!((response.status, response.body.len()), (200, 285), "{peer}: {response:?}");
+                assert_eq!(response.field("content-type"), Some("text/html"), "{peer}");
+            }
+            // h2o waits for its clients to leave.
+            drop(client);
+            server.stop().expect("stops");
+        }
+    }
+}

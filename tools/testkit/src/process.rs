@@ -1,0 +1,244 @@
+//! Server processes: started, awaited, stopped, and never left behind.
+//!
+//! The one difficulty is who else runs: a server has workers, which its death alone does not end. The tree is read from /proc
+//! before it is killed. Absent on purpose: process groups, since Ctrl-C in a terminal has to reach the servers of a bench.
+
+use crate::ProcessTree;
+pub use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, kill_process, setrlimit};
+use std::{
+    io::{self, Read},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A debug build on a busy machine takes a while.
+const READY_TIMEOUT: Duration = Duration::from_secs(20);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// On drop nobody waits for manners.
+const DROP_TIMEOUT: Duration = Duration::from_millis(500);
+const POLL_EVERY: Duration = Duration::from_millis(5);
+/// Between `free_port` and the server's bind somebody else may take it.
+const PORT_ATTEMPTS: usize = 3;
+
+/// A running server. Dropping it kills it with everything that it started.
+#[derive(Debug)]
+pub struct ServerProcess {
+    child: Child,
+    address: SocketAddr,
+    stderr: Arc<Mutex<Vec<u8>>>,
+}
+
+/// A loopback port that was free a moment ago.
+pub fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// Lifts the soft limit on descriptors to the hard one, for this process and what it starts; says what holds then.
+pub fn raise_descriptor_limit() -> io::Result<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
+    Ok(limit.maximum.unwrap_or(u64::MAX))
+}
+
+impl ServerProcess {
+    /// Starts `command`, which has to listen on `address`, and waits until it accepts.
+    pub fn start(command: &mut Command, address: SocketAddr) -> io::Result<ServerProcess> {
+        let server = ServerProcess::spawn(command, address)?;
+        server.wait_until_accepting(READY_TIMEOUT)
+    }
+
+    /// As [`start`](Self::start), on a free loopback port that `command` is told.
+    pub fn start_on_free_port(mut command: impl FnMut(u16) -> Command) -> io::Result<ServerProcess> {
+        let mut attempt = 1;
+        loop {
+            let port = free_port()?;
+            match ServerProcess::start(&mut command(port), SocketAddr::from((Ipv4Addr::LOCALHOST, port))) {
+                Err(error) if attempt < PORT_ATTEMPTS && error.kind() != io::ErrorKind::NotFound => attempt += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Starts without waiting: for servers that are expected to refuse their configuration.
+    pub fn spawn(command: &mut Command, address: SocketAddr) -> io::Result<ServerProcess> {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        let stderr = Arc::new(Mutex::new(Vec::new()));
+        if let Some(pipe) = child.stderr.take() {
+            let into = Arc::clone(&stderr);
+            // Ends by itself when the last process that holds the pipe is gone.
+            thread::spawn(move || drain(pipe, &into));
+        }
+        Ok(ServerProcess { child, address, stderr })
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it has written to standard error so far.
+    pub fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.stderr.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+
+    /// Waits until standard error contains `text`.
+    pub fn wait_for_stderr(&self, text: &str, timeout: Duration) -> io::Result<()> {
+        match poll(timeout, || self.stderr().contains(text).then_some(())) {
+            Some(()) => Ok(()),
+            None => Err(self.complaint(&format!("standard error did not say `{text}`"))),
+        }
+    }
+
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        Ok(kill_process(pid_of(self.pid())?, signal)?)
+    }
+
+    /// The process with all that it started.
+    pub fn tree(&self) -> ProcessTree {
+        ProcessTree::of(self.pid())
+    }
+
+    /// `None` where it still runs after `timeout`.
+    pub fn wait_for_exit(&mut self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+        poll(timeout, || self.child.try_wait().transpose()).transpose()
+    }
+
+    /// TERM, then KILL where that takes too long.
+    pub fn stop(mut self) -> io::Result<ExitStatus> {
+        self.stop_within(STOP_TIMEOUT)
+    }
+
+    /// KILL to the process alone: what a crash is like.
+    pub fn kill(&mut self) -> io::Result<ExitStatus> {
+        self.child.kill()?;
+        self.child.wait()
+    }
+
+    fn stop_within(&mut self, timeout: Duration) -> io::Result<ExitStatus> {
+        if let Some(status) = self.child.try_wait()? {
+            return Ok(status);
+        }
+        let tree = self.tree();
+        self.signal(Signal::TERM)?;
+        let status = match self.wait_for_exit(timeout)? {
+            Some(status) => status,
+            None => self.kill()?,
+        };
+        tree.kill_survivors();
+        Ok(status)
+    }
+
+    fn wait_until_accepting(mut self, timeout: Duration) -> io::Result<ServerProcess> {
+        let address = self.address;
+        let end = poll(timeout, || match self.child.try_wait() {
+            Ok(None) => TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok().map(|_| None),
+            Ok(Some(status)) => Some(Some(status.to_string())),
+            Err(error) => Some(Some(error.to_string())),
+        });
+        match end {
+            Some(None) => Ok(self),
+            Some(Some(status)) => {
+                thread::sleep(Duration::from_millis(50)); // Its last words may still be in the pipe.
+                Err(self.complaint(&format!("ended ({status}) before it accepted on {address}")))
+            }
+            None => Err(self.complaint(&format!("did not accept on {address} within {timeout:?}"))),
+        }
+    }
+
+    fn complaint(&self, what: &str) -> io::Error {
+        io::Error::other(format!("server {}: {what}; its standard error:\n{}", self.pid(), self.stderr()))
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // Nothing sensible is left to do with an error here.
+        let _ = self.stop_within(DROP_TIMEOUT);
+    }
+}
+
+pub(crate) fn pid_of(pid: u32) -> io::Result<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| io::Error::other("not a process id"))
+}
+
+fn drain(mut pipe: impl Read, into: &Mutex<Vec<u8>>) {
+    let mut chunk = [0; 4096];
+    while let Ok(count @ 1..) = pipe.read(&mut chunk) {
+        into.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&chunk[..count]);
+    }
+}
+
+/// Asks until there is an answer or the time is over.
+fn poll<T>(timeout: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        if let Some(answer) = ask() {
+            return Some(answer);
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+        thread::sleep(POLL_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    fn nowhere() -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 9))
+    }
+
+    #[test]
+    fn a_server_that_ends_at_once_is_reported_with_its_last_words() {
+        let error = ServerProcess::start(&mut shell("echo broken configuration >&2; exit 3"), nowhere()).expect_err("it ended");
+        let text = error.to_string();
+        assert!(text.contains("broken configuration") && text.contains("exit status: 3"), "{text}");
+    }
+
+    #[test]
+    fn accepting_ends_the_wait() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let address = listener.local_addr().expect("address");
+        let server = ServerProcess::start(&mut shell("exec sleep 30"), address).expect("accepted");
+        let status = server.stop().expect("stopped");
+        assert!(!status.success());
+    }
+
+    #[test]
+    fn term_is_enough_for_the_polite_and_its_words_are_kept() {
+        let script = "trap 'echo bye >&2; exit 0' TERM; echo ready >&2; while :; do sleep 0.02; done";
+        let mut server = ServerProcess::spawn(&mut shell(script), nowhere()).expect("started");
+        server.wait_for_stderr("ready", Duration::from_secs(5)).expect("ready");
+        server.signal(Signal::TERM).expect("sent");
+        let status = server.wait_for_exit(Duration::from_secs(5)).expect("waited").expect("ended");
+        assert!(status.success());
+        server.wait_for_stderr("bye", Duration::from_secs(5)).expect("last words");
+    }
+
+    #[test]
+    fn dropping_kills_the_deaf_and_their_children() {
+        let script = "trap '' TERM; sh -c 'trap \"\" TERM; echo child $$ >&2; while :; do sleep 0.02; done' & wait; wait";
+        let server = ServerProcess::spawn(&mut shell(script), nowhere()).expect("started");
+        server.wait_for_stderr("child", Duration::from_secs(5)).expect("child runs");
+        let tree = server.tree();
+        assert!(tree.pids().len() >= 2, "{tree:?}");
+        drop(server);
+        let gone = poll(Duration::from_secs(5), || tree.alive().is_empty().then_some(()));
+        assert!(gone.is_some(), "{:?} survived", tree.alive());
+    }
+}

@@ -1,0 +1,60 @@
+//! Finds the programs that a test or a bench needs, and says which Debian package brings a missing one.
+
+use std::{env, path::PathBuf};
+
+/// Program and the Debian package that has it.
+const PACKAGES: &[(&str, &str)] = &[
+    ("ab", "apache2-utils"),
+    ("apache2", "apache2"),
+    ("chromium", "chromium"),
+    ("curl", "curl"),
+    ("h2load", "nghttp2-client"),
+    ("h2o", "h2o"),
+    ("lighttpd", "lighttpd"),
+    ("nginx", "nginx-light"),
+    ("siege", "siege"),
+    ("strace", "strace"),
+    ("taskset", "util-linux"),
+    ("wrk", "wrk"),
+];
+
+/// Server programs live where a user's PATH often does not look.
+const ALSO_IN: &[&str] = &["/usr/sbin", "/usr/local/sbin", "/sbin"];
+
+/// The program's path, or a sentence with the package to install.
+pub fn require(program: &str) -> Result<PathBuf, String> {
+    find(program).ok_or_else(|| format!("`{program}` is not installed: apt-get install {}", debian_package(program)))
+}
+
+/// Those of `programs` that are not installed.
+pub fn missing<'a>(programs: &[&'a str]) -> Vec<&'a str> {
+    programs.iter().copied().filter(|program| find(program).is_none()).collect()
+}
+
+pub fn debian_package(program: &str) -> &str {
+    PACKAGES.iter().find(|(name, _)| *name == program).map_or(program, |(_, package)| package)
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(ALSO_IN.iter().map(PathBuf::from));
+    folders.map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_what_every_machine_has() {
+        assert!(require("sh").is_ok());
+        assert_eq!(missing(&["sh", "no-such-program-here"]), ["no-such-program-here"]);
+    }
+
+    #[test]
+    fn names_the_package_of_what_is_missing() {
+        assert_eq!(debian_package("ab"), "apache2-utils");
+        let complaint = require("no-such-program-here").expect_err("it is missing");
+        assert!(complaint.ends_with("apt-get install no-such-program-here"), "{complaint}");
+    }
+}

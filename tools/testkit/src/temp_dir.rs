@@ -1,0 +1,79 @@
+//! A folder that goes away with its owner.
+
+use std::{
+    env, fs, io,
+    ops::Deref,
+    path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+static COUNTER: AtomicU32 = AtomicU32::new(0);
+
+/// Derefs to its path. Readable by all, since peers started as root drop to another user.
+#[derive(Debug)]
+pub struct TempDir {
+    path: PathBuf,
+}
+
+impl TempDir {
+    /// `name` is for the person who looks into the temporary folder.
+    pub fn new(name: &str) -> io::Result<TempDir> {
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("saker-{name}-{}-{number}", process::id()));
+        fs::create_dir_all(&path)?;
+        Ok(TempDir { path })
+    }
+
+    /// Writes a file below the folder, with the folders on the way.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> io::Result<PathBuf> {
+        let path = self.path.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::write(&path, content)?;
+        Ok(path)
+    }
+}
+
+impl Deref for TempDir {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsRef<Path> for TempDir {
+    fn as_ref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        // A server that is being killed may still write: what is left then is only clutter.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_made_and_removed() {
+        let dir = TempDir::new("temp-dir-test").expect("made");
+        let file = dir.write("a/b.txt", "hello").expect("written");
+        assert_eq!(fs::read_to_string(&file).expect("read"), "hello");
+        let path = dir.to_path_buf();
+        drop(dir);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn two_do_not_collide() {
+        let (one, two) = (TempDir::new("same").expect("made"), TempDir::new("same").expect("made"));
+        assert_ne!(one.to_path_buf(), two.to_path_buf());
+    }
+}
