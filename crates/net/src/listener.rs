@@ -1,0 +1,265 @@
+//! Listening sockets: bound once by the main thread, registered with the event loop of each worker.
+//!
+//! Used by the server's start and reload (`bind`, `BoundSocket`) and by its workers (`Listener`). The difficulty is cost: an accepted
+//! socket comes out *unregistered* ([`RawStream`]), so that a connection that has sent its request already and closes after the answer
+//! never costs an epoll_ctl. Absent on purpose: limits and pauses when descriptors run out; the caller sees the error and decides.
+
+use crate::{Bind, LocalAddress, PeerAddress, RawStream, socket_options, stream::Family};
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode},
+    io::Errno,
+    net::{SocketAddrAny, SocketFlags},
+};
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::{
+    ffi::c_int,
+    io,
+    net::SocketAddr,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::{Path, PathBuf},
+};
+use tokio::io::{Interest, unix::AsyncFd};
+
+/// How long the kernel may hold back a connection that says nothing (TCP_DEFER_ACCEPT); our own header deadline takes over after it.
+const DEFER_ACCEPT_S: c_int = 5;
+
+/// Connections that died in the queue and are skipped by one [`Listener::try_accept`] before it lets others run.
+const ABORTED_MAX: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BindOptions {
+    /// Length of the accept queue; the kernel cuts it to net.core.somaxconn.
+    pub backlog: u32,
+    /// Several sockets on one address, among which the kernel spreads connections: one per worker.
+    pub reuse_port: bool,
+    /// Hand out a connection only when it has data. Not for protocols where the server speaks first.
+    pub defer_accept: bool,
+    /// For `[::]`: leave IPv4 alone, because another listener has the same port there. Otherwise `[::]` takes both.
+    pub v6_only: bool,
+}
+
+impl Default for BindOptions {
+    fn default() -> Self {
+        BindOptions { backlog: 4096, reuse_port: false, defer_accept: false, v6_only: false }
+    }
+}
+
+/// Binds and listens. The socket is non-blocking and closed on exec; connections accepted from it have TCP_NODELAY.
+pub fn bind(address: Bind<'_>, options: BindOptions) -> io::Result<BoundSocket> {
+    match address {
+        Bind::Tcp(address) => bind_tcp(address, options),
+        Bind::Unix(path, mode) => bind_unix(path, mode, options),
+    }
+}
+
+/// A listening socket that no event loop knows yet. Dropping it closes it, and leaves the file of a Unix socket where it is.
+#[derive(Debug)]
+pub struct BoundSocket {
+    fd: OwnedFd,
+    family: Family,
+    name: Option<String>,
+    file: Option<SocketFile>,
+}
+
+impl BoundSocket {
+    /// From a descriptor that someone else bound (systemd). Refuses what isn't a listening stream socket of a family we speak.
+    pub fn adopt(fd: OwnedFd, name: Option<String>) -> io::Result<Self> {
+        let socket = Socket::from(fd);
+        let family = match socket.domain()? {
+            Domain::IPV4 | Domain::IPV6 => Family::Tcp,
+            Domain::UNIX => Family::Unix,
+            _ => return Err(io::Error::from(io::ErrorKind::InvalidInput)),
+        };
+        if !socket.is_listener()? || socket.r#type()? != Type::STREAM {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        socket.set_nonblocking(true)?;
+        socket.set_cloexec(true)?;
+        if family == Family::Tcp {
+            socket.set_tcp_nodelay(true)?;
+        }
+        Ok(BoundSocket { fd: socket.into(), family, name, file: None })
+    }
+
+    /// The name that systemd's socket unit gave (`FileDescriptorName=`), for sockets that came from there.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The same queue through another descriptor, for another worker where SO_REUSEPORT is not wanted (Unix, inherited sockets).
+    pub fn try_clone(&self) -> io::Result<BoundSocket> {
+        Ok(BoundSocket { fd: self.fd.try_clone()?, family: self.family, name: self.name.clone(), file: self.file.clone() })
+    }
+
+    pub fn local_address(&self) -> io::Result<LocalAddress> {
+        let address = rustix::net::getsockname(&self.fd)?;
+        if self.family == Family::Tcp {
+            return Ok(LocalAddress::Ip(SocketAddr::try_from(address)?));
+        }
+        let address = rustix::net::SocketAddrUnix::try_from(address)?;
+        let path = address.path().map(|path| path.to_string_lossy().into_owned());
+        Ok(LocalAddress::Unix(path.map(PathBuf::from).unwrap_or_default()))
+    }
+
+    /// Removes the file of a Unix socket, if it is still ours: a successor may have put its own in that place.
+    pub fn unlink(&self) -> io::Result<()> {
+        match &self.file {
+            Some(file) if SocketFile::at(&file.path)? == *file => std::fs::remove_file(&file.path),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl AsFd for BoundSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// What came out of the queue.
+#[derive(Debug)]
+pub struct Accepted {
+    pub stream: RawStream,
+    pub peer: PeerAddress,
+}
+
+/// A listening socket on the event loop of this thread.
+#[derive(Debug)]
+pub struct Listener {
+    fd: AsyncFd<OwnedFd>,
+    family: Family,
+}
+
+impl Listener {
+    /// Must be called inside a tokio runtime with I/O enabled.
+    #[allow(unsafe_code)]
+    pub fn register(socket: BoundSocket) -> io::Result<Listener> {
+        // SAFETY: the descriptor must stay open and the same for the life of the AsyncFd. It is an OwnedFd, whose number never changes and
+        // which only its drop closes; the AsyncFd owns it, lends it out by shared reference only, and deregisters before it drops it
+        // (guaranteed by the types). Test: accepts_without_registering.
+        let fd = unsafe { AsyncFd::register_with_interest(socket.fd, Interest::READABLE)? };
+        Ok(Listener { fd, family: socket.family })
+    }
+
+    /// Waits until the queue may hold a connection. Stays ready until [`Listener::try_accept`] has seen the queue empty.
+    pub async fn readable(&self) -> io::Result<()> {
+        let mut guard = self.fd.readable().await?;
+        guard.retain_ready();
+        Ok(())
+    }
+
+    /// Takes one connection; `WouldBlock` means wait, `Interrupted` call again, anything else (EMFILE, ENFILE, ENOBUFS, ENOMEM) pause: the
+    /// connection stays in the queue and the listener stays readable.
+    pub fn try_accept(&self) -> io::Result<Accepted> {
+        self.fd.try_io(Interest::READABLE, |fd| accept(fd, self.family))
+    }
+}
+
+/// Which file our bind made, so that we remove no other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SocketFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl SocketFile {
+    fn at(path: &Path) -> io::Result<SocketFile> {
+        let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(SocketFile { path: path.to_owned(), device: stat.st_dev, inode: stat.st_ino })
+    }
+}
+
+fn bind_tcp(address: SocketAddr, options: BindOptions) -> io::Result<BoundSocket> {
+    let socket = new_socket(Domain::for_address(address))?;
+    if address.is_ipv6() {
+        // Said in any case: net.ipv6.bindv6only may turn the default around.
+        socket.set_only_v6(options.v6_only || !address.ip().is_unspecified())?;
+    }
+    // A restart must not wait for TIME_WAIT connections of its predecessor.
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(options.reuse_port)?;
+    // Linux copies this to accepted sockets: one call here instead of one per connection.
+    socket.set_tcp_nodelay(true)?;
+    if options.defer_accept {
+        socket_options::set_defer_accept(&socket, DEFER_ACCEPT_S)?;
+    }
+    socket.bind(&SockAddr::from(address))?;
+    socket.listen(backlog(options))?;
+    Ok(BoundSocket { fd: socket.into(), family: Family::Tcp, name: None, file: None })
+}
+
+fn bind_unix(path: &Path, mode: Option<u32>, options: BindOptions) -> io::Result<BoundSocket> {
+    let socket = new_socket(Domain::UNIX)?;
+    let address = SockAddr::unix(path)?;
+    if let Err(error) = socket.bind(&address) {
+        if error.kind() != io::ErrorKind::AddrInUse || !is_stale(path) {
+            return Err(error);
+        }
+        std::fs::remove_file(path)?;
+        socket.bind(&address)?;
+    }
+    let file = SocketFile::at(path)?;
+    if let Some(mode) = mode {
+        // Nobody can connect between bind and listen, so nobody slips in under the umask's mode.
+        rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
+    }
+    socket.listen(backlog(options))?;
+    Ok(BoundSocket { fd: socket.into(), family: Family::Unix, name: None, file: Some(file) })
+}
+
+fn new_socket(domain: Domain) -> io::Result<Socket> {
+    let socket = Socket::new(domain, Type::STREAM, None)?; // close-on-exec
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+fn backlog(options: BindOptions) -> c_int {
+    c_int::try_from(options.backlog).unwrap_or(c_int::MAX)
+}
+
+/// A socket file that refuses connections is a dead server's. Anything else (a file, a full queue, no permission) is left alone. Two
+/// servers started in the same instant may both find it dead; the later bind then wins, which is what a later start means.
+fn is_stale(path: &Path) -> bool {
+    let is_socket = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket);
+    is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+fn accept(listening: &OwnedFd, family: Family) -> io::Result<Accepted> {
+    for _ in 0..ABORTED_MAX {
+        match rustix::net::acceptfrom_with(listening, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            Ok((fd, address)) => return Ok(Accepted { stream: RawStream::new(fd, family), peer: peer(address) }),
+            Err(error) if died_in_queue(error) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(io::ErrorKind::Interrupted.into())
+}
+
+fn peer(address: Option<SocketAddrAny>) -> PeerAddress {
+    address.and_then(|address| SocketAddr::try_from(address).ok()).map_or(PeerAddress::Unix, PeerAddress::Ip)
+}
+
+/// accept(2), "Error handling": pending network errors of the new connection are reported here and concern nobody else.
+fn died_in_queue(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::CONNABORTED
+            | Errno::INTR
+            | Errno::PROTO
+            | Errno::NETDOWN
+            | Errno::NOPROTOOPT
+            | Errno::HOSTDOWN
+            | Errno::NONET
+            | Errno::HOSTUNREACH
+            | Errno::OPNOTSUPP
+            | Errno::NETUNREACH
+    )
+}
+
+#[cfg(test)]
+mod tests;

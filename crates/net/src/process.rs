@@ -1,0 +1,279 @@
+//! What the process is: its user, its limits, its cores, its name.
+//!
+//! Used once at start by the server (before workers exist) and by each worker (`pin_to_core`). The difficulty is giving root up for
+//! good: groups before group before user, and then a proof. Absent on purpose: PR_SET_DUMPABLE. The kernel clears it when the user
+//! changes, and setting it again would let any process of that user read our memory, keys included.
+#![allow(unsafe_code)]
+
+use rustix::{
+    process::{Gid, Resource, Rlimit, Uid},
+    thread::CpuSet,
+};
+use std::{
+    ffi::{CStr, CString},
+    io,
+    mem::MaybeUninit,
+    ptr,
+};
+
+/// Linux keeps 15 bytes of a name.
+const NAME_BYTES_MAX: usize = 15;
+
+/// The reentrant look-ups are given at most this much room for one entry (groups may list thousands of members).
+const ENTRY_BYTES_MAX: usize = 1 << 20;
+
+/// Becomes `user` (a name or a number) with `group`, or else the user's own group, and the user's supplementary groups; on all threads.
+/// Already being that user and group is a success. Afterwards root can't be regained, or this is an error. Becoming root is refused.
+pub fn become_user(user: &str, group: Option<&str>) -> io::Result<()> {
+    let identity = Identity::look_up(user, group)?;
+    if identity.uid == 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "refusing to run as root: name another user"));
+    }
+    if !rustix::process::geteuid().is_root() {
+        return identity.is_ours();
+    }
+    identity.set_groups()?;
+    // SAFETY: setgid takes a number and touches no memory of ours; glibc applies it to all threads. Test: root_is_gone_for_good.
+    check(unsafe { libc::setgid(identity.gid) })?;
+    // SAFETY: as above. Last, because it takes away the right to do the others.
+    check(unsafe { libc::setuid(identity.uid) })?;
+    identity.prove()
+}
+
+/// Raises the soft limit of open descriptors to the hard one and returns the limit now in force.
+pub fn raise_descriptor_limit() -> io::Result<u64> {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
+    }
+    Ok(limit.maximum.unwrap_or(u64::MAX))
+}
+
+/// Binds the calling thread to one core, by the kernel's number (see [`allowed_cores`]).
+pub fn pin_to_core(core: usize) -> io::Result<()> {
+    if core >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    Ok(rustix::thread::sched_setaffinity(None, &cores)?)
+}
+
+/// The cores that this thread may run on (cpusets and taskset considered), ascending. Empty only if the kernel won't tell.
+pub fn allowed_cores() -> Vec<usize> {
+    let Ok(cores) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    (0..CpuSet::MAX_CPU).filter(|core| cores.is_set(*core)).collect()
+}
+
+/// Names the calling thread as `ps` and `top` show it; on the main thread that is the process. Cut to 15 bytes, NUL left out.
+pub fn set_process_name(name: &str) -> io::Result<()> {
+    let bytes: Vec<u8> = name.bytes().filter(|byte| *byte != 0).take(NAME_BYTES_MAX).collect();
+    let name = CString::new(bytes)?;
+    Ok(rustix::thread::set_name(&name)?)
+}
+
+struct Identity {
+    uid: u32,
+    gid: u32,
+    /// Known to the user database, so that supplementary groups can be looked up.
+    name: Option<CString>,
+}
+
+impl Identity {
+    fn look_up(user: &str, group: Option<&str>) -> io::Result<Identity> {
+        let name = CString::new(user)?;
+        let group = group.map(group_id).transpose()?;
+        if let Some((uid, own_group)) = user_entry(&name)? {
+            return Ok(Identity { uid, gid: group.unwrap_or(own_group), name: Some(name) });
+        }
+        let number = user.parse::<u32>().ok().filter(|uid| *uid != u32::MAX);
+        match (number, group) {
+            (Some(uid), Some(gid)) => Ok(Identity { uid, gid, name: None }),
+            (Some(_), None) => Err(not_found("user given by number needs a group", user)),
+            (None, _) => Err(not_found("no such user", user)),
+        }
+    }
+
+    /// Without root there is nothing to change: right only if it is so already.
+    fn is_ours(&self) -> io::Result<()> {
+        let is_ours = rustix::process::getuid().as_raw() == self.uid && rustix::process::getgid().as_raw() == self.gid;
+        if is_ours { Ok(()) } else { Err(io::Error::new(io::ErrorKind::PermissionDenied, "only root can change user and group")) }
+    }
+
+    fn set_groups(&self) -> io::Result<()> {
+        match &self.name {
+            // SAFETY: initgroups reads the NUL-terminated string during the call and keeps nothing (initgroups(3)); the CString lives
+            // longer. Test: root_is_gone_for_good.
+            Some(name) => check(unsafe { libc::initgroups(name.as_ptr(), self.gid) }),
+            // SAFETY: setgroups reads one gid_t through the pointer during the call; `self.gid` is one. Test: a_number_needs_a_group.
+            None => check(unsafe { libc::setgroups(1, &raw const self.gid) }),
+        }
+    }
+
+    /// Belief is not enough: with a saved user id left over, or capabilities kept, root would be one call away.
+    fn prove(&self) -> io::Result<()> {
+        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+        let is_changed = rustix::process::getuid() == uid
+            && rustix::process::geteuid() == uid
+            && rustix::process::getgid() == gid
+            && rustix::process::getegid() == gid;
+        // SAFETY: setuid takes a number and touches no memory of ours; it is expected to fail. Test: root_is_gone_for_good.
+        let is_root_again = unsafe { libc::setuid(0) } == 0;
+        if is_changed && !is_root_again { Ok(()) } else { Err(io::Error::other("root privileges could not be given up")) }
+    }
+}
+
+fn group_id(group: &str) -> io::Result<u32> {
+    let name = CString::new(group)?;
+    if let Some(gid) = group_entry(&name)? {
+        return Ok(gid);
+    }
+    group.parse().ok().filter(|gid| *gid != u32::MAX).ok_or_else(|| not_found("no such group", group))
+}
+
+/// User and group number of a user name, through the system's name services.
+fn user_entry(name: &CStr) -> io::Result<Option<(u32, u32)>> {
+    with_growing_buffer(|buffer| {
+        let mut entry = MaybeUninit::<libc::passwd>::uninit();
+        let mut found: *mut libc::passwd = ptr::null_mut();
+        // SAFETY: getpwnam_r reads the NUL-terminated name, writes the entry, at most buffer.len() bytes of strings and the result
+        // pointer, all live and exclusively borrowed for the call (guaranteed here). Test: looks_up_users_and_groups.
+        let error =
+            unsafe { libc::getpwnam_r(name.as_ptr(), entry.as_mut_ptr(), buffer.as_mut_ptr().cast(), buffer.len(), &raw mut found) };
+        if error != 0 || found.is_null() {
+            return (error, None);
+        }
+        // SAFETY: success with a result pointer means that the entry is filled in (getpwnam_r(3)). Only its numbers are read.
+        let entry = unsafe { entry.assume_init() };
+        (0, Some((entry.pw_uid, entry.pw_gid)))
+    })
+}
+
+fn group_entry(name: &CStr) -> io::Result<Option<u32>> {
+    with_growing_buffer(|buffer| {
+        let mut entry = MaybeUninit::<libc::group>::uninit();
+        let mut found: *mut libc::group = ptr::null_mut();
+        // SAFETY: as for getpwnam_r in `user_entry`. Test: looks_up_users_and_groups.
+        let error =
+            unsafe { libc::getgrnam_r(name.as_ptr(), entry.as_mut_ptr(), buffer.as_mut_ptr().cast(), buffer.len(), &raw mut found) };
+        if error != 0 || found.is_null() {
+            return (error, None);
+        }
+        // SAFETY: as in `user_entry`.
+        let entry = unsafe { entry.assume_init() };
+        (0, Some(entry.gr_gid))
+    })
+}
+
+/// Calls a reentrant look-up again with more room as long as it says ERANGE. "Not there" has many spellings (getpwnam(3), ERRORS).
+fn with_growing_buffer<T>(look_up: impl Fn(&mut [u8]) -> (i32, Option<T>)) -> io::Result<Option<T>> {
+    let mut buffer = vec![0; 1024];
+    loop {
+        match look_up(&mut buffer) {
+            (libc::ERANGE, _) if buffer.len() < ENTRY_BYTES_MAX => buffer.resize(buffer.len() * 4, 0),
+            (libc::EINTR, _) => {}
+            (0 | libc::ENOENT | libc::ESRCH | libc::EBADF | libc::EPERM, found) => return Ok(found),
+            (error, _) => return Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+fn check(result: i32) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn not_found(what: &str, name: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("{what}: {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Runs one of the ignored tests below in a process of its own: changing the user can't be undone.
+    fn in_own_process(test: &str) {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let test = format!("process::tests::{test}");
+        let output = Command::new(std::env::current_exe().unwrap()).args(["--ignored", "--exact", &test]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    #[test]
+    fn root_is_gone_for_good() {
+        in_own_process("child_becomes_nobody");
+    }
+
+    #[test]
+    fn a_number_needs_a_group() {
+        in_own_process("child_becomes_a_number");
+    }
+
+    #[test]
+    #[ignore = "changes the user of the process; run by root_is_gone_for_good"]
+    fn child_becomes_nobody() {
+        become_user("nobody", None).unwrap();
+        let (uid, _) = user_entry(c"nobody").unwrap().unwrap();
+        assert_eq!(rustix::process::getuid().as_raw(), uid);
+        assert!(!rustix::process::getgroups().unwrap().contains(&Gid::ROOT));
+        assert!(std::fs::read("/etc/shadow").is_err());
+        become_user("nobody", None).unwrap();
+        assert!(become_user("daemon", None).is_err());
+    }
+
+    #[test]
+    #[ignore = "changes the user of the process; run by a_number_needs_a_group"]
+    fn child_becomes_a_number() {
+        assert!(become_user("54321", None).is_err());
+        become_user("54321", Some("54322")).unwrap();
+        assert_eq!(rustix::process::getuid().as_raw(), 54321);
+        assert_eq!(rustix::process::getgroups().unwrap(), [Gid::from_raw(54322)]);
+    }
+
+    #[test]
+    fn looks_up_users_and_groups() {
+        assert_eq!(user_entry(c"root").unwrap(), Some((0, 0)));
+        assert_eq!(group_entry(c"root").unwrap(), Some(0));
+        assert_eq!(user_entry(c"no-such-user-here").unwrap(), None);
+        assert_eq!(group_id("12345").unwrap(), 12345);
+        assert!(group_id("no-such-group-here").is_err());
+    }
+
+    #[test]
+    fn unusable_users_are_refused() {
+        for user in ["root", "0", "no-such-user-here", "", "4294967295", "a\0b"] {
+            assert!(become_user(user, Some("0")).is_err(), "{user:?}");
+        }
+    }
+
+    #[test]
+    fn descriptor_limit_reaches_the_hard_one() {
+        let limit = raise_descriptor_limit().unwrap();
+        assert_eq!(rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX), limit);
+    }
+
+    #[test]
+    fn pinning_leaves_one_core() {
+        std::thread::spawn(|| {
+            let core = *allowed_cores().last().unwrap();
+            pin_to_core(core).unwrap();
+            assert_eq!(allowed_cores(), [core]);
+            assert!(pin_to_core(usize::MAX).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn names_are_cut() {
+        std::thread::spawn(|| {
+            set_process_name("saker\0 worker number 7").unwrap();
+            assert_eq!(rustix::thread::name().unwrap().as_bytes(), b"saker worker nu");
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -1,0 +1,76 @@
+//! The two socket calls that no safe wrapper among our dependencies offers.
+//!
+//! Used by `listener` and `stream`. Both pass a pointer to one `c_int` of ours for the length of a call.
+#![allow(unsafe_code)]
+
+use std::{
+    ffi::c_int,
+    io,
+    os::fd::{AsFd, AsRawFd},
+};
+
+/// TCP_DEFER_ACCEPT: the kernel hands a connection out only once it has data, or after about `seconds`.
+pub(crate) fn set_defer_accept(socket: impl AsFd, seconds: c_int) -> io::Result<()> {
+    let length = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: setsockopt reads `length` bytes from the pointer during the call and keeps nothing. `seconds` is a live c_int of exactly
+    // that length (guaranteed here), the descriptor is open as long as the borrow (guaranteed by AsFd). Test: defer_accept_is_set.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast::<libc::c_void>(),
+            length,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// SIOCOUTQ: bytes in the send queue that the peer has not acknowledged (TCP) or not read (Unix).
+pub(crate) fn unsent_bytes(socket: impl AsFd) -> io::Result<usize> {
+    let mut bytes: c_int = 0;
+    // SAFETY: for this request the kernel writes one int through the pointer during the call (tcp(7), SIOCOUTQ = TIOCOUTQ); `bytes` is a
+    // live, exclusively borrowed c_int (guaranteed here), the descriptor is open (AsFd). Other kinds of descriptor answer ENOTTY.
+    // Test: unsent_bytes_counts_what_the_peer_has_not_taken.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if result == 0 { Ok(usize::try_from(bytes).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        io::Write,
+        net::{TcpListener, TcpStream},
+    };
+
+    #[test]
+    fn defer_accept_is_set() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        set_defer_accept(&listener, 2).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert_eq!(listener.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock, "accepted before the client spoke");
+        client.write_all(b"x").unwrap();
+        listener.set_nonblocking(false).unwrap();
+        listener.accept().unwrap();
+    }
+
+    #[test]
+    fn unsent_bytes_counts_what_the_peer_has_not_taken() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(unsent_bytes(&client).unwrap(), 0);
+        client.set_nonblocking(true).unwrap();
+        while client.write(&[0; 65536]).is_ok() {}
+        assert!(unsent_bytes(&client).unwrap() > 0);
+    }
+
+    #[test]
+    fn other_descriptors_are_an_error() {
+        let file = std::fs::File::open("/").unwrap();
+        assert!(unsent_bytes(&file).is_err());
+        assert!(set_defer_accept(&file, 1).is_err());
+    }
+}

@@ -1,0 +1,228 @@
+//! Connections: first raw, then on the event loop.
+//!
+//! Used by the server's drivers and by upstream connections. The difficulty is the number of system calls. A keep-alive request must
+//! cost one recv and one send: a read that fills less than the buffer tells that the socket is drained (edge-triggered epoll), so the next
+//! read waits without asking the kernel first. Absent on purpose: timeouts and buffers, which belong to the driver; TLS, a layer above.
+
+use crate::socket_options;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
+use std::{
+    fs::File,
+    io::{self, IoSlice},
+    net::SocketAddr,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
+    net::{TcpStream, UnixStream},
+};
+
+/// More buffers than this in one call are refused by Linux (EMSGSIZE); the rest goes with the next call.
+const IOV_MAX: usize = 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Tcp,
+    Unix,
+}
+
+/// An open, non-blocking connection that no event loop knows: good for a request that is here already and a response that fits the
+/// socket's buffer.
+#[derive(Debug)]
+pub struct RawStream {
+    fd: OwnedFd,
+    family: Family,
+}
+
+impl RawStream {
+    pub(crate) fn new(fd: OwnedFd, family: Family) -> Self {
+        RawStream { fd, family }
+    }
+
+    pub fn is_tcp(&self) -> bool {
+        self.family == Family::Tcp
+    }
+
+    /// `Ok(0)` is the peer's end of stream (given a buffer that isn't empty).
+    pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::net::recv(&self.fd, buf, RecvFlags::empty())?.1)
+    }
+
+    pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+        Ok(rustix::net::send(&self.fd, buf, SendFlags::NOSIGNAL)?)
+    }
+
+    pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        send_vectored(&self.fd, bufs, SendFlags::NOSIGNAL)
+    }
+
+    /// See [`Stream::local_address`].
+    pub fn local_address(&self) -> io::Result<Option<SocketAddr>> {
+        local_address(&self.fd, self.family)
+    }
+
+    /// Puts the connection on the event loop of this thread (one epoll_ctl). Must be called inside a tokio runtime.
+    pub fn register(self) -> io::Result<Stream> {
+        match self.family {
+            Family::Tcp => TcpStream::from_std(self.fd.into()).map(Stream::Tcp),
+            Family::Unix => UnixStream::from_std(self.fd.into()).map(Stream::Unix),
+        }
+    }
+}
+
+impl AsFd for RawStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A connection on the event loop. Every `poll_` method that returns `Pending` has left the waker where tokio finds it; there is one waker
+/// for reading and one for writing.
+#[derive(Debug)]
+pub enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// `Ready(Ok(0))` is the end of stream (given a buffer that isn't empty). Offer a buffer larger than what is expected: only a short
+    /// read saves the extra recv that would find the socket empty.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut buf = ReadBuf::new(buf);
+        ready!(match self {
+            Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, &mut buf),
+            Stream::Unix(stream) => Pin::new(stream).poll_read(cx, &mut buf),
+        })?;
+        Poll::Ready(Ok(buf.filled().len()))
+    }
+
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
+            Stream::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
+    }
+
+    pub fn poll_write_vectored(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        match self {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    /// Like [`Stream::poll_write`], and tells the kernel that more follows at once (MSG_MORE): a head leaves in one packet with the file
+    /// that [`Stream::poll_sendfile`] sends next. Without that next write the bytes leave after 200 ms.
+    pub fn poll_send_more(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_writing(cx, |fd| Ok(rustix::net::send(fd, buf, SendFlags::NOSIGNAL | SendFlags::MORE)?))
+    }
+
+    /// [`Stream::poll_send_more`] from several buffers.
+    pub fn poll_send_more_vectored(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        self.poll_writing(cx, |fd| send_vectored(fd, bufs, SendFlags::NOSIGNAL | SendFlags::MORE))
+    }
+
+    /// Sends up to `count` bytes of `file` from `offset`. `Ready(Ok(0))` with `count > 0` means that the file ends there: it has shrunk.
+    pub fn poll_sendfile(&mut self, cx: &mut Context<'_>, file: &File, offset: u64, count: usize) -> Poll<io::Result<usize>> {
+        self.poll_writing(cx, |fd| {
+            let mut offset = offset;
+            Ok(rustix::fs::sendfile(fd, file, Some(&mut offset), count)?)
+        })
+    }
+
+    /// Ready when there is something to read, the peer has closed its side, or the connection broke. Reads nothing: after a short read
+    /// this tells, without a system call, that the client said more or went away while its response is being made.
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Tcp(stream) => stream.poll_read_ready(cx),
+            Stream::Unix(stream) => stream.poll_read_ready(cx),
+        }
+    }
+
+    pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Tcp(stream) => stream.poll_write_ready(cx),
+            Stream::Unix(stream) => stream.poll_write_ready(cx),
+        }
+    }
+
+    /// Sends our end of stream; reading goes on. Needed before a lingering close (RFC 9112 section 9.6). A connection that the peer has
+    /// cut already is no error.
+    pub fn shutdown_write(&self) -> io::Result<()> {
+        match rustix::net::shutdown(self, Shutdown::Write) {
+            Ok(()) | Err(rustix::io::Errno::NOTCONN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// TCP_CORK: holds back partial packets until it is taken off. Prefer [`Stream::poll_send_more`], which costs no call of its own.
+    pub fn set_cork(&self, corked: bool) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => Ok(rustix::net::sockopt::set_tcp_cork(stream, corked)?),
+            Stream::Unix(_) => Ok(()),
+        }
+    }
+
+    /// Bytes written that the peer has not acknowledged (TCP) or read (Unix): how far behind a slow reader is.
+    pub fn unsent_bytes(&self) -> io::Result<usize> {
+        socket_options::unsent_bytes(self)
+    }
+
+    /// The address that the client reached us at; `None` on Unix sockets.
+    pub fn local_address(&self) -> io::Result<Option<SocketAddr>> {
+        local_address(self, if self.is_tcp() { Family::Tcp } else { Family::Unix })
+    }
+
+    pub fn is_tcp(&self) -> bool {
+        matches!(self, Stream::Tcp(_))
+    }
+
+    /// Makes the close send a reset instead of waiting for the peer to take what is left: for peers that are being punished or are late.
+    pub fn reset_on_drop(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => Ok(rustix::net::sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO))?),
+            Stream::Unix(_) => Ok(()),
+        }
+    }
+
+    /// Runs `write` whenever the socket is writable; WouldBlock clears the readiness, so that the loop ends in a wait.
+    fn poll_writing(&self, cx: &mut Context<'_>, write: impl Fn(BorrowedFd<'_>) -> io::Result<usize>) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_writable(cx))?;
+            let result = match self {
+                Stream::Tcp(stream) => stream.try_io(Interest::WRITABLE, || write(stream.as_fd())),
+                Stream::Unix(stream) => stream.try_io(Interest::WRITABLE, || write(stream.as_fd())),
+            };
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+fn send_vectored(fd: impl AsFd, bufs: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
+    let bufs = bufs.get(..IOV_MAX).unwrap_or(bufs);
+    Ok(rustix::net::sendmsg(fd, bufs, &mut SendAncillaryBuffer::default(), flags)?)
+}
+
+fn local_address(fd: impl AsFd, family: Family) -> io::Result<Option<SocketAddr>> {
+    match family {
+        Family::Tcp => Ok(Some(SocketAddr::try_from(rustix::net::getsockname(fd)?)?)),
+        Family::Unix => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests;
