@@ -17,7 +17,7 @@ pub struct Span {
 }
 
 impl Span {
-    pub fn of<'a>(self, bytes: &'a [u8]) -> &'a [u8] {
+    pub fn of(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.start as usize..self.start as usize + self.len as usize]
     }
 }
@@ -65,18 +65,45 @@ known_fields! {
 impl KnownField {
     pub const COUNT: usize = KNOWN.len();
 
-    /// Which known field a name is, without regard to case.
+    /// Which known field a name is, without regard to case. Asked for every field line: one look into [`SLOT`], one comparison.
     pub fn classify(name: &[u8]) -> Option<KnownField> {
-        let first = name.first()?.to_ascii_lowercase();
-        KNOWN
-            .iter()
-            .find(|(text, _)| text.len() == name.len() && text.as_bytes()[0] == first && text.as_bytes().eq_ignore_ascii_case(name))
-            .map(|row| row.1)
+        let (first, last) = (*name.first()?, *name.last()?);
+        let (text, known) = KNOWN.get(usize::from(SLOT[slot(name.len(), first, last)]))?;
+        text.as_bytes().eq_ignore_ascii_case(name).then_some(*known)
     }
 
     pub fn name(self) -> &'static str {
         KNOWN[self as usize].0
     }
+}
+
+const SLOTS: usize = 64;
+const LEN_FACTOR: usize = 1;
+const FIRST_FACTOR: usize = 20;
+const LAST_FACTOR: usize = 10;
+const NO_ROW: u8 = u8::MAX;
+
+/// Row of [`KNOWN`] by [`slot`]. The factors there were searched for so that no two rows meet, and so that the unknown names which
+/// browsers send most find an empty slot; a new row that meets an old one does not compile.
+static SLOT: [u8; SLOTS] = slots();
+
+/// Length, first and last byte tell the rows apart.
+const fn slot(len: usize, first: u8, last: u8) -> usize {
+    let (first, last) = ((first | 0x20) as usize, (last | 0x20) as usize);
+    len.wrapping_mul(LEN_FACTOR).wrapping_add(first * FIRST_FACTOR).wrapping_add(last * LAST_FACTOR) % SLOTS
+}
+
+const fn slots() -> [u8; SLOTS] {
+    let mut slots = [NO_ROW; SLOTS];
+    let mut row = 0;
+    while row < KNOWN.len() {
+        let text = KNOWN[row].0.as_bytes();
+        let at = slot(text.len(), text[0], text[text.len() - 1]);
+        assert!(slots[at] == NO_ROW, "two known fields in one slot: search new factors");
+        slots[at] = row as u8;
+        row += 1;
+    }
+    slots
 }
 
 /// Where everything is in the head's bytes.
@@ -182,6 +209,13 @@ impl<'a> HeadView<'a> {
         self.index.count[known as usize]
     }
 
+    /// Every line of a known field, in order; no search where there is at most one.
+    pub fn lines(self, known: KnownField) -> impl Iterator<Item = &'a [u8]> {
+        let rest = if self.known_count(known) > 1 { &self.index.fields[usize::from(self.index.first[known as usize])..] } else { &[] };
+        let further = rest.iter().filter(move |field| KnownField::classify(field.name.of(self.bytes)) == Some(known));
+        self.known(known).into_iter().chain(further.map(move |field| field.value.of(self.bytes)))
+    }
+
     /// All field lines in order, names as sent.
     pub fn fields(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         self.index.fields.iter().map(move |field| (field.name.of(self.bytes), field.value.of(self.bytes)))
@@ -240,3 +274,6 @@ fn append(bytes: &mut Vec<u8>, part: &[u8]) -> Span {
     bytes.extend_from_slice(part);
     Span { start, len: part.len() as u32 }
 }
+
+#[cfg(test)]
+mod tests;

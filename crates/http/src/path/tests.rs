@@ -1,0 +1,130 @@
+use super::*;
+use crate::escape::uri_path;
+use PathError::{AboveRoot, BadEscape, EncodedSlash, NotAbsolute, Nul};
+use proptest::prelude::*;
+
+fn normal(raw: &[u8]) -> Result<Vec<u8>, PathError> {
+    let mut out = b"left over".to_vec();
+    normalise(raw, &mut out).map(|()| out)
+}
+
+#[test]
+fn normalised() {
+    let cases: [(&[u8], &[u8]); 42] = [
+        (b"/", b"/"),
+        (b"/a", b"/a"),
+        (b"/a/b.html", b"/a/b.html"),
+        (b"/a/", b"/a/"),
+        (b"//", b"/"),
+        (b"//a", b"/a"),
+        (b"/a//b///", b"/a/b/"),
+        (b"/.", b"/"),
+        (b"/./", b"/"),
+        (b"/a/.", b"/a/"),
+        (b"/./a", b"/a"),
+        (b"/a/./b", b"/a/b"),
+        (b"/a/..", b"/"),
+        (b"/a/../", b"/"),
+        (b"/a/b/..", b"/a/"),
+        (b"/a/b/../c", b"/a/c"),
+        (b"/a/b/../../c", b"/c"),
+        (b"/a//../b", b"/b"),
+        (b"/a/b//..//c", b"/a/c"),
+        (b"/...", b"/..."),
+        (b"/..a", b"/..a"),
+        (b"/a..", b"/a.."),
+        (b"/a/.b/..c/d.", b"/a/.b/..c/d."),
+        (b"/.well-known/x", b"/.well-known/x"),
+        (b"/%61%5A", b"/aZ"),
+        (b"/a%20b", b"/a b"),
+        (b"/a/%2e", b"/a/"),
+        (b"/a/%2E%2e", b"/"),
+        (b"/a/.%2e/b", b"/b"),
+        (b"/a/%2e./b", b"/b"),
+        (b"/%2e%2e%2e", b"/..."),
+        // Decoded once only.
+        (b"/%252e%252e/a", b"/%2e%2e/a"),
+        (b"/%252f", b"/%2f"),
+        (b"/%2500", b"/%00"),
+        // The backslash is a byte like others.
+        (b"/a\\..\\b", b"/a\\..\\b"),
+        (b"/..%5c..", b"/..\\.."),
+        // Overlong UTF-8 is not a dot or a slash.
+        (b"/%c0%ae%c0%ae/a", b"/\xc0\xae\xc0\xae/a"),
+        (b"/a%c0%afb", b"/a\xc0\xafb"),
+        (b"/\xff%ff", b"/\xff\xff"),
+        (b"/a%3fb%23c", b"/a?b#c"),
+        (b"/a%0d%0ab", b"/a\r\nb"),
+        (b"/a+b", b"/a+b"),
+    ];
+    for (raw, want) in cases {
+        assert_eq!(normal(raw).as_deref(), Ok(want), "{}", String::from_utf8_lossy(raw));
+    }
+}
+
+#[test]
+fn refused() {
+    let cases: [(&[u8], PathError); 22] = [
+        (b"", NotAbsolute),
+        (b"a", NotAbsolute),
+        (b"%2fa", NotAbsolute),
+        (b"../a", NotAbsolute),
+        (b"/%", BadEscape),
+        (b"/%4", BadEscape),
+        (b"/%4/a", BadEscape),
+        (b"/%zz", BadEscape),
+        (b"/%+1", BadEscape),
+        (b"/%u002e", BadEscape),
+        (b"/a%00", Nul),
+        (b"/a\0b", Nul),
+        (b"/a%2fb", EncodedSlash),
+        (b"/..%2F..%2Fetc", EncodedSlash),
+        (b"/..", AboveRoot),
+        (b"/../a", AboveRoot),
+        (b"//..", AboveRoot),
+        (b"/a/../..", AboveRoot),
+        (b"/a/../../a", AboveRoot),
+        (b"/%2e%2e/a", AboveRoot),
+        (b"/.%2E/", AboveRoot),
+        (b"/a/./../../b", AboveRoot),
+    ];
+    for (raw, want) in cases {
+        assert_eq!(normal(raw), Err(want), "{}", String::from_utf8_lossy(raw));
+    }
+}
+
+/// What guards the root, said once.
+fn is_safe(path: &[u8]) -> bool {
+    let mut segments: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+    let leading = segments.remove(0);
+    segments.pop_if(|last| last.is_empty());
+    leading.is_empty() && path.first() == Some(&b'/') && segments.iter().all(|segment| !matches!(*segment, b"" | b"." | b".."))
+}
+
+proptest! {
+    #[test]
+    fn nothing_escapes_the_root(raw in "(/|\\.|%2e|%2E|%2f|%5c|\\\\|%25|2e|%c0%ae|%00|a|;|\\?){0,20}") {
+        if let Ok(path) = normal(format!("/{raw}").as_bytes()) {
+            prop_assert!(is_safe(&path), "{:?}", path);
+            prop_assert!(!path.contains(&0));
+        }
+    }
+
+    #[test]
+    fn written_and_read_again_it_is_the_same(raw: Vec<u8>) {
+        if let Ok(path) = normal(&[b"/", &raw[..]].concat()) {
+            prop_assert!(is_safe(&path));
+            let mut written = Vec::new();
+            uri_path(&path, &mut written);
+            prop_assert_eq!(normal(&written), Ok(path));
+        }
+    }
+
+    #[test]
+    fn a_trailing_slash_stays(raw in "/[a./]{0,10}") {
+        if let Ok(path) = normal(raw.as_bytes()) {
+            let directory = ["/", "/.", "/.."].iter().any(|end| raw.ends_with(end));
+            prop_assert_eq!(path.ends_with(b"/"), directory);
+        }
+    }
+}

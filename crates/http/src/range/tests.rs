@@ -1,0 +1,136 @@
+use super::*;
+use RangeOutcome::{Many, One, Unsatisfiable, Whole};
+use proptest::prelude::*;
+
+fn bytes(first: u64, last: u64) -> ByteRange {
+    ByteRange { first, last }
+}
+
+fn check(value: &str, length: u64, want: RangeOutcome) {
+    assert_eq!(resolve(value.as_bytes(), length, 5), want, "{value} of {length}");
+}
+
+/// The examples of RFC 9110 section 14.1.2, of a representation of 10,000 bytes.
+#[test]
+fn the_examples_of_the_standard() {
+    check("bytes=0-499", 10_000, One(bytes(0, 499)));
+    check("bytes=500-999", 10_000, One(bytes(500, 999)));
+    check("bytes=-500", 10_000, One(bytes(9_500, 9_999)));
+    check("bytes=9500-", 10_000, One(bytes(9_500, 9_999)));
+    check("bytes=0-0,-1", 10_000, Many(vec![bytes(0, 0), bytes(9_999, 9_999)]));
+    check("bytes= 0-999, 4500-5499, -1000", 10_000, Many(vec![bytes(0, 999), bytes(4_500, 5_499), bytes(9_000, 9_999)]));
+    check("bytes=500-600,601-999", 10_000, One(bytes(500, 999)));
+    check("bytes=500-700,601-999", 10_000, One(bytes(500, 999)));
+}
+
+#[test]
+fn one_range() {
+    check("bytes=0-", 10, One(bytes(0, 9)));
+    check("bytes=0-99", 10, One(bytes(0, 9)));
+    check("bytes=9-9", 10, One(bytes(9, 9)));
+    check("bytes=-99", 10, One(bytes(0, 9)));
+    check("bytes=,,1-2, ,", 10, One(bytes(1, 2)));
+    check("BYTES=1-2", 10, One(bytes(1, 2)));
+    check("bytes=1-99999999999999999999999", 10, One(bytes(1, 9)));
+    check("bytes=-99999999999999999999999", 10, One(bytes(0, 9)));
+    check("bytes=18446744073709551614-", u64::MAX, One(bytes(u64::MAX - 1, u64::MAX - 1)));
+}
+
+#[test]
+fn not_satisfiable() {
+    for value in ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=99-,-0", "bytes=99999999999999999999999-"] {
+        check(value, 10, Unsatisfiable);
+    }
+    check("bytes=0-", 0, Unsatisfiable);
+    check("bytes=-0", 0, Unsatisfiable);
+    check("bytes=99-,1-2", 10, One(bytes(1, 2)));
+}
+
+#[test]
+fn ignored() {
+    let values = [
+        "",
+        "bytes",
+        "bytes=",
+        "bytes=,",
+        "bytes =0-1",
+        "items=0-1",
+        "bytes:0-1",
+        "bytes=1",
+        "bytes=-",
+        "bytes=2-1",
+        "bytes=a-b",
+        "bytes=1-2x",
+        "bytes=1 -2",
+        "bytes=+1-2",
+        "bytes=--1",
+        "bytes=1-2-3",
+        "bytes=0x1-2",
+        "bytes=0-1;2-3",
+        "bytes=0-1,x",
+        "bytes=99-98,1-2",
+    ];
+    for value in values {
+        check(value, 10, Whole);
+    }
+    check("bytes=-5", 0, Whole);
+}
+
+#[test]
+fn the_number_of_parts_is_limited() {
+    check("bytes=0-0,2-2,4-4,6-6,8-8", 10, Many([0, 2, 4, 6, 8].map(|at| bytes(at, at)).to_vec()));
+    check("bytes=0-0,2-2,4-4,6-6,8-8,9-9", 10, Whole);
+    check("bytes=99-,99-,99-,99-,99-,0-0", 10, Whole);
+    assert_eq!(resolve(b"bytes=0-1", 10, 0), Whole);
+    assert_eq!(resolve(b"bytes=0-1", 10, 1), One(bytes(0, 1)));
+    assert_eq!(resolve(b"bytes=0-1,3-4", 10, 1), Whole);
+}
+
+#[test]
+fn more_than_the_whole_is_ignored() {
+    check("bytes=0-,0-", 10, Whole);
+    check("bytes=0-9,0-0", 10, Whole);
+    check("bytes=0-4,5-9", 10, One(bytes(0, 9)));
+    check("bytes=0-5,3-6", 10, One(bytes(0, 6)));
+}
+
+#[test]
+fn parts_stay_in_the_order_asked() {
+    check("bytes=50-59,10-19,30-39", 100, Many(vec![bytes(50, 59), bytes(10, 19), bytes(30, 39)]));
+    // 20-29 bridges the second and the third.
+    check("bytes=50-59,10-19,30-39,20-29", 100, Many(vec![bytes(50, 59), bytes(10, 39)]));
+    check("bytes=50-59,10-19,40-49", 100, Many(vec![bytes(40, 59), bytes(10, 19)]));
+    check("bytes=5-9,0-4", 100, One(bytes(0, 9)));
+}
+
+proptest! {
+    #[test]
+    fn what_comes_out_is_sound(specs in prop::collection::vec((0u64..60, 0u64..20), 1..8), length in 1u64..50) {
+        let text = specs.iter().map(|(first, more)| format!("{first}-{}", first + more)).collect::<Vec<_>>().join(",");
+        let covered = |at: u64| specs.iter().any(|(first, more)| (*first..=first + more).contains(&at));
+        let parts = match resolve(format!("bytes={text}").as_bytes(), length, 10) {
+            One(range) => vec![range],
+            Many(ranges) => { prop_assert!(ranges.len() > 1); ranges }
+            Unsatisfiable => { prop_assert!(specs.iter().all(|spec| spec.0 >= length)); return Ok(()); }
+            Whole => {
+                let sum: u64 = specs.iter().filter(|spec| spec.0 < length).map(|spec| spec.1.min(length - 1 - spec.0) + 1).sum();
+                prop_assert!(sum > length);
+                return Ok(());
+            }
+        };
+        // Every byte asked for is there once, no other is, and no two parts touch.
+        for at in 0..length {
+            let times = parts.iter().filter(|part| (part.first..=part.last).contains(&at)).count();
+            prop_assert_eq!(times, usize::from(covered(at)));
+        }
+        for (index, one) in parts.iter().enumerate() {
+            prop_assert!(one.first <= one.last && one.last < length && !one.is_empty());
+            prop_assert!(parts[index + 1..].iter().all(|two| joined(*one, *two).is_none()));
+        }
+    }
+
+    #[test]
+    fn no_value_makes_it_panic(value in "(bytes=)?[-0-9, x]{0,40}", length: u64, parts_max in 0usize..10) {
+        resolve(value.as_bytes(), length, parts_max);
+    }
+}
