@@ -150,10 +150,7 @@ mod tests {
 
     #[test]
     fn refused_pages() {
-        for (line, expected) in [
-            ("POST /metrics HTTP/1.1", "405 Method Not Allowed"),
-            ("GET /stop HTTP/1.1", "404 Not Found"),
-        ] {
+        for (line, expected) in [("POST /metrics HTTP/1.1", "405 Method Not Allowed"), ("GET /stop HTTP/1.1", "404 Not Found")] {
             assert!(matches!(parse(line.as_bytes()), Request::RefusedScrape { status, .. } if status == expected), "{line}");
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Written by hand rather than derived: the names are a contract with scripts, and stand here where one sees them.
 
+use saker_telemetry::Snapshot;
 use serde_json::{Map, Value, json};
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,6 +40,12 @@ pub struct ReloadReport {
     pub sites: u64,
     /// Rendered.
     pub warnings: Vec<String>,
+}
+
+/// For [`StatusReport::counters`]: names as in Prometheus' text, labels included, without the program's prefix.
+pub fn counters(snapshot: &Snapshot) -> Vec<(String, u64)> {
+    let named = |name: &str, label: &str| if label.is_empty() { name.to_owned() } else { format!("{name}{{{label}}}") };
+    snapshot.iter().map(|(row, value)| (named(row.name, row.label), value)).collect()
 }
 
 impl StatusReport {

@@ -62,7 +62,11 @@ impl fmt::Display for StateDirError {
             StateDirError::Io { path, doing, error } => write!(f, "state directory {}: cannot {doing}: {error}", path.display()),
             StateDirError::NotDirectory(path) => write!(f, "state directory {}: not a directory", path.display()),
             StateDirError::Foreign { path, owner } => {
-                write!(f, "state directory {}: belongs to user {owner}, not to this user or root; name another with --state-dir", path.display())
+                write!(
+                    f,
+                    "state directory {}: belongs to user {owner}, not to this user or root; name another with --state-dir",
+                    path.display()
+                )
             }
             StateDirError::Writable { path, mode } => {
                 write!(f, "state directory {}: other users may write into it (mode {mode:04o}); chmod go-w it", path.display())
@@ -269,4 +273,4 @@ fn read_pid(file: &mut std::fs::File) -> Option<u32> {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A path that nobody else uses, in a directory that is removed with it.
-pub(in crate::control) struct Scratch(pub PathBuf);
+pub struct Scratch(pub PathBuf);
 
 impl Scratch {
     pub fn new() -> Scratch {

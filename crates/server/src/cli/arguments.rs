@@ -1,0 +1,288 @@
+//! The command line, declared. Names are a contract: scripts, units and benches use them.
+//!
+//! What this version can't do yet is declared all the same, so that `promises` can refuse it by name.
+
+use super::address;
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::Shell;
+use saker_config::model::Address;
+use std::path::PathBuf;
+
+const WORKERS_MAX: usize = 1024;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "saker",
+    version,
+    about = "A web server",
+    long_about = "Saker, a web server: serves files, fast, from a folder or by a configuration.",
+    disable_help_subcommand = true,
+    after_help = "\
+Examples:
+  saker serve                        this folder on http://127.0.0.1:8080/
+  saker check -c saker.toml          is the configuration right? (nginx -t, apachectl configtest)
+  saker run -c saker.toml            the server itself, in the foreground
+  saker reload                       take the changed configuration (nginx -s reload, apachectl graceful)
+  saker explain http://example.org/  why does this URL get what it gets?
+
+Exit status: 0 done, 1 the configuration has errors, 2 wrong usage or can't be done, 3 no server is running."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Serve(Box<Serve>),
+    Run(Run),
+    Check(Check),
+    Explain(Explain),
+    Status(Status),
+    Reload(Reload),
+    Stop(Stop),
+    Purge(Purge),
+    /// Print the JSON Schema of saker.toml (for editors)
+    Schema,
+    /// Print the reference of all directives of saker.toml, in Markdown
+    Reference,
+    Completions(Completions),
+    Man(Man),
+    /// Print the version
+    Version,
+}
+
+/// Serve a folder, without any configuration
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  saker serve                              this folder on http://127.0.0.1:8080/
+  saker serve /srv/site --http 80          a folder, on every address of this machine
+  saker serve --http unix:/run/site.sock   behind another server
+  saker serve --access-log - --workers 1   with each request shown")]
+pub struct Serve {
+    /// Document root
+    #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+    pub directory: PathBuf,
+    /// Listen here for http: 8080, :8080, 127.0.0.1:8080, [::1]:8080, localhost:8080 or unix:/path; port 0 takes a free one
+    /// [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR", num_args = 1.., value_parser = address::parse)]
+    pub http: Vec<Address>,
+    /// Listen here for https, on TCP and UDP (version 0.2)
+    #[arg(long, value_name = "ADDR", num_args = 1..)]
+    pub https: Vec<String>,
+    /// Certificate chain in PEM (version 0.2)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub cert: Option<PathBuf>,
+    /// Key of the certificate in PEM (version 0.2)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub key: Option<PathBuf>,
+    /// Worker threads; auto is one per core
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = workers)]
+    pub workers: WorkersArgument,
+    /// Access log: a file, - for standard output, or off
+    #[arg(long, value_name = "FILE|-|off", default_value = "off", value_parser = access_log, value_hint = ValueHint::FilePath)]
+    pub access_log: AccessLogArgument,
+    /// PHP: auto, off, unix:PATH or HOST:PORT (version 0.4; until then auto is off)
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    pub php: String,
+    /// Obey .htaccess files (version 0.3; until then auto is off)
+    #[arg(long, value_name = "on|off", default_value = "auto", hide_possible_values = true)]
+    pub htaccess: Switch,
+    /// Page cache (version 0.5; until then auto is off)
+    #[arg(long, value_name = "on|off", default_value = "auto", hide_possible_values = true)]
+    pub cache: Switch,
+    /// Control socket and pid file go here [default: $XDG_RUNTIME_DIR/saker/ADDR or /tmp/saker-UID/ADDR]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub state_dir: Option<PathBuf>,
+}
+
+/// Run the server by a configuration, in the foreground
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  saker run                                   by ./saker.toml, or else /etc/saker/saker.toml
+  saker run -c /srv/saker.toml --workers 4
+
+Signals: TERM finishes running requests and stops, QUIT too, INT stops, HUP reloads the configuration, USR1 reopens the logs.")]
+pub struct Run {
+    #[command(flatten)]
+    pub input: Input,
+    /// Worker threads, over what the configuration says
+    #[arg(long, value_name = "N", value_parser = workers)]
+    pub workers: Option<WorkersArgument>,
+    /// Control socket and pid file go here, over server.state_dir of the configuration
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub state_dir: Option<PathBuf>,
+}
+
+/// Check a configuration; all errors at once
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit status: 0 right (there may be warnings), 1 the configuration has errors, 2 it can't be done.")]
+pub struct Check {
+    #[command(flatten)]
+    pub input: Input,
+    /// Diagnostics as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Show what decides the answer to a URL, step by step, with file and line
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  saker explain http://example.org/shop/
+  saker explain /style.css --serve .
+  saker explain -H 'Accept-Encoding: br' --method HEAD http://example.org/app.js
+
+No server need run: the request is walked through here, and nothing is sent anywhere.")]
+pub struct Explain {
+    /// http://HOST/PATH, or only /PATH for the site that answers hosts nobody claims
+    #[arg(value_hint = ValueHint::Url)]
+    pub url: String,
+    #[command(flatten)]
+    pub input: Input,
+    /// As if by saker serve DIR
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "apache"], value_hint = ValueHint::DirPath)]
+    pub serve: Option<PathBuf>,
+    /// A field of the request
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = field)]
+    pub headers: Vec<(String, String)>,
+    #[arg(long, default_value = "GET")]
+    pub method: String,
+}
+
+/// Show what the running server does
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A scraper can ask the server itself: curl --unix-socket STATE_DIR/control.sock http://saker/metrics")]
+pub struct Status {
+    #[command(flatten)]
+    pub target: Target,
+    /// As JSON
+    #[arg(long, conflicts_with = "prometheus")]
+    pub json: bool,
+    /// As Prometheus text
+    #[arg(long)]
+    pub prometheus: bool,
+}
+
+/// Make the running server read its configuration again; a wrong one leaves the old one in force
+#[derive(Debug, Args)]
+pub struct Reload {
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// Stop the running server, and wait until it is gone
+#[derive(Debug, Args)]
+pub struct Stop {
+    #[command(flatten)]
+    pub target: Target,
+    /// Cut running requests instead of finishing them
+    #[arg(long)]
+    pub now: bool,
+}
+
+/// Throw pages out of the page cache (version 0.5)
+#[derive(Debug, Args)]
+pub struct Purge {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub what: Vec<String>,
+}
+
+/// Print completions for a shell
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  saker completions bash > /etc/bash_completion.d/saker
+  saker completions zsh > /usr/local/share/zsh/site-functions/_saker
+  saker completions fish > ~/.config/fish/completions/saker.fish")]
+pub struct Completions {
+    pub shell: Shell,
+}
+
+/// Print the manual page, or write those of all commands into a directory
+#[derive(Debug, Args)]
+pub struct Man {
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub dir: Option<PathBuf>,
+}
+
+/// What a server would run by.
+#[derive(Debug, Args)]
+pub struct Input {
+    /// Configuration [default: ./saker.toml, or else /etc/saker/saker.toml]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "apache", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+    /// Apache's configuration, as it is (version 0.3)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub apache: Option<PathBuf>,
+    /// Define NAME for <IfDefine> (version 0.3)
+    #[arg(short = 'D', value_name = "NAME", requires = "apache")]
+    pub define: Vec<String>,
+}
+
+/// Which running server.
+#[derive(Debug, Args)]
+pub struct Target {
+    /// The server's state directory [default: where a server runs, if it is one]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub state_dir: Option<PathBuf>,
+    /// The server's configuration, which names the state directory
+    #[arg(short, long, value_name = "FILE", conflicts_with = "state_dir", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkersArgument {
+    Auto,
+    Count(usize),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessLogArgument {
+    Off,
+    Stdout,
+    File(PathBuf),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    Auto,
+    On,
+    Off,
+}
+
+impl WorkersArgument {
+    pub fn count(self) -> Option<usize> {
+        match self {
+            WorkersArgument::Auto => None,
+            WorkersArgument::Count(count) => Some(count),
+        }
+    }
+}
+
+fn workers(text: &str) -> Result<WorkersArgument, String> {
+    match text.parse::<usize>() {
+        _ if text == "auto" => Ok(WorkersArgument::Auto),
+        Ok(count) if (1..=WORKERS_MAX).contains(&count) => Ok(WorkersArgument::Count(count)),
+        _ => Err(format!("auto, or a number from 1 to {WORKERS_MAX}")),
+    }
+}
+
+fn access_log(text: &str) -> Result<AccessLogArgument, String> {
+    match text {
+        "off" => Ok(AccessLogArgument::Off),
+        "-" => Ok(AccessLogArgument::Stdout),
+        "" => Err("a file, - or off".into()),
+        path => Ok(AccessLogArgument::File(PathBuf::from(path))),
+    }
+}
+
+/// Whether name and value are allowed is for the parser of requests to say.
+fn field(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("a field has a colon, as in 'Accept-Encoding: br'")?;
+    Ok((name.to_owned(), value.trim().to_owned()))
+}

@@ -1,0 +1,102 @@
+//! `saker check`: is this configuration right? Everything that is wrong with it at once.
+
+use super::{CONFIGURATION_ERRORS, OK, arguments::Check, cannot, output, place, promises};
+use saker_config::{Diagnostic, Diagnostics, Model};
+use serde_json::{Value, json};
+use std::{path::Path, process::ExitCode};
+
+pub fn check(check: &Check) -> ExitCode {
+    if let Err(sentence) = promises::refuse_input(&check.input) {
+        return cannot(sentence);
+    }
+    match place::configuration(check.input.config.as_deref()) {
+        Ok(path) if check.json => check_json(&path),
+        Ok(path) => check_text(&path),
+        Err(why) => cannot(why),
+    }
+}
+
+/// Rendered on standard error, where a person or a log sees it.
+pub fn report(diagnostics: &Diagnostics) {
+    match output::errors_are_coloured() {
+        true => output::error(diagnostics.coloured()),
+        false => output::error(diagnostics),
+    }
+}
+
+fn check_text(path: &Path) -> ExitCode {
+    match saker_config::load(path) {
+        Ok(loaded) => {
+            report(&Diagnostics(loaded.warnings));
+            output::print(format!("{}: ok: {}\n", path.display(), summary(&loaded.model)))
+        }
+        Err(diagnostics) => {
+            report(&diagnostics);
+            let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
+            output::error(format_args!("{}: {}\n", path.display(), counted(errors, "error")));
+            ExitCode::from(CONFIGURATION_ERRORS)
+        }
+    }
+}
+
+fn check_json(path: &Path) -> ExitCode {
+    let (status, report) = match saker_config::load(path) {
+        Ok(loaded) => (OK, json_report(path, &loaded.warnings)),
+        Err(diagnostics) => (CONFIGURATION_ERRORS, json_report(path, &diagnostics.0)),
+    };
+    let printed = output::print(format!("{report:#}\n"));
+    if printed == ExitCode::from(OK) { ExitCode::from(status) } else { printed }
+}
+
+fn json_report(path: &Path, diagnostics: &[Diagnostic]) -> Value {
+    json!({
+        "file": path.to_string_lossy(),
+        "ok": !diagnostics.iter().any(Diagnostic::is_error),
+        "diagnostics": diagnostics.iter().map(json_diagnostic).collect::<Vec<_>>(),
+    })
+}
+
+/// Line 0 stands for "no place in a file".
+fn json_diagnostic(diagnostic: &Diagnostic) -> Value {
+    json!({
+        "severity": if diagnostic.is_error() { "error" } else { "warning" },
+        "file": &*diagnostic.origin.file,
+        "line": diagnostic.origin.line,
+        "column": diagnostic.origin.column,
+        "length": diagnostic.length,
+        "message": diagnostic.message,
+        "help": diagnostic.help,
+    })
+}
+
+fn summary(model: &Model) -> String {
+    format!("{}, {}", counted(model.listeners.len(), "listener"), counted(model.sites.len(), "site"))
+}
+
+pub fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_config::model::Origin;
+
+    #[test]
+    fn json_has_place_and_help() {
+        let origin = Origin { file: "saker.toml".into(), line: 3, column: 7 };
+        let report = json_report(Path::new("saker.toml"), &[Diagnostic::without_source(origin, "no such key".into())]);
+        let diagnostic = &report["diagnostics"][0];
+        assert_eq!(report["ok"], false);
+        assert_eq!((&diagnostic["line"], &diagnostic["column"], &diagnostic["severity"]), (&json!(3), &json!(7), &json!("error")));
+        assert_eq!(json_report(Path::new("saker.toml"), &[])["ok"], true);
+    }
+
+    #[test]
+    fn plurals() {
+        assert_eq!([counted(0, "site"), counted(1, "site"), counted(2, "site")], ["0 sites", "1 site", "2 sites"]);
+    }
+}

@@ -1,0 +1,69 @@
+//! `saker explain URL`: the walk of a request that is never sent, each step with what decided it.
+
+use super::{CONFIGURATION_ERRORS, arguments, cannot, check, output, place, promises, start};
+use saker_config::{Model, ServeOptions};
+use saker_pipeline::exchange::TraceStep;
+use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
+
+pub fn explain(explain: arguments::Explain) -> ExitCode {
+    if let Err(sentence) = promises::refuse_input(&explain.input) {
+        return cannot(sentence);
+    }
+    let model = match model(&explain) {
+        Ok(model) => model,
+        Err(status) => return status,
+    };
+    let mut steps = Vec::new();
+    let outcome = crate::explain::explain(model, &explain.method, &explain.url, &explain.headers, &mut |step| steps.push(step));
+    let printed = output::print(render(&steps));
+    outcome.map_or_else(cannot, |()| printed)
+}
+
+/// What a server would run by; the error is the command's outcome.
+fn model(explain: &arguments::Explain) -> Result<Model, ExitCode> {
+    if let Some(directory) = &explain.serve {
+        let root = start::document_root(directory).map_err(cannot)?;
+        return Ok(Model::for_directory(options(root)));
+    }
+    let path = place::configuration(explain.input.config.as_deref()).map_err(cannot)?;
+    let loaded = saker_config::load(&path).map_err(|diagnostics| {
+        check::report(&diagnostics);
+        ExitCode::from(CONFIGURATION_ERRORS)
+    })?;
+    Ok(loaded.model)
+}
+
+/// Nothing listens and nothing is written here, so only the root counts.
+fn options(root: PathBuf) -> ServeOptions {
+    ServeOptions { root, http: Vec::new(), workers: None, access_log: None, state_dir: PathBuf::new() }
+}
+
+fn render(steps: &[TraceStep]) -> String {
+    let width = steps.iter().map(|step| step.phase.len()).max().unwrap_or(0);
+    let mut page = String::new();
+    for TraceStep { phase, text, origin } in steps {
+        // What a request or a file name says must not move the cursor.
+        let text: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        let _ = match origin {
+            Some(origin) => writeln!(page, "{phase:<width$}  {text}  [{origin}]"),
+            None => writeln!(page, "{phase:<width$}  {text}"),
+        };
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_config::model::Origin;
+
+    #[test]
+    fn steps_are_aligned_and_tame() {
+        let origin = Some(Origin { file: "saker.toml".into(), line: 12, column: 1 });
+        let steps = [
+            TraceStep { phase: "select_host", text: "example.org".into(), origin },
+            TraceStep { phase: "content", text: "/\x1b[2J".into(), origin: None },
+        ];
+        assert_eq!(render(&steps), "select_host  example.org  [saker.toml:12:1]\ncontent      /\u{fffd}[2J\n");
+    }
+}

@@ -1,0 +1,68 @@
+//! The command line: from arguments to one of the things that the program does.
+//!
+//! `main.rs` calls [`main`]. Each command is a function that returns an exit status; what is wrong goes to standard error.
+//! Exit status: 0 done, 1 the configuration has errors, 2 wrong usage or can't be done, 3 no server is running.
+//! Absent on purpose: anything that `process` could need. A command calls it and is over.
+
+mod address;
+mod arguments;
+mod check;
+mod daemon;
+mod documents;
+mod explain;
+mod output;
+mod place;
+mod promises;
+mod start;
+mod status_page;
+
+use arguments::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+const OK: u8 = 0;
+const CONFIGURATION_ERRORS: u8 = 1;
+const CANNOT: u8 = 2;
+const NOT_RUNNING: u8 = 3;
+
+pub fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if arguments.first().is_some_and(|name| promises::is_apache_name(&name.to_string_lossy())) {
+        return cannot(promises::APACHE_NAME);
+    }
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => run(cli.command),
+        // Help and version come as errors too, with an exit status of 0.
+        Err(error) => {
+            let _ = error.print();
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(CANNOT))
+        }
+    }
+}
+
+fn run(command: Command) -> ExitCode {
+    match command {
+        Command::Serve(serve) => start::serve(*serve),
+        Command::Run(run) => start::run(run),
+        Command::Check(check) => check::check(&check),
+        Command::Explain(explain) => explain::explain(explain),
+        Command::Status(status) => daemon::status(&status),
+        Command::Reload(reload) => daemon::reload(&reload),
+        Command::Stop(stop) => daemon::stop(&stop),
+        Command::Purge(_) => cannot(promises::PURGE),
+        Command::Schema => documents::schema(),
+        Command::Reference => documents::reference(),
+        Command::Completions(completions) => documents::completions(completions.shell),
+        Command::Man(man) => documents::man(man.dir.as_deref()),
+        Command::Version => documents::version(),
+    }
+}
+
+/// Wrong usage, or what this version or this machine can't do: one sentence on standard error.
+fn cannot(why: impl std::fmt::Display) -> ExitCode {
+    output::error(format_args!("saker: {why}\n"));
+    ExitCode::from(CANNOT)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Where things are that nobody named: the configuration, the state directory of `saker serve`, the running server.
+//!
+//! Each `saker serve` gets a directory of its own, named for its first address, below one of the user. So two of them can run side by
+//! side, and two on the same address find each other's lock.
+//! Difficulty: below `/tmp` that user's directory may be an impostor's; it passes the checks of [`StateDir`] before anything in it counts.
+
+use super::{arguments::Target, output};
+use crate::control::{StateDir, state_dir};
+use rustix::process::getuid;
+use saker_config::model::{Address, Server};
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+const CONFIGURATIONS: [&str; 2] = ["saker.toml", "/etc/saker/saker.toml"];
+const NAME_BYTES_MAX: usize = 200;
+
+/// The named configuration, or the first of the usual ones that is there.
+pub fn configuration(named: Option<&Path>) -> Result<PathBuf, String> {
+    if let Some(named) = named {
+        return Ok(named.to_owned());
+    }
+    let found = CONFIGURATIONS.iter().map(Path::new).find(|path| path.exists());
+    found
+        .map(Path::to_owned)
+        .ok_or_else(|| format!("no configuration: name it with -c FILE ({} are not there)", CONFIGURATIONS.join(" and ")))
+}
+
+/// For a `saker serve` that listens on `address`.
+pub fn serve_state_dir(address: &Address) -> Result<PathBuf, String> {
+    let base = serve_base(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from), getuid().as_raw());
+    // Checked here, because `process` only looks at the directory itself.
+    StateDir::open(&base).map_err(|error| error.to_string())?;
+    Ok(base.join(serve_name(address, std::process::id())))
+}
+
+/// The state directory of the running server that is meant.
+pub fn running_server(target: &Target) -> Result<PathBuf, Absent> {
+    if let Some(state_dir) = &target.state_dir {
+        return Ok(state_dir.clone());
+    }
+    if let Some(config) = &target.config {
+        return match saker_config::load(config) {
+            Ok(loaded) => Ok(loaded.model.server.state_dir.clone()),
+            Err(diagnostics) => Err(Absent::Configuration(diagnostics.to_string())),
+        };
+    }
+    let base = serve_base(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from), getuid().as_raw());
+    only_one(&candidates(&base, &Server::default().state_dir))
+}
+
+/// Why there is no server to talk to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// The configuration that names the state directory is wrong: rendered diagnostics.
+    Configuration(String),
+    None(Vec<PathBuf>),
+    Several(Vec<PathBuf>),
+}
+
+fn serve_base(runtime_dir: Option<PathBuf>, uid: u32) -> PathBuf {
+    match runtime_dir {
+        Some(directory) if directory.is_absolute() && directory.is_dir() => directory.join("saker"),
+        _ => std::env::temp_dir().join(format!("saker-{uid}")),
+    }
+}
+
+/// Port 0 means another port each time, so the process makes the name.
+fn serve_name(address: &Address, pid: u32) -> String {
+    match address {
+        Address::Tcp(address) if address.port() == 0 => format!("{}:pid-{pid}", bracketed(address)),
+        Address::Tcp(address) => address.to_string(),
+        Address::Unix(path) => {
+            let name = format!("unix:{}", path.display()).replace('/', "-");
+            // The end tells sockets apart better than the beginning.
+            let from = (name.len().saturating_sub(NAME_BYTES_MAX)..=name.len()).find(|&at| name.is_char_boundary(at));
+            name.get(from.unwrap_or(0)..).unwrap_or_default().to_owned()
+        }
+    }
+}
+
+fn bracketed(address: &SocketAddr) -> String {
+    if address.is_ipv6() { format!("[{}]", address.ip()) } else { address.ip().to_string() }
+}
+
+/// State directories in which something may run: those below `base`, and the default one of `saker run`.
+fn candidates(base: &Path, of_run: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(base).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|_| is_trusted(base)).collect();
+    found.sort();
+    found.push(of_run.to_owned());
+    found
+}
+
+fn is_trusted(base: &Path) -> bool {
+    StateDir::open(base).inspect_err(|error| output::error(format_args!("saker: {error}\n"))).is_ok()
+}
+
+fn only_one(candidates: &[PathBuf]) -> Result<PathBuf, Absent> {
+    let mut running: Vec<PathBuf> = candidates.iter().filter(|path| state_dir::running(path).is_some()).cloned().collect();
+    // What we may not look into could hold one; talking to it will say why it can't be done.
+    let locked = || candidates.iter().find(|path| is_closed(path)).cloned();
+    match (running.len(), running.pop()) {
+        (0, _) => locked().ok_or_else(|| Absent::None(candidates.to_vec())),
+        (1, Some(only)) => Ok(only),
+        (_, last) => Err(Absent::Several(running.into_iter().chain(last).collect())),
+    }
+}
+
+fn is_closed(path: &Path) -> bool {
+    std::fs::symlink_metadata(path.join(state_dir::SOCKET)).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::state_dir::tests::Scratch;
+
+    #[test]
+    fn names_for_addresses() {
+        for (address, name) in [
+            (Address::Tcp("127.0.0.1:8080".parse().unwrap()), "127.0.0.1:8080"),
+            (Address::Tcp("[::]:80".parse().unwrap()), "[::]:80"),
+            (Address::Tcp("[::1]:0".parse().unwrap()), "[::1]:pid-7"),
+            (Address::Unix("/run/a/http.sock".into()), "unix:-run-a-http.sock"),
+        ] {
+            assert_eq!(serve_name(&address, 7), name);
+        }
+        let long = serve_name(&Address::Unix(format!("/{}/x.sock", "é".repeat(150)).into()), 7);
+        assert!(long.len() <= NAME_BYTES_MAX && long.ends_with("é-x.sock"), "{long}");
+    }
+
+    #[test]
+    fn base_of_serve() {
+        let scratch = Scratch::new();
+        assert_eq!(serve_base(Some(scratch.0.clone()), 7), scratch.join("saker"));
+        for unusable in [None, Some(scratch.join("missing")), Some("relative".into())] {
+            assert!(serve_base(unusable, 7).ends_with("saker-7"));
+        }
+    }
+
+    #[test]
+    fn the_one_that_runs() {
+        let scratch = Scratch::new();
+        let (base, of_run) = (scratch.join("base"), scratch.join("run"));
+        let candidates = || candidates(&base, &of_run);
+        assert_eq!(only_one(&candidates()), Err(Absent::None(vec![of_run.clone()])));
+        let open = |path: &Path| StateDir::open(path).unwrap().lock().unwrap();
+        std::fs::create_dir_all(base.join("dead")).unwrap();
+        std::fs::write(base.join("dead/saker.pid"), "1\n").unwrap();
+        std::fs::set_permissions(&base, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let first = open(&base.join("a"));
+        assert_eq!(only_one(&candidates()), Ok(base.join("a")));
+        let second = open(&of_run);
+        assert_eq!(only_one(&candidates()), Err(Absent::Several(vec![base.join("a"), of_run.clone()])));
+        drop(first);
+        assert_eq!(only_one(&candidates()), Ok(of_run.clone()));
+        drop(second);
+    }
+}

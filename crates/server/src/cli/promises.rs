@@ -1,0 +1,36 @@
+//! What later versions will do and this one refuses by name, with the version that brings it.
+//!
+//! An argument that is taken and ignored is worse than none: the user believes in a certificate or an access rule that isn't there.
+
+use super::arguments::{Input, Serve, Switch};
+
+pub const TLS: &str = "TLS arrives with version 0.2; until then use --http, with a TLS server in front where you need it";
+pub const HTACCESS: &str =
+    "--htaccess on: .htaccess files arrive with version 0.3; until then their rules are written as routes in saker.toml";
+pub const APACHE: &str = "--apache: Apache's configuration arrives with version 0.3; until then write a saker.toml (see saker reference)";
+pub const APACHE_NAME: &str =
+    "called by Apache's name: Apache's command line and configuration arrive with version 0.3; until then call saker run -c saker.toml";
+pub const PHP: &str = "--php: PHP arrives with version 0.4; until then only auto and off are taken, and both mean off";
+pub const PAGE_CACHE: &str = "--cache on: the page cache arrives with version 0.5; files are kept in memory without it";
+pub const PURGE: &str = "purge: the page cache arrives with version 0.5, and changed files need no purge, they are watched";
+
+/// Why this version can't do what was asked.
+pub fn refuse_serve(serve: &Serve) -> Result<(), &'static str> {
+    let asked = [
+        (!serve.https.is_empty() || serve.cert.is_some() || serve.key.is_some(), TLS),
+        (serve.htaccess == Switch::On, HTACCESS),
+        (!matches!(serve.php.as_str(), "auto" | "off"), PHP),
+        (serve.cache == Switch::On, PAGE_CACHE),
+    ];
+    asked.into_iter().find(|(asked, _)| *asked).map_or(Ok(()), |(_, sentence)| Err(sentence))
+}
+
+pub fn refuse_input(input: &Input) -> Result<(), &'static str> {
+    if input.apache.is_some() { Err(APACHE) } else { Ok(()) }
+}
+
+/// Whether the program was called by one of the names that Apache's scripts call.
+pub fn is_apache_name(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    matches!(name, "httpd" | "apache2" | "apachectl" | "apache2ctl")
+}
