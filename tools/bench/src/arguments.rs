@@ -1,0 +1,134 @@
+//! The command line.
+
+use crate::rows;
+use saker_testkit::Peer;
+use std::path::PathBuf;
+
+pub enum Mode {
+    Help,
+    Floor { port: u16 },
+    Bench(Arguments),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arguments {
+    pub saker: PathBuf,
+    pub rounds: usize,
+    /// Of load per trial, after the warm-up.
+    pub seconds: u64,
+    /// Names of rows, or beginnings of them; empty for all.
+    pub only: Vec<String>,
+    pub peers: Vec<Peer>,
+    pub json: Option<PathBuf>,
+}
+
+impl Default for Arguments {
+    fn default() -> Self {
+        Arguments {
+            saker: PathBuf::from("target/release/saker"),
+            rounds: 5,
+            seconds: 4,
+            only: Vec::new(),
+            peers: vec![Peer::Nginx, Peer::Lighttpd, Peer::H2o],
+            json: None,
+        }
+    }
+}
+
+pub fn help() -> String {
+    let rows: String = rows::ALL.iter().map(|row| format!("  {:<14} {}\n", row.name, row.title)).collect();
+    format!(
+        "Compares Saker with its peers; prints Markdown.
+
+  --saker PATH    the binary to measure (target/release/saker); where there is none, the peers are measured alone
+  --rounds N      interleaved rounds (5)
+  --seconds N     of load per trial (4)
+  --only ROW      a row or a beginning of its name; may be repeated
+  --peers LIST    of nginx,lighttpd,h2o,apache (the first three)
+  --json FILE     everything measured, as JSON
+  --quick         2 rounds of 1 second: to see that it runs, not to quote
+
+Rows:
+{rows}"
+    )
+}
+
+pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Mode, String> {
+    let mut words = words.into_iter().peekable();
+    if words.next_if_eq("floor").is_some() {
+        return floor(words);
+    }
+    let mut arguments = Arguments::default();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+        match word.as_str() {
+            "-h" | "--help" => return Ok(Mode::Help),
+            "--saker" => arguments.saker = value()?.into(),
+            "--rounds" => arguments.rounds = at_least_one(&value()?)?,
+            "--seconds" => arguments.seconds = at_least_one(&value()?)?,
+            "--only" => arguments.only.push(known_row(value()?)?),
+            "--peers" => arguments.peers = value()?.split(',').map(peer).collect::<Result<_, _>>()?,
+            "--json" => arguments.json = Some(value()?.into()),
+            "--quick" => (arguments.rounds, arguments.seconds) = (2, 1),
+            other => return Err(format!("`{other}` is not an option; --help lists them")),
+        }
+    }
+    Ok(Mode::Bench(arguments))
+}
+
+fn floor(mut words: impl Iterator<Item = String>) -> Result<Mode, String> {
+    match (words.next().as_deref(), words.next()) {
+        (Some("--port"), Some(port)) => Ok(Mode::Floor { port: port.parse().map_err(|_| format!("`{port}` is not a port"))? }),
+        _ => Err("floor --port N".into()),
+    }
+}
+
+fn at_least_one<T: std::str::FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
+    text.parse().ok().filter(|number| *number >= T::from(1)).ok_or_else(|| format!("`{text}` is not a number from 1 up"))
+}
+
+fn known_row(name: String) -> Result<String, String> {
+    if rows::ALL.iter().any(|row| row.name.starts_with(&name)) {
+        Ok(name)
+    } else {
+        Err(format!("no row is called `{name}`; --help lists them"))
+    }
+}
+
+fn peer(name: &str) -> Result<Peer, String> {
+    Peer::ALL.into_iter().find(|peer| peer.name() == name).ok_or_else(|| format!("`{name}` is not a peer"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Arguments, String> {
+        match parse(line.split_whitespace().map(str::to_owned))? {
+            Mode::Bench(arguments) => Ok(arguments),
+            _ => Err("another mode".into()),
+        }
+    }
+
+    #[test]
+    fn options() {
+        let arguments = parsed("--rounds 7 --only small --peers nginx,apache --saker /x --json /y").expect("parsed");
+        assert_eq!((arguments.rounds, arguments.seconds), (7, 4));
+        assert_eq!(arguments.peers, [Peer::Nginx, Peer::Apache]);
+        assert_eq!((arguments.only, arguments.saker, arguments.json), (vec!["small".to_owned()], "/x".into(), Some("/y".into())));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (line, complaint) in [
+            ("--rounds 0", "`0` is not a number from 1 up"),
+            ("--rounds", "--rounds needs a value"),
+            ("--only nonsense", "no row is called `nonsense`; --help lists them"),
+            ("--peers iis", "`iis` is not a peer"),
+            ("--fast", "`--fast` is not an option; --help lists them"),
+            ("floor --port x", "`x` is not a port"),
+        ] {
+            assert_eq!(parsed(line).expect_err(line), complaint);
+        }
+    }
+}

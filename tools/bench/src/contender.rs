@@ -1,0 +1,145 @@
+//! Who is measured, and how each is started.
+
+use crate::{load::pinning, rows::Feature};
+use saker_testkit::{Peer, PeerSetting, ServerProcess, free_port};
+use std::{
+    env, fmt, fs, io,
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
+    process::Command,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contender {
+    /// As `saker serve` runs, without a log.
+    Saker,
+    /// From a configuration file that is the same but for the feature.
+    SakerWithout(Feature),
+    SakerWith(Feature),
+    Peer(Peer),
+    Floor,
+}
+
+/// What all contenders of a run share.
+#[derive(Clone, Copy, Debug)]
+pub struct Ground<'a> {
+    pub saker: &'a Path,
+    /// The files.
+    pub root: &'a Path,
+    pub work: &'a Path,
+    pub core: Option<usize>,
+}
+
+impl Contender {
+    pub fn is_saker(self) -> bool {
+        matches!(self, Contender::Saker | Contender::SakerWith(_) | Contender::SakerWithout(_))
+    }
+
+    pub fn start(self, ground: Ground<'_>) -> Result<ServerProcess, String> {
+        let port = free_port().map_err(|error| error.to_string())?;
+        let command = self.command(ground, port).map_err(|error| format!("{self}: {error}"))?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        ServerProcess::start(&mut pinned(&command, ground.core)?, address).map_err(|error| format!("{self}: {error}"))
+    }
+
+    fn command(self, ground: Ground<'_>, port: u16) -> io::Result<Command> {
+        let mut command = Command::new(ground.saker);
+        match self {
+            Contender::Saker => {
+                let address = format!("127.0.0.1:{port}");
+                command.arg("serve").arg(ground.root).args(["--http", &address, "--workers", "1", "--access-log", "off"]);
+                command.arg("--state-dir").arg(ground.work.join("state"));
+            }
+            Contender::SakerWithout(_) => {
+                command.arg("run").arg("-c").arg(configure(ground, port, None)?);
+            }
+            Contender::SakerWith(feature) => {
+                command.arg("run").arg("-c").arg(configure(ground, port, Some(feature))?);
+            }
+            Contender::Peer(peer) => return peer.command(PeerSetting { root: ground.root, port, work: ground.work }),
+            Contender::Floor => {
+                command = Command::new(env::current_exe()?);
+                command.args(["floor", "--port", &port.to_string()]);
+            }
+        }
+        Ok(command)
+    }
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Contender::Saker => f.write_str("saker"),
+            Contender::SakerWithout(feature) => write!(f, "saker, {feature} off"),
+            Contender::SakerWith(feature) => write!(f, "saker, {feature} on"),
+            Contender::Peer(peer) => peer.fmt(f),
+            Contender::Floor => f.write_str("bare tokio loop"),
+        }
+    }
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Feature::AccessLog => "access log",
+            Feature::Throttle => "throttle",
+        })
+    }
+}
+
+fn configure(ground: Ground<'_>, port: u16, on: Option<Feature>) -> io::Result<std::path::PathBuf> {
+    let file = ground.work.join("saker.toml");
+    fs::write(&file, configuration(ground, port, on))?;
+    Ok(file)
+}
+
+fn configuration(ground: Ground<'_>, port: u16, on: Option<Feature>) -> String {
+    let (root, work) = (ground.root.display(), ground.work.display());
+    let feature = match on {
+        None => String::new(),
+        Some(Feature::AccessLog) => format!("access_log = \"{work}/access.log\"\n"),
+        // Far above what one client reaches, so that every request is counted and none is held.
+        Some(Feature::Throttle) => "[site.throttle]\nout_per_address = \"10GB/s\"\nrequests_static = \"10000000/s\"\n".to_owned(),
+    };
+    format!(
+        "[server]\nworkers = 1\nstate_dir = \"{work}/state\"\n\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n\n\
+         [[site]]\nnames = [\"*\"]\nroot = \"{root}\"\n{feature}"
+    )
+}
+
+/// The same command behind `taskset`, which becomes it: the process id stays.
+fn pinned(command: &Command, core: Option<usize>) -> Result<Command, String> {
+    let words = pinning(core)?;
+    let Some((taskset, rest)) = words.split_first() else {
+        let mut same = Command::new(command.get_program());
+        same.args(command.get_args());
+        return Ok(same);
+    };
+    let mut pinned = Command::new(taskset);
+    pinned.args(rest).arg(command.get_program()).args(command.get_args());
+    Ok(pinned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_and_off_differ_by_the_feature_alone() {
+        let ground = Ground { saker: Path::new("/s"), root: Path::new("/r"), work: Path::new("/w"), core: None };
+        let off = configuration(ground, 80, None);
+        for feature in [Feature::AccessLog, Feature::Throttle] {
+            let on = configuration(ground, 80, Some(feature));
+            assert!(on.starts_with(&off) && on.len() > off.len(), "{on}");
+        }
+    }
+
+    #[test]
+    fn pinning_keeps_the_command() {
+        let mut command = Command::new("/bin/true");
+        command.args(["a", "b"]);
+        assert_eq!(pinned(&command, None).expect("made").get_args().collect::<Vec<_>>(), ["a", "b"]);
+        let pinned = pinned(&command, Some(1)).expect("taskset is part of every Debian");
+        assert_eq!(pinned.get_args().collect::<Vec<_>>(), ["-c", "1", "/bin/true", "a", "b"]);
+    }
+}

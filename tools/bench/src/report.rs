@@ -1,0 +1,258 @@
+//! Results as Markdown for people, and as JSON for the next tool.
+//!
+//! A verdict is a ratio of medians against its target. A row in which anybody had an error has no verdict.
+
+use crate::{
+    arguments::Arguments,
+    contender::Contender,
+    rows::{Kind, Targets},
+    runner::{RowResult, Series, Trial},
+    statistics::{Spread, spread},
+};
+use saker_testkit::Peer;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// One comparison that the issue asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    pub against: String,
+    pub ratio: f64,
+    pub at_most: f64,
+}
+
+impl Verdict {
+    pub fn won(&self) -> bool {
+        self.ratio <= self.at_most
+    }
+}
+
+pub fn markdown(results: &[RowResult], arguments: &Arguments) -> String {
+    let mut text = String::from("# Saker beside its peers\n\n");
+    let _ = writeln!(
+        text,
+        "{} rounds of {} s, one worker each, logs off, server and load on a core each.",
+        arguments.rounds, arguments.seconds
+    );
+    for peer in &arguments.peers {
+        let _ = writeln!(text, "- {}", peer.version().unwrap_or_else(|complaint| complaint));
+    }
+    for result in results {
+        text.push_str(&section(result));
+    }
+    text.push_str(&summary(results));
+    text
+}
+
+/// Everything that was measured.
+pub fn json(results: &[RowResult]) -> Value {
+    Value::Array(results.iter().map(row_json).collect())
+}
+
+/// What the row has to reach, as far as it could be measured. An error is a reason to refuse the row.
+pub fn verdicts(result: &RowResult) -> Result<Vec<Verdict>, String> {
+    if let Some(bad) = result.series.iter().find(|series| errors(series) > 0.0) {
+        return Err(format!("refused: {} had {} errors", bad.contender, errors(bad)));
+    }
+    match result.row.kind {
+        Kind::Compare { targets, .. } => Ok(compared(&result.series, targets)),
+        Kind::Switch { at_most, .. } => Ok(switched(&result.series, at_most)),
+        Kind::Idle { bytes_at_most, .. } => {
+            let own = cost_of(&result.series, Contender::is_saker);
+            Ok(own.map(|(_, bytes)| Verdict { against: "bytes".into(), ratio: bytes, at_most: bytes_at_most }).into_iter().collect())
+        }
+    }
+}
+
+fn compared(series: &[Series], targets: Targets) -> Vec<Verdict> {
+    let Some((_, own)) = cost_of(series, Contender::is_saker) else { return Vec::new() };
+    let of = |name: &str, other: Option<(Contender, f64)>, target: Option<f64>| {
+        let ((contender, cost), at_most) = (other?, target?);
+        let against = if contender.to_string() == name { name.to_owned() } else { format!("{name} ({contender})") };
+        Some(Verdict { against, ratio: own / cost, at_most })
+    };
+    let best = of("best", cost_of(series, |contender| matches!(contender, Contender::Peer(_))), targets.best);
+    let nginx = of("nginx", cost_of(series, |contender| contender == Contender::Peer(Peer::Nginx)), targets.nginx);
+    let floor = of("floor", cost_of(series, |contender| contender == Contender::Floor), targets.floor);
+    [best, nginx, floor].into_iter().flatten().collect()
+}
+
+/// Rounds are paired: the two that ran next to each other had the same machine.
+fn switched(series: &[Series], at_most: f64) -> Vec<Verdict> {
+    let [off, on] = series else { return Vec::new() };
+    let ratios = off.trials.iter().zip(&on.trials).map(|(off, on)| on.cost / off.cost);
+    let ratio = spread(ratios).map(|spread| Verdict { against: "off".into(), ratio: spread.median, at_most });
+    let calls = off.system_calls.zip(on.system_calls).map(|(off, on)| Verdict {
+        against: "system calls of off".into(),
+        ratio: hundredths(on / off),
+        at_most: 1.0,
+    });
+    [ratio, calls].into_iter().flatten().collect()
+}
+
+/// A timer that fires now and then is not a system call per request.
+fn hundredths(ratio: f64) -> f64 {
+    (ratio * 100.0).round() / 100.0
+}
+
+/// The cheapest of those that `wanted` names.
+fn cost_of(series: &[Series], wanted: impl Fn(Contender) -> bool) -> Option<(Contender, f64)> {
+    let costs = series.iter().filter(|series| wanted(series.contender)).filter_map(|series| Some((series.contender, cost(series)?.median)));
+    costs.min_by(|one, other| one.1.total_cmp(&other.1))
+}
+
+fn section(result: &RowResult) -> String {
+    let mut text = format!("\n## {}: {}\n\n", result.row.name, result.row.title);
+    if !result.load_command.is_empty() {
+        let _ = writeln!(text, "`{}`\n", result.load_command);
+    }
+    text.push_str(match result.row.kind {
+        Kind::Idle { .. } => "| server | bytes per connection | peak RSS, MB | PSS, MB | errors |\n| --- | --- | --- | --- | --- |\n",
+        _ => {
+            "| server | CPU µs per request | min to max | requests/s | MB/s | p50, µs | p99, µs | longest, ms | peak RSS, MB | errors |\n\
+             | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        }
+    });
+    for series in &result.series {
+        text.push_str(&line(series, matches!(result.row.kind, Kind::Idle { .. })));
+    }
+    for series in result.series.iter().filter_map(|series| Some((series.contender, series.system_calls?))) {
+        let _ = writeln!(text, "\nSystem calls per request, {}: {:.2}", series.0, series.1);
+    }
+    let _ = writeln!(text, "\n{}", judgement(result));
+    text
+}
+
+fn line(series: &Series, idle: bool) -> String {
+    let median = |figure: fn(&Trial) -> f64| spread(series.trials.iter().map(figure)).map_or(0.0, |spread| spread.median);
+    let Spread { median: cost, min, max } = cost(series).unwrap_or(Spread { median: 0.0, min: 0.0, max: 0.0 });
+    let (rss, pss) = (median(|trial| trial.peak_rss_bytes) / 1e6, median(|trial| trial.pss_bytes) / 1e6);
+    let (name, errors) = (series.contender, errors(series));
+    if idle {
+        return format!("| {name} | {cost:.0} | {rss:.1} | {pss:.1} | {errors} |\n");
+    }
+    format!(
+        "| {name} | {cost:.2} | {min:.2} to {max:.2} | {:.0} | {:.1} | {:.0} | {:.0} | {:.1} | {rss:.1} | {errors} |\n",
+        median(|trial| trial.requests_per_s),
+        median(|trial| trial.bytes_per_s) / 1e6,
+        median(|trial| trial.p50_us),
+        median(|trial| trial.p99_us),
+        median(|trial| trial.longest_us) / 1e3,
+    )
+}
+
+fn judgement(result: &RowResult) -> String {
+    match verdicts(result) {
+        Err(refusal) => format!("**{refusal}**"),
+        Ok(verdicts) if verdicts.is_empty() => "no verdict: Saker was not measured".into(),
+        Ok(verdicts) => verdicts.iter().map(sentence).collect::<Vec<_>>().join("; "),
+    }
+}
+
+fn sentence(verdict: &Verdict) -> String {
+    let word = if verdict.won() { "won" } else { "**LOST**" };
+    match verdict.against.as_str() {
+        "bytes" => format!("{:.0} bytes (at most {}): {word}", verdict.ratio, verdict.at_most),
+        against => format!("{:.3} of {against} (at most {}): {word}", verdict.ratio, verdict.at_most),
+    }
+}
+
+fn summary(results: &[RowResult]) -> String {
+    let mut text = String::from("\n## Summary\n\n| row | outcome |\n| --- | --- |\n");
+    for result in results {
+        let _ = writeln!(text, "| {} | {} |", result.row.title, judgement(result));
+    }
+    text
+}
+
+fn row_json(result: &RowResult) -> Value {
+    let series = |series: &Series| {
+        json!({
+            "server": series.contender.to_string(),
+            "system_calls_per_request": series.system_calls,
+            "trials": series.trials.iter().map(trial_json).collect::<Vec<_>>(),
+        })
+    };
+    let verdict =
+        |verdict: &Verdict| json!({ "against": verdict.against, "ratio": verdict.ratio, "at_most": verdict.at_most, "won": verdict.won() });
+    let outcome = verdicts(result);
+    json!({
+        "row": result.row.name,
+        "load": result.load_command,
+        "servers": result.series.iter().map(series).collect::<Vec<_>>(),
+        "refused": outcome.as_ref().err(),
+        "verdicts": outcome.unwrap_or_default().iter().map(verdict).collect::<Vec<_>>(),
+    })
+}
+
+fn trial_json(trial: &Trial) -> Value {
+    json!({
+        "cost": trial.cost, "errors": trial.errors, "requests_per_s": trial.requests_per_s, "bytes_per_s": trial.bytes_per_s,
+        "p50_us": trial.p50_us, "p99_us": trial.p99_us, "longest_us": trial.longest_us,
+        "peak_rss_bytes": trial.peak_rss_bytes, "pss_bytes": trial.pss_bytes,
+    })
+}
+
+fn cost(series: &Series) -> Option<Spread> {
+    spread(series.trials.iter().map(|trial| trial.cost))
+}
+
+fn errors(series: &Series) -> f64 {
+    series.trials.iter().map(|trial| trial.errors).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows;
+
+    fn series(contender: Contender, costs: &[f64]) -> Series {
+        let trials = costs.iter().map(|cost| Trial { cost: *cost, ..Trial::default() }).collect();
+        Series { contender, trials, system_calls: None }
+    }
+
+    fn result(name: &str, series: Vec<Series>) -> RowResult {
+        let row = rows::ALL.iter().find(|row| row.name == name).expect("a row");
+        RowResult { row, load_command: String::new(), series }
+    }
+
+    #[test]
+    fn the_best_peer_is_the_measure() {
+        let rivals = vec![
+            series(Contender::Saker, &[7.0, 8.0, 9.0]),
+            series(Contender::Peer(Peer::Nginx), &[16.0]),
+            series(Contender::Peer(Peer::H2o), &[10.0]),
+            series(Contender::Floor, &[5.0]),
+        ];
+        let verdicts = verdicts(&result("small-10", rivals)).expect("no errors");
+        let seen: Vec<_> = verdicts.iter().map(|verdict| (verdict.against.as_str(), verdict.ratio, verdict.won())).collect();
+        assert_eq!(seen, [("best (h2o)", 0.8, true), ("nginx", 0.5, true), ("floor (bare tokio loop)", 1.6, false)]);
+    }
+
+    #[test]
+    fn an_error_refuses_the_row() {
+        let mut bad = series(Contender::Peer(Peer::Nginx), &[16.0]);
+        bad.trials[0].errors = 3.0;
+        let outcome = verdicts(&result("small-10", vec![series(Contender::Saker, &[7.0]), bad]));
+        assert_eq!(outcome, Err("refused: nginx had 3 errors".to_owned()));
+    }
+
+    #[test]
+    fn a_switch_is_judged_by_pairs() {
+        let feature = rows::Feature::AccessLog;
+        // The second round ran on a machine half as fast.
+        let mut pair =
+            vec![series(Contender::SakerWithout(feature), &[10.0, 20.0, 10.0]), series(Contender::SakerWith(feature), &[10.2, 20.4, 10.2])];
+        (pair[0].system_calls, pair[1].system_calls) = (Some(3.0), Some(4.0));
+        let verdicts = verdicts(&result("log", pair)).expect("no errors");
+        assert!((verdicts[0].ratio - 1.02).abs() < 1e-9 && verdicts[0].won(), "{verdicts:?}");
+        assert!(!verdicts[1].won(), "a system call more is not the same");
+    }
+
+    #[test]
+    fn without_saker_there_is_no_verdict() {
+        let only_peers = result("idle", vec![series(Contender::Peer(Peer::Nginx), &[600.0])]);
+        assert_eq!(verdicts(&only_peers), Ok(Vec::new()));
+        assert!(section(&only_peers).contains("| nginx | 600 |"));
+    }
+}

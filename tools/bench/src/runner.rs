@@ -1,0 +1,186 @@
+//! Goes through the rows: rounds outside, servers inside, so that a slow minute of the machine hits all alike.
+
+use crate::{
+    arguments::Arguments,
+    contender::{Contender, Ground},
+    idle,
+    load::LoadSetting,
+    rows::{self, Kind, Row, Targets, Tool},
+    system_calls,
+};
+use saker_testkit::{TempDir, bench_files, missing, raise_descriptor_limit, require};
+use std::{env, path::PathBuf, thread, time::Duration};
+
+const WARM_UP_S: u64 = 1;
+/// Switches are about a percent or less: they take more rounds than comparisons.
+const SWITCH_ROUNDS_FACTOR: usize = 3;
+/// After the load has gone, before the next server starts.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// All trials of a row.
+pub struct RowResult {
+    pub row: &'static Row,
+    /// As typed.
+    pub load_command: String,
+    pub series: Vec<Series>,
+}
+
+pub struct Series {
+    pub contender: Contender,
+    pub trials: Vec<Trial>,
+    /// Per keep-alive request; only where the row asks for it.
+    pub system_calls: Option<f64>,
+}
+
+/// One server under load once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trial {
+    /// The figure that counts: CPU µs per request of the whole tree, or bytes per idle connection.
+    pub cost: f64,
+    pub errors: f64,
+    pub requests_per_s: f64,
+    pub bytes_per_s: f64,
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub longest_us: f64,
+    pub peak_rss_bytes: f64,
+    pub pss_bytes: f64,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Vec<RowResult>, String> {
+    raise_descriptor_limit().map_err(|error| format!("descriptor limit: {error}"))?;
+    require_programs(arguments)?;
+    let work = TempDir::new("bench").map_err(|error| error.to_string())?;
+    let root = work.join("root");
+    bench_files::write(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+    let saker = absolute(&arguments.saker)?;
+    let (server_core, load_core) = cores();
+    let ground = Ground { saker: &saker, root: &root, work: &work, core: server_core };
+    rows::chosen(&arguments.only).map(|row| run_row(row, arguments, ground, load_core)).collect()
+}
+
+/// Server and load on a core each; on a machine with one core, as the kernel likes.
+fn cores() -> (Option<usize>, Option<usize>) {
+    match thread::available_parallelism() {
+        Ok(count) if count.get() > 1 => (Some(0), Some(1)),
+        _ => (None, None),
+    }
+}
+
+fn absolute(path: &PathBuf) -> Result<PathBuf, String> {
+    let path = env::current_dir().map_err(|error| error.to_string())?.join(path);
+    if !path.is_file() {
+        eprintln!("saker-bench: there is no {}: only the peers are measured", path.display());
+    }
+    Ok(path)
+}
+
+fn require_programs(arguments: &Arguments) -> Result<(), String> {
+    let tools = ["wrk", "ab", "strace", "taskset"];
+    let programs: Vec<&str> = arguments.peers.iter().map(|peer| peer.program()).chain(tools).collect();
+    let complaints: Vec<String> = missing(&programs).into_iter().filter_map(|program| require(program).err()).collect();
+    if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
+}
+
+fn run_row(row: &'static Row, arguments: &Arguments, ground: Ground<'_>, load_core: Option<usize>) -> Result<RowResult, String> {
+    let contenders = contenders(row, arguments, ground);
+    let mut series: Vec<Series> =
+        contenders.into_iter().map(|contender| Series { contender, trials: Vec::new(), system_calls: None }).collect();
+    let mut load_command = String::new();
+    for round in 0..rounds(row, arguments) {
+        let count = series.len();
+        for place in 0..count {
+            // Another one begins in each round.
+            let Some(entry) = series.get_mut((place + round) % count) else { continue };
+            eprintln!("{}: round {}: {}", row.name, round + 1, entry.contender);
+            entry.trials.push(trial(row, entry.contender, arguments, ground, load_core, &mut load_command)?);
+            thread::sleep(PAUSE);
+        }
+    }
+    if let Kind::Switch { .. } = row.kind {
+        for entry in &mut series {
+            entry.system_calls = Some(count_system_calls(entry.contender, ground)?);
+        }
+    }
+    Ok(RowResult { row, load_command, series })
+}
+
+fn rounds(row: &Row, arguments: &Arguments) -> usize {
+    match row.kind {
+        Kind::Compare { .. } => arguments.rounds,
+        Kind::Switch { .. } => arguments.rounds * SWITCH_ROUNDS_FACTOR,
+        Kind::Idle { .. } => 1,
+    }
+}
+
+fn contenders(row: &Row, arguments: &Arguments, ground: Ground<'_>) -> Vec<Contender> {
+    let peers = arguments.peers.iter().copied().map(Contender::Peer);
+    let all: Vec<Contender> = match row.kind {
+        Kind::Compare { targets: Targets { floor: Some(_), .. }, .. } | Kind::Idle { .. } => {
+            std::iter::once(Contender::Saker).chain(peers).chain([Contender::Floor]).collect()
+        }
+        Kind::Compare { .. } => std::iter::once(Contender::Saker).chain(peers).collect(),
+        Kind::Switch { feature, .. } => vec![Contender::SakerWithout(feature), Contender::SakerWith(feature)],
+    };
+    let there = ground.saker.is_file();
+    all.into_iter().filter(|contender| there || !contender.is_saker()).collect()
+}
+
+fn trial(
+    row: &Row,
+    contender: Contender,
+    arguments: &Arguments,
+    ground: Ground<'_>,
+    load_core: Option<usize>,
+    load_command: &mut String,
+) -> Result<Trial, String> {
+    let (tool, paths, connections): (_, &[&str], _) = match row.kind {
+        Kind::Compare { tool, paths, connections, .. } => (tool, paths, connections),
+        Kind::Switch { connections, .. } => (Tool::Wrk, &[bench_files::SMALL], connections),
+        Kind::Idle { connections, .. } => return idle_trial(contender, connections, ground),
+    };
+    let server = contender.start(ground)?;
+    let setting =
+        LoadSetting { tool, address: server.address(), paths, connections, seconds: arguments.seconds, core: load_core, work: ground.work };
+    *load_command = setting.words()?.join(" ");
+    LoadSetting { seconds: WARM_UP_S, ..setting.clone() }.run()?;
+    let before = server.tree().cpu_time();
+    let load = setting.run()?;
+    let tree = server.tree();
+    let (cpu, memory) = (tree.cpu_time().saturating_sub(before), tree.memory());
+    Ok(Trial {
+        cost: cost(paths, cpu, load.requests, load.bytes),
+        errors: load.errors,
+        requests_per_s: load.requests / load.seconds,
+        bytes_per_s: load.bytes / load.seconds,
+        p50_us: load.p50_us,
+        p99_us: load.p99_us,
+        longest_us: load.longest_us,
+        peak_rss_bytes: memory.peak_rss_bytes as f64,
+        pss_bytes: memory.pss_bytes as f64,
+    })
+}
+
+/// Of the large file few are finished when the time is over: what was sent counts, by bytes.
+fn cost(paths: &[&str], cpu: Duration, requests: f64, bytes: f64) -> f64 {
+    let requests = if paths == [bench_files::LARGE] { bytes / bench_files::LARGE_BYTES as f64 } else { requests };
+    cpu.as_secs_f64() * 1e6 / requests.max(1.0)
+}
+
+fn idle_trial(contender: Contender, connections: usize, ground: Ground<'_>) -> Result<Trial, String> {
+    let server = contender.start(ground)?;
+    let idle = idle::measure(&server, bench_files::SMALL, connections).map_err(|error| format!("{contender}: {error}"))?;
+    let memory = server.tree().memory();
+    Ok(Trial {
+        cost: idle.bytes_per_connection,
+        errors: idle.errors,
+        peak_rss_bytes: memory.peak_rss_bytes as f64,
+        pss_bytes: memory.pss_bytes as f64,
+        ..Trial::default()
+    })
+}
+
+fn count_system_calls(contender: Contender, ground: Ground<'_>) -> Result<f64, String> {
+    let server = contender.start(ground)?;
+    system_calls::per_request(&server, bench_files::SMALL, ground.work).map_err(|error| format!("{contender}: {error}"))
+}
