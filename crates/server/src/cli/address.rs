@@ -22,23 +22,32 @@ fn parse_for(text: &str, has_ipv6: bool) -> Result<Address, String> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(Address::Tcp(address));
     }
-    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) => (host, port),
+        None if text.bytes().all(|byte| byte.is_ascii_digit()) => ("", text),
+        None => return Err(without_port(text)),
+    };
     let ip = match host {
         "" | "*" if has_ipv6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         "" | "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
         _ => return Err(unknown_host(text)),
     };
-    match port.parse() {
-        Ok(port) if port_is_plain(port, text) => Ok(Address::Tcp(SocketAddr::new(ip, port))),
-        _ if text.parse::<IpAddr>().is_ok() => Err(format!("the port is missing, as in {text}:8080")),
-        _ => Err("a port is a number up to 65535, as in 8080 or 127.0.0.1:8080".into()),
-    }
+    parse_port(port).map(|port| Address::Tcp(SocketAddr::new(ip, port)))
 }
 
-/// `u16` would take `+80`, which is more likely a slip than meant.
-fn port_is_plain(_port: u16, text: &str) -> bool {
-    text.bytes().last().is_some_and(|byte| byte.is_ascii_digit()) && !text.contains('+')
+fn parse_port(port: &str) -> Result<u16, String> {
+    // Digits alone: the standard library would take a plus sign, too.
+    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+    let number = port.parse().ok().filter(|_| digits);
+    number.ok_or_else(|| "a port is a number up to 65535, as in 8080 or 127.0.0.1:8080".into())
+}
+
+fn without_port(text: &str) -> String {
+    match text.parse::<Ipv4Addr>().is_ok() || text == "localhost" {
+        true => format!("the port is missing, as in {text}:8080"),
+        false => unknown_host(text),
+    }
 }
 
 fn unix(path: &str) -> Result<Address, String> {
@@ -90,10 +99,12 @@ mod tests {
             ("", "a port is a number"),
             (":", "a port is a number"),
             ("65536", "a port is a number"),
-            ("-1", "a port is a number"),
-            ("+80", "a port is a number"),
-            ("http", "a port is a number"),
-            ("localhost", "a port is a number"),
+            (":+80", "a port is a number"),
+            ("localhost:http", "a port is a number"),
+            ("-1", "not an address"),
+            ("http", "not an address"),
+            ("example.org", "not an address"),
+            ("localhost", "the port is missing"),
             ("127.0.0.1", "the port is missing"),
             ("::1", "in brackets"),
             ("http://localhost:8080", "not a URL"),

@@ -6,7 +6,7 @@ use super::address;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use saker_config::model::Address;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const WORKERS_MAX: usize = 1024;
 
@@ -14,18 +14,18 @@ const WORKERS_MAX: usize = 1024;
 #[command(
     name = "saker",
     version,
-    about = "A web server",
-    long_about = "Saker, a web server: serves files, fast, from a folder or by a configuration.",
+    about = "Saker, a web server: serves files from a folder or by a configuration",
     disable_help_subcommand = true,
     after_help = "\
 Examples:
   saker serve                        this folder on http://127.0.0.1:8080/
-  saker check -c saker.toml          is the configuration right? (nginx -t, apachectl configtest)
+  saker check -c saker.toml          is it right? (nginx -t, apachectl -t)
   saker run -c saker.toml            the server itself, in the foreground
-  saker reload                       take the changed configuration (nginx -s reload, apachectl graceful)
+  saker reload                       (nginx -s reload, apachectl graceful)
   saker explain http://example.org/  why does this URL get what it gets?
 
-Exit status: 0 done, 1 the configuration has errors, 2 wrong usage or can't be done, 3 no server is running."
+Exit status: 0 done, 1 the configuration has errors, 2 wrong usage or can't be
+done, 3 no server is running."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -61,13 +61,13 @@ Examples:
   saker serve --http unix:/run/site.sock   behind another server
   saker serve --access-log - --workers 1   with each request shown")]
 pub struct Serve {
-    /// Document root
-    #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
-    pub directory: PathBuf,
+    /// Document root [default: .]
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub directory: Option<PathBuf>,
     /// Listen here for http: 8080, :8080, 127.0.0.1:8080, [::1]:8080, localhost:8080 or unix:/path; port 0 takes a free one
     /// [default: 127.0.0.1:8080]
-    #[arg(long, value_name = "ADDR", num_args = 1.., value_parser = address::parse)]
-    pub http: Vec<Address>,
+    #[arg(long, value_name = "ADDR", num_args = 1.., value_parser = http)]
+    pub http: Vec<HttpArgument>,
     /// Listen here for https, on TCP and UDP (version 0.2)
     #[arg(long, value_name = "ADDR", num_args = 1..)]
     pub https: Vec<String>,
@@ -104,7 +104,8 @@ Examples:
   saker run                                   by ./saker.toml, or else /etc/saker/saker.toml
   saker run -c /srv/saker.toml --workers 4
 
-Signals: TERM finishes running requests and stops, QUIT too, INT stops, HUP reloads the configuration, USR1 reopens the logs.")]
+Signals: TERM finishes running requests (for a bounded time) and stops, HUP reads
+the configuration again, USR1 reopens the logs.")]
 pub struct Run {
     #[command(flatten)]
     pub input: Input,
@@ -168,7 +169,7 @@ pub struct Status {
     pub prometheus: bool,
 }
 
-/// Make the running server read its configuration again; a wrong one leaves the old one in force
+/// Take the changed configuration; a wrong one leaves the old one in force
 #[derive(Debug, Args)]
 pub struct Reload {
     #[command(flatten)]
@@ -235,6 +236,13 @@ pub struct Target {
     pub config: Option<PathBuf>,
 }
 
+/// `--http` takes several values, and so takes the folder in `saker serve --http 8080 DIR` for one of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HttpArgument {
+    Address(Address),
+    Directory(PathBuf),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkersArgument {
     Auto,
@@ -261,6 +269,15 @@ impl WorkersArgument {
             WorkersArgument::Auto => None,
             WorkersArgument::Count(count) => Some(count),
         }
+    }
+}
+
+fn http(text: &str) -> Result<HttpArgument, String> {
+    let names_directory = |path: &Path| path.is_absolute() || path.starts_with(".") || path.starts_with("..") || path.is_dir();
+    match address::parse(text) {
+        Ok(address) => Ok(HttpArgument::Address(address)),
+        Err(_) if names_directory(Path::new(text)) => Ok(HttpArgument::Directory(PathBuf::from(text))),
+        Err(why) => Err(why),
     }
 }
 

@@ -63,7 +63,7 @@ pub enum Absent {
 fn serve_base(runtime_dir: Option<PathBuf>, uid: u32) -> PathBuf {
     match runtime_dir {
         Some(directory) if directory.is_absolute() && directory.is_dir() => directory.join("saker"),
-        _ => std::env::temp_dir().join(format!("saker-{uid}")),
+        _ => PathBuf::from(format!("/tmp/saker-{uid}")),
     }
 }
 
@@ -87,15 +87,22 @@ fn bracketed(address: &SocketAddr) -> String {
 
 /// State directories in which something may run: those below `base`, and the default one of `saker run`.
 fn candidates(base: &Path, of_run: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(base).into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|_| is_trusted(base)).collect();
-    found.sort();
+    let mut found = match base.exists().then(|| StateDir::open(base)) {
+        Some(Ok(_)) => entries(base),
+        Some(Err(error)) => {
+            output::error(format_args!("saker: {error}\n"));
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
     found.push(of_run.to_owned());
     found
 }
 
-fn is_trusted(base: &Path) -> bool {
-    StateDir::open(base).inspect_err(|error| output::error(format_args!("saker: {error}\n"))).is_ok()
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    entries.sort();
+    entries
 }
 
 fn only_one(candidates: &[PathBuf]) -> Result<PathBuf, Absent> {

@@ -1,7 +1,7 @@
 //! `saker serve` and `saker run`: from arguments to a server. Returns when it has stopped.
 
 use super::{
-    arguments::{AccessLogArgument, Run, Serve},
+    arguments::{AccessLogArgument, HttpArgument, Run, Serve},
     cannot, place, promises,
 };
 use crate::process::{self, Source};
@@ -11,7 +11,7 @@ use saker_config::{
 };
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -34,17 +34,34 @@ pub fn run(run: Run) -> ExitCode {
 
 fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
     promises::refuse_serve(&serve)?;
-    let http = if serve.http.is_empty() { vec![Address::Tcp(HTTP_DEFAULT)] } else { serve.http };
+    let (http, directory) = addresses_and_directory(serve.http, serve.directory)?;
     let state_dir = match (serve.state_dir, http.first()) {
         (Some(named), _) => named,
         (None, first) => place::serve_state_dir(first.unwrap_or(&Address::Tcp(HTTP_DEFAULT)))?,
     };
-    let root = document_root(&serve.directory)?;
+    let root = document_root(&directory)?;
     Ok(ServeOptions { root, http, workers: serve.workers.count(), access_log: target(serve.access_log), state_dir })
 }
 
+fn addresses_and_directory(values: Vec<HttpArgument>, named: Option<PathBuf>) -> Result<(Vec<Address>, PathBuf), String> {
+    let (mut http, mut directories) = (Vec::new(), Vec::from_iter(named));
+    for value in values {
+        match value {
+            HttpArgument::Address(address) => http.push(address),
+            HttpArgument::Directory(directory) => directories.push(directory),
+        }
+    }
+    if http.is_empty() {
+        http.push(Address::Tcp(HTTP_DEFAULT));
+    }
+    match (directories.pop(), directories.pop()) {
+        (Some(one), Some(other)) => Err(format!("one folder at a time: {} and {} are two", other.display(), one.display())),
+        (one, _) => Ok((http, one.unwrap_or_else(|| ".".into()))),
+    }
+}
+
 /// Absolute, so that it stays the same whatever becomes of the working directory.
-pub fn document_root(directory: &Path) -> Result<std::path::PathBuf, String> {
+pub fn document_root(directory: &Path) -> Result<PathBuf, String> {
     match std::fs::canonicalize(directory) {
         Ok(root) if root.is_dir() => Ok(root),
         Ok(_) => Err(format!("{}: not a directory", directory.display())),
@@ -96,6 +113,16 @@ mod tests {
         let addresses: Vec<String> = options.http.iter().map(Address::to_string).collect();
         assert_eq!(addresses, ["127.0.0.1:81", "unix:/x", "[::1]:82"]);
         assert_eq!((options.workers, options.access_log), (Some(3), Some(AccessLogTarget::Stdout)));
+    }
+
+    #[test]
+    fn the_folder_may_stand_behind_the_addresses() {
+        let scratch = Scratch::new();
+        let path = scratch.0.to_str().unwrap();
+        let behind = options(&["--state-dir", path, "--http", "8080", "localhost:81", path]).unwrap();
+        assert_eq!((behind.http.len(), &behind.root), (2, &std::fs::canonicalize(path).unwrap()));
+        assert!(options(&["--state-dir", path, ".", "--http", "8080", path]).unwrap_err().starts_with("one folder at a time: . and "));
+        assert!(options(&["--http", "8080", "example.org"]).unwrap_err().contains("not an address"));
     }
 
     #[test]

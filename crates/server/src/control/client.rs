@@ -164,3 +164,20 @@ fn wait_for_lock(state_dir: &Path, patience: Duration) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_that_has_ended_is_gone_before_anybody_reaps_it() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let process = open_process(child.id()).unwrap();
+        assert!(!wait_for_exit(&process, Duration::from_millis(20)));
+        child.kill().unwrap();
+        assert!(wait_for_exit(&process, Duration::from_secs(10)));
+        child.wait().unwrap();
+        assert!(open_process(0).is_none());
+    }
+}

@@ -5,7 +5,7 @@ use std::{
     cell::{Cell, RefCell},
     io::{Read, Write},
     os::unix::net::UnixStream,
-    path::{Path, PathBuf},
+    path::Path,
     rc::Rc,
     sync::mpsc,
     thread::JoinHandle,
@@ -99,7 +99,7 @@ impl Server {
     }
 }
 
-fn run(path: &PathBuf, ready: &mpsc::Sender<()>) -> Option<bool> {
+fn run(path: &Path, ready: &mpsc::Sender<()>) -> Option<bool> {
     let lock = StateDir::open(path).unwrap().lock().unwrap();
     let listener = lock.bind_control().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
