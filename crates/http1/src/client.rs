@@ -1,0 +1,310 @@
+//! The client role: request heads out, response heads in (RFC 9112 sections 3, 4 and 6.3).
+//!
+//! Used by whatever speaks HTTP/1 to an origin. Which fields go along is the caller's decision; framing, Host and Connection are
+//! written here only, as in the server role. Responses are parsed as strictly as requests, since a response that can be read in two
+//! ways poisons caches and shared connections: bare LF, folding, doubled lengths are all refused, and the connection with them.
+//!
+//! Absent on purpose: higher minor versions than 1.1 in responses. No origin sends them, since the request said 1.1.
+
+use std::mem::MaybeUninit;
+
+use saker_http::{FieldSpan, Method, Status, Version};
+
+use crate::framing::{self, BodyFraming};
+use crate::octets;
+use crate::response::{append_decimal, append_field, is_framing_field};
+
+/// Field lines that fit on the stack; the limit may be higher.
+const FAST_FIELDS_MAX: usize = 64;
+
+/// The first line of a request and its `Host`.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestLine<'a> {
+    pub method: &'a [u8],
+    pub target: &'a [u8],
+    pub host: &'a [u8],
+}
+
+/// What becomes of the connection after the exchange, as the client would have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientConnection {
+    KeepAlive,
+    Close,
+    /// Sends the caller's `Upgrade` line along; otherwise it is left out.
+    Upgrade,
+}
+
+/// A request line that can't be sent as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnsendableRequest {
+    Method,
+    Target,
+    Host,
+}
+
+/// Appends a request head. `fields` are sent in order, but for those that are said otherwise: Host, framing, Connection.
+pub fn encode_request_head<'a>(
+    line: RequestLine<'_>,
+    fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    framing: BodyFraming,
+    connection: ClientConnection,
+    out: &mut Vec<u8>,
+) -> Result<(), UnsendableRequest> {
+    check_line(line)?;
+    for part in [line.method, b" ", line.target, b" HTTP/1.1\r\nHost: ", line.host, b"\r\n"] {
+        out.extend_from_slice(part);
+    }
+    for (name, value) in fields {
+        // A name that is no text is no token either.
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        if !is_own_field(name, connection) {
+            append_field(name, value, out);
+        }
+    }
+    out.extend_from_slice(match connection {
+        ClientConnection::KeepAlive => b"",
+        ClientConnection::Close => b"Connection: close\r\n",
+        ClientConnection::Upgrade => b"Connection: upgrade\r\n",
+    });
+    append_request_framing(framing, out);
+    out.extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+/// Nothing that could end the line early may come out of a rewritten target or a configured name.
+fn check_line(line: RequestLine<'_>) -> Result<(), UnsendableRequest> {
+    let whole_run = |bytes: &[u8], class| octets::run_length(bytes, class) == bytes.len();
+    if !octets::is_token(line.method) {
+        return Err(UnsendableRequest::Method);
+    }
+    if line.target.is_empty() || !whole_run(line.target, &octets::TARGET) {
+        return Err(UnsendableRequest::Target);
+    }
+    if whole_run(line.host, &octets::TARGET) { Ok(()) } else { Err(UnsendableRequest::Host) }
+}
+
+fn is_own_field(name: &str, connection: ClientConnection) -> bool {
+    is_framing_field(name)
+        || name.eq_ignore_ascii_case("host")
+        || name.eq_ignore_ascii_case("te")
+        || (connection != ClientConnection::Upgrade && name.eq_ignore_ascii_case("upgrade"))
+}
+
+fn append_request_framing(framing: BodyFraming, out: &mut Vec<u8>) {
+    match framing {
+        BodyFraming::None => {}
+        BodyFraming::Length(length) => {
+            out.extend_from_slice(b"Content-Length: ");
+            append_decimal(length, out);
+            out.extend_from_slice(b"\r\n");
+        }
+        BodyFraming::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+    }
+}
+
+/// What a response head may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResponseLimits {
+    pub head_bytes_max: usize,
+    pub header_count_max: usize,
+}
+
+impl Default for ResponseLimits {
+    fn default() -> Self {
+        ResponseLimits { head_bytes_max: 64 * 1024, header_count_max: 200 }
+    }
+}
+
+/// Where everything is in a response head's bytes.
+#[derive(Clone, Debug)]
+pub struct ResponseIndex {
+    pub version: Version,
+    pub status: Status,
+    pub fields: Vec<FieldSpan>,
+}
+
+impl Default for ResponseIndex {
+    fn default() -> Self {
+        ResponseIndex { version: Version::Http11, status: Status::OK, fields: Vec::new() }
+    }
+}
+
+/// A borrowed response head.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseView<'a> {
+    bytes: &'a [u8],
+    index: &'a ResponseIndex,
+}
+
+impl<'a> ResponseView<'a> {
+    /// `bytes` are those that `index` was made from.
+    pub fn new(bytes: &'a [u8], index: &'a ResponseIndex) -> Self {
+        ResponseView { bytes, index }
+    }
+
+    pub fn status(self) -> Status {
+        self.index.status
+    }
+
+    pub fn version(self) -> Version {
+        self.index.version
+    }
+
+    /// All field lines in order, names as sent.
+    pub fn fields(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        self.index.fields.iter().map(move |field| (field.name.of(self.bytes), field.value.of(self.bytes)))
+    }
+
+    /// Every line of one field, in order. `name` in any case.
+    pub fn all(self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        self.fields().filter(move |field| field.0.eq_ignore_ascii_case(name.as_bytes())).map(|field| field.1)
+    }
+
+    pub fn first(self, name: &'a str) -> Option<&'a [u8]> {
+        self.all(name).next()
+    }
+}
+
+/// What there is of a response head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParsedResponse {
+    Partial,
+    Complete { head_bytes: usize },
+}
+
+/// Why a response is of no use; the connection that it came on is neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ResponseFault {
+    BadStatusLine,
+    BadField,
+    /// A bare CR or LF, or an empty line first.
+    BadLineEnd,
+    HeadTooLarge,
+    TooManyFields,
+    BadLength,
+    SeveralLengths,
+    BadTransferEncoding,
+    LengthAndTransferEncoding,
+}
+
+impl ResponseFault {
+    /// For the log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ResponseFault::BadStatusLine => "malformed status line",
+            ResponseFault::BadField => "malformed field line",
+            ResponseFault::BadLineEnd => "line of the response head not ended by CRLF",
+            ResponseFault::HeadTooLarge => "response head too large",
+            ResponseFault::TooManyFields => "too many field lines in response",
+            ResponseFault::BadLength => "malformed Content-Length in response",
+            ResponseFault::SeveralLengths => "several Content-Length lines in response",
+            ResponseFault::BadTransferEncoding => "unknown or misplaced transfer coding in response",
+            ResponseFault::LengthAndTransferEncoding => "both Content-Length and Transfer-Encoding in response",
+        }
+    }
+}
+
+/// Parses the response head at the start of `bytes`, interim ones as well; fills `index` if it is complete.
+pub fn parse_response(bytes: &[u8], limits: &ResponseLimits, index: &mut ResponseIndex) -> Result<ParsedResponse, ResponseFault> {
+    let head_bytes_max = limits.head_bytes_max.min(1 << 30);
+    let window = bytes.get(..head_bytes_max + 1).unwrap_or(bytes);
+    index.fields.clear();
+    if window.first().is_some_and(|first| *first != b'H') {
+        return Err(ResponseFault::BadStatusLine);
+    }
+    let parsed = if limits.header_count_max <= FAST_FIELDS_MAX {
+        parse_with(window, &mut [const { MaybeUninit::uninit() }; FAST_FIELDS_MAX], limits, index)
+    } else {
+        parse_with(window, &mut vec![MaybeUninit::uninit(); limits.header_count_max], limits, index)
+    };
+    match parsed? {
+        ParsedResponse::Partial if window.len() > head_bytes_max => Err(ResponseFault::HeadTooLarge),
+        ParsedResponse::Complete { head_bytes } if head_bytes > head_bytes_max => Err(ResponseFault::HeadTooLarge),
+        parsed => Ok(parsed),
+    }
+}
+
+fn parse_with<'a>(
+    bytes: &'a [u8],
+    lines: &mut [MaybeUninit<httparse::Header<'a>>],
+    limits: &ResponseLimits,
+    index: &mut ResponseIndex,
+) -> Result<ParsedResponse, ResponseFault> {
+    let mut response = httparse::Response::new(&mut []);
+    let config = httparse::ParserConfig::default();
+    let head_bytes = match config.parse_response_with_uninit_headers(&mut response, bytes, lines) {
+        Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
+        Ok(httparse::Status::Partial) => return Ok(ParsedResponse::Partial),
+        Err(error) => return Err(fault_of(error)),
+    };
+    if response.headers.len() > limits.header_count_max {
+        return Err(ResponseFault::TooManyFields);
+    }
+    let code = response.code.filter(|code| (100..=999).contains(code)).ok_or(ResponseFault::BadStatusLine)?;
+    index.status = Status(code);
+    index.version = if response.version == Some(0) { Version::Http10 } else { Version::Http11 };
+    if !bytes.get(..head_bytes).is_some_and(|head| head.ends_with(b"\r\n\r\n")) {
+        return Err(ResponseFault::BadLineEnd);
+    }
+    for header in response.headers.iter() {
+        let name = octets::span_in(bytes, header.name.as_bytes());
+        if !octets::follows_crlf(bytes, name) {
+            return Err(ResponseFault::BadLineEnd);
+        }
+        index.fields.push(FieldSpan { name, value: octets::span_in(bytes, header.value) });
+    }
+    Ok(ParsedResponse::Complete { head_bytes })
+}
+
+fn fault_of(error: httparse::Error) -> ResponseFault {
+    match error {
+        httparse::Error::HeaderName | httparse::Error::HeaderValue => ResponseFault::BadField,
+        httparse::Error::NewLine => ResponseFault::BadLineEnd,
+        httparse::Error::TooManyHeaders => ResponseFault::TooManyFields,
+        httparse::Error::Status | httparse::Error::Token | httparse::Error::Version => ResponseFault::BadStatusLine,
+    }
+}
+
+/// How the content of a response is delimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseBody {
+    None,
+    Length(u64),
+    Chunked,
+    UntilClose,
+    /// The connection now speaks another protocol (101, or 2xx to CONNECT).
+    Tunnel,
+}
+
+/// RFC 9112 section 6.3 for responses, in its order. `method` is that of the request.
+pub fn response_framing(method: Method, head: ResponseView<'_>) -> Result<ResponseBody, ResponseFault> {
+    let status = head.status();
+    if status == Status::SWITCHING_PROTOCOLS || (method == Method::Connect && status.is_success()) {
+        return Ok(ResponseBody::Tunnel);
+    }
+    if method == Method::Head || status.forbids_content() {
+        return Ok(ResponseBody::None);
+    }
+    let mut lengths = head.all("content-length");
+    match (head.first("transfer-encoding").is_some(), lengths.next(), lengths.next()) {
+        (false, None, _) => Ok(ResponseBody::UntilClose),
+        (false, Some(length), None) => framing::content_length(length).map(ResponseBody::Length).map_err(|_| ResponseFault::BadLength),
+        (false, Some(_), Some(_)) => Err(ResponseFault::SeveralLengths),
+        (true, Some(_), _) => Err(ResponseFault::LengthAndTransferEncoding),
+        (true, None, _) if head.version() == Version::Http10 => Err(ResponseFault::BadTransferEncoding),
+        (true, None, _) => framing::check_chunked(head.all("transfer-encoding"))
+            .map(|()| ResponseBody::Chunked)
+            .map_err(|_| ResponseFault::BadTransferEncoding),
+    }
+}
+
+/// RFC 9112 section 9.3: whether the connection may be used again once the content was read. Content until close rules it out.
+pub fn response_keep_alive(head: ResponseView<'_>, body: ResponseBody) -> bool {
+    let says = |option: &[u8]| framing::list_has(head.all("connection"), option);
+    !matches!(body, ResponseBody::UntilClose | ResponseBody::Tunnel)
+        && !says(b"close")
+        && (head.version() == Version::Http11 || says(b"keep-alive"))
+}
+
+#[cfg(test)]
+mod tests;
