@@ -1,11 +1,34 @@
-//! The error log.
-use crate::message::{Level, Message};
+//! The error log: one line per message, in the shape of Apache 2.4's.
+//!
+//! Place in the walk: anywhere, [`log`] with a row of [`crate::message`]; `server` calls [`init`] at start, [`reopen`] on USR1,
+//! [`tick`] each second and [`flush`] at the end. Before [`init`] lines go straight to standard error.
+//!
+//! The one difficulty: it is called when things are already wrong, so it must neither block, nor panic, nor flood: lines go through
+//! a bounded queue to a thread, facts are escaped, and a message that comes too often is suppressed and counted.
+
+use crate::escape::append_escaped;
+use crate::flood_gate::Admission;
+use crate::local_time::{Civil, TimeZone, append_padded};
+use crate::message::{self, Level, Message};
+use crate::queue_writer::{Outlet, QueueWriter, Stalled};
 use std::fmt;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Facts are cut here, before escaping.
+const FACTS_BYTES_MAX: usize = 8192;
+const QUEUED_BYTES_MAX: usize = 1 << 20;
+
+static LOG: OnceLock<ErrorLog> = OnceLock::new();
+static LEVEL: AtomicU8 = AtomicU8::new(Level::Notice as u8);
+/// Whether some message may have been suppressed since [`tick`] looked.
+static SUPPRESSING: AtomicBool = AtomicBool::new(false);
 
 /// Where the error log goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,34 +37,223 @@ pub enum ErrorLogTarget {
     File(PathBuf),
 }
 
-#[derive(Debug)]
-pub(crate) struct FloodGate {
-    _state: AtomicU64,
+struct ErrorLog {
+    writer: QueueWriter,
+    target: Mutex<ErrorLogTarget>,
+    /// Lines that the queue had no room for.
+    lost: AtomicU64,
 }
-impl FloodGate {
-    pub(crate) const fn new() -> Self {
-        FloodGate { _state: AtomicU64::new(0) }
+
+/// Starts the log and its thread. A second call changes target and level. On failure nothing changes.
+pub fn init(target: &ErrorLogTarget, level: Level) -> io::Result<()> {
+    let outlet = open(target)?;
+    let mut outlet = Some(outlet);
+    if LOG.get().is_none() {
+        let writer = QueueWriter::spawn("error-log", Box::new(StreamOutlet::new(io::stderr())), QUEUED_BYTES_MAX)?;
+        let _ = LOG.set(ErrorLog { writer, target: Mutex::new(ErrorLogTarget::Stderr), lost: AtomicU64::new(0) });
+    }
+    if let (Some(log), Some(outlet)) = (LOG.get(), outlet.take()) {
+        log.writer.replace(outlet);
+        log.target.lock().unwrap_or_else(PoisonError::into_inner).clone_from(target);
+    }
+    set_level(level);
+    Ok(())
+}
+
+/// Opens the file again (rotation). On failure the old file stays in use.
+pub fn reopen() -> io::Result<()> {
+    let Some(log) = LOG.get() else { return Ok(()) };
+    let target = log.target.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if target != ErrorLogTarget::Stderr {
+        log.writer.replace(open(&target)?);
+    }
+    Ok(())
+}
+
+pub fn set_level(level: Level) {
+    LEVEL.store(level as u8, Ordering::Relaxed);
+}
+
+/// Whether a message of that level would be written; for callers whose facts cost something.
+pub fn enabled(level: Level) -> bool {
+    level as u8 <= LEVEL.load(Ordering::Relaxed)
+}
+
+/// Writes one line: the message's sentence, then the facts (may be empty).
+pub fn log(message: &'static Message, facts: fmt::Arguments<'_>) {
+    admit(message, None, facts);
+}
+
+/// The same with the client's address.
+pub fn log_client(message: &'static Message, client: SocketAddr, facts: fmt::Arguments<'_>) {
+    admit(message, Some(client), facts);
+}
+
+/// Tells what was suppressed in seconds that are over. Call each second; costs one load if there is nothing.
+pub fn tick() {
+    if !SUPPRESSING.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    let now = now();
+    for message in message::ALL {
+        let suppressed = message.gate.settle(now.as_secs());
+        if suppressed > 0 {
+            tell_suppressed(message, suppressed, now);
+        }
     }
 }
 
-/// Starts the log. A second call changes target and level.
-pub fn init(_target: &ErrorLogTarget, _level: Level) -> io::Result<()> {
-    Ok(())
-}
-/// Opens the file again (rotation). On failure the old file stays in use.
-pub fn reopen() -> io::Result<()> {
-    Ok(())
-}
-pub fn set_level(_level: Level) {}
-/// Whether a message of that level would be written; for callers whose facts cost something.
-pub fn enabled(_level: Level) -> bool {
-    true
-}
-/// Writes one line: the message's sentence, then the facts (may be empty).
-pub fn log(_message: &'static Message, _facts: fmt::Arguments<'_>) {}
-/// The same with the client's address.
-pub fn log_client(_message: &'static Message, _client: SocketAddr, _facts: fmt::Arguments<'_>) {}
 /// Waits until what was logged is written, or the time is over. Call before the process ends.
-pub fn flush(_timeout: Duration) -> bool {
-    true
+pub fn flush(timeout: Duration) -> bool {
+    LOG.get().is_none_or(|log| log.writer.flush(timeout))
 }
+
+fn admit(message: &'static Message, client: Option<SocketAddr>, facts: fmt::Arguments<'_>) {
+    if !enabled(message.level) {
+        return;
+    }
+    let now = now();
+    match message.gate.admit(now.as_secs()) {
+        Admission::Suppress => SUPPRESSING.store(true, Ordering::Relaxed),
+        Admission::Pass { suppressed } => {
+            if suppressed > 0 {
+                tell_suppressed(message, suppressed, now);
+            }
+            write(&line(message, client, facts, now));
+        }
+    }
+}
+
+fn tell_suppressed(message: &Message, suppressed: u64, now: Duration) {
+    write(&line(&message::SUPPRESSED, None, format_args!("{} {suppressed} times: {}", message.id, message.sentence), now));
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn write(line: &[u8]) {
+    let Some(log) = LOG.get() else {
+        // Nobody is served yet; if standard error is closed nobody wants to know.
+        let _ = io::stderr().write_all(line);
+        return;
+    };
+    let lost = log.lost.swap(0, Ordering::Relaxed);
+    let lines = if lost == 0 { line.to_vec() } else { [lost_line(lost).as_slice(), line].concat() };
+    if !log.writer.push(lines) {
+        log.lost.fetch_add(lost + 1, Ordering::Relaxed);
+    }
+}
+
+fn lost_line(lost: u64) -> Vec<u8> {
+    line(&message::ERROR_LOG_DROPPED, None, format_args!("{lost} lines"), now())
+}
+
+/// `[Sat Nov 21 09:12:12.123456 2026] [core:notice] [pid 123:tid w0] [client 1.2.3.4:5] SK0101: sentence: facts`
+fn line(message: &Message, client: Option<SocketAddr>, facts: fmt::Arguments<'_>, now: Duration) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    append_time(now, &mut out);
+    let thread = std::thread::current();
+    // Writing to memory cannot fail; neither may the thread's name or the address break the line.
+    let _ = write!(out, " [{}:{}] [pid {}:tid ", message.area, message.level.as_str(), std::process::id());
+    append_escaped(thread.name().unwrap_or("-").as_bytes(), &mut out);
+    out.extend_from_slice(b"] ");
+    if let Some(client) = client {
+        let _ = write!(out, "[client {client}] ");
+    }
+    let _ = write!(out, "{}: {}", message.id, message.sentence);
+    append_facts(facts, &mut out);
+    out.push(b'\n');
+    out
+}
+
+fn append_time(now: Duration, out: &mut Vec<u8>) {
+    let unix_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    let civil = Civil::at(unix_s, TimeZone::local().offset_s(unix_s));
+    let (weekday, month) = (&civil.weekday_name()[..3], &civil.month_name()[..3]);
+    let _ = write!(out, "[{weekday} {month} {:02} {:02}:{:02}:{:02}.", civil.day, civil.hour, civil.minute, civil.second);
+    append_padded(now.subsec_micros(), 6, out);
+    let _ = write!(out, " {}]", civil.year);
+}
+
+fn append_facts(facts: fmt::Arguments<'_>, out: &mut Vec<u8>) {
+    let mut text = Bounded(Vec::new());
+    // An error means that the text is longer than its bound; what fits is kept.
+    let whole = fmt::write(&mut text, facts).is_ok();
+    if !text.0.is_empty() {
+        out.extend_from_slice(b": ");
+        append_readable(&text.0, out);
+    }
+    if !whole {
+        out.extend_from_slice(b"...");
+    }
+}
+
+/// Escaped, except that quotes and backslashes stay: messages quote what they talk about, and no field ends at a quote here.
+fn append_readable(text: &[u8], out: &mut Vec<u8>) {
+    for run in text.chunk_by(|left, right| is_quoting(*left) == is_quoting(*right)) {
+        if run.first().is_some_and(|byte| is_quoting(*byte)) {
+            out.extend_from_slice(run);
+        } else {
+            append_escaped(run, out);
+        }
+    }
+}
+
+fn is_quoting(byte: u8) -> bool {
+    byte == b'"'
+}
+
+struct Bounded(Vec<u8>);
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = FACTS_BYTES_MAX - self.0.len().min(FACTS_BYTES_MAX);
+        let fits = text.as_bytes().get(..room).unwrap_or(text.as_bytes());
+        self.0.extend_from_slice(fits);
+        if fits.len() == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
+fn open(target: &ErrorLogTarget) -> io::Result<Box<dyn Outlet>> {
+    Ok(match target {
+        ErrorLogTarget::Stderr => Box::new(StreamOutlet::new(io::stderr())),
+        ErrorLogTarget::File(path) => Box::new(StreamOutlet::new(open_file(path)?)),
+    })
+}
+
+fn open_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+}
+
+/// Writes to a stream; when that fails it goes on and says later how much is missing.
+struct StreamOutlet<W> {
+    stream: W,
+    lost: u64,
+}
+
+impl<W> StreamOutlet<W> {
+    fn new(stream: W) -> Self {
+        StreamOutlet { stream, lost: 0 }
+    }
+}
+
+impl<W: Write + Send> Outlet for StreamOutlet<W> {
+    fn write_lines(&mut self, lines: &[u8]) -> Result<(), Stalled> {
+        let result = if self.lost == 0 {
+            self.stream.write_all(lines)
+        } else {
+            // The last line may have broken off in its middle.
+            self.stream.write_all(&[b"\n", lost_line(self.lost).as_slice(), lines].concat())
+        };
+        match result {
+            Ok(()) => self.lost = 0,
+            Err(_) => self.lost += lines.iter().filter(|byte| **byte == b'\n').count() as u64,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "error_log_tests.rs"]
+mod tests;

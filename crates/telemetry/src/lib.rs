@@ -10,6 +10,8 @@
 
 pub mod access_log;
 pub mod error_log;
+mod escape;
+mod flood_gate;
 pub mod local_time;
 pub mod message;
 pub mod metrics;

@@ -3,11 +3,11 @@
 //! Place in the walk: any floor above says `error_log::log(&message::LISTENING, format_args!("{address}"))`; the line is the row's
 //! sentence, then the facts. The reference page is rendered from this table ([`markdown`]).
 //!
-//! The one difficulty: a flood of one message must not fill a disk; each row carries its own gate ([`crate::error_log`] reads it).
+//! The one difficulty: a flood of one message must not fill a disk; each row carries its own gate (`error_log` asks it).
 //!
 //! Absent on purpose: sentences with holes in them; the facts follow the sentence, so that an id and its sentence can be searched for.
 
-use crate::error_log::FloodGate;
+use crate::flood_gate::FloodGate;
 use std::fmt::Write as _;
 
 /// How much a message matters. As in Apache, a higher level includes all lower ones.

@@ -1,7 +1,31 @@
-//! Log files.
-use std::io;
+//! Where access logs go: files shared by all workers, log programs, standard output.
+//!
+//! Place in the walk: `pipeline/log.rs` appends to its worker's [`LogBuffer`]; the worker's tick, or a full buffer, hands the lines to
+//! the [`LogFile`]; USR1 reopens it.
+//!
+//! The one difficulty: one intact file from all cores. Batches of whole lines are written under a lock ([`super::line_sink`] says
+//! what happens when the disk is full); whatever is not a regular file may block and is written by a thread of its own.
+//!
+//! Absent on purpose: fsync; an access log is not a journal.
+
+use super::line_sink::{Event, LineSink, Outcome, Sink};
+use super::program::Program;
+use crate::error_log;
+use crate::message;
+use crate::queue_writer::{Outlet, QueueWriter, Stalled};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Lines waiting for a program or terminal that does not read.
+const QUEUED_BYTES_MAX: usize = 4 << 20;
+/// A buffer is handed over when it is this full.
+const BUFFER_BYTES: usize = 64 * 1024;
+const FLUSH_AT_END: Duration = Duration::from_secs(2);
 
 /// Where an access log goes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -15,14 +39,17 @@ pub enum LogTarget {
 
 impl LogTarget {
     /// `off`, `-`, `|command arguments`, or a path.
-    pub fn parse(_text: &str) -> LogTarget {
-        unimplemented!()
+    pub fn parse(text: &str) -> LogTarget {
+        match text.trim() {
+            "off" => LogTarget::Off,
+            "-" => LogTarget::Stdout,
+            other => match other.strip_prefix('|') {
+                Some(command) => LogTarget::Program(command.to_owned()),
+                None => LogTarget::File(PathBuf::from(other)),
+            },
+        }
     }
 }
-
-/// One access log, shared by all workers.
-#[derive(Debug)]
-pub struct LogFile {}
 
 /// What became of the lines handed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,37 +58,198 @@ pub struct Flushed {
     pub dropped: u64,
 }
 
+/// One access log, shared by all workers.
+#[derive(Debug)]
+pub struct LogFile {
+    /// As messages name it.
+    name: String,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Direct { path: PathBuf, lines: Mutex<LineSink<FileSink>> },
+    Queued { writer: QueueWriter, stuck: AtomicBool },
+}
+
 impl LogFile {
-    pub fn open(_path: &Path) -> io::Result<Arc<LogFile>> {
-        unimplemented!()
+    /// Opens for appending; a file that is made has mode 0640.
+    pub fn open(path: &Path) -> io::Result<Arc<LogFile>> {
+        let file = open_append(path)?;
+        let name = path.display().to_string();
+        if !file.metadata()?.is_file() {
+            return LogFile::queued(name, Box::new(Blocking(file)));
+        }
+        let lines = Mutex::new(LineSink::new(FileSink::new(file)));
+        Ok(Arc::new(LogFile { name, way: Way::Direct { path: path.to_owned(), lines } }))
     }
-    /// `None` for [`LogTarget::Off`].
-    pub fn open_target(_target: &LogTarget) -> io::Result<Option<Arc<LogFile>>> {
-        unimplemented!()
+
+    /// `None` for [`LogTarget::Off`]. Starts a thread for programs and standard output.
+    pub fn open_target(target: &LogTarget) -> io::Result<Option<Arc<LogFile>>> {
+        match target {
+            LogTarget::Off => Ok(None),
+            LogTarget::Stdout => LogFile::queued("standard output".to_owned(), Box::new(Blocking(io::stdout()))).map(Some),
+            LogTarget::File(path) => LogFile::open(path).map(Some),
+            LogTarget::Program(command) => LogFile::queued(format!("|{command}"), Box::new(Program::start(command)?)).map(Some),
+        }
     }
-    /// Writes whole lines, never blocking on anything but a disk.
-    pub fn write_batch(&self, _lines: &[u8]) -> Flushed {
-        unimplemented!()
+
+    /// Writes whole lines (the last byte is a line end), never blocking on anything but a disk. Lines that a full disk tore are
+    /// counted by the call that completes them.
+    pub fn write_batch(&self, lines: &[u8]) -> Flushed {
+        match &self.way {
+            Way::Direct { lines: sink, .. } => {
+                let outcome = sink.lock().unwrap_or_else(PoisonError::into_inner).write_batch(lines);
+                self.report(outcome)
+            }
+            Way::Queued { writer, stuck } => self.queue(lines, writer, stuck),
+        }
     }
-    pub fn reopen(&self) -> io::Result<()> {
-        unimplemented!()
+
+    /// Opens the path again, for rotation. If that fails the old file stays in use. Programs are left alone.
+    pub fn reopen(&self) -> io::Result<Flushed> {
+        let Way::Direct { path, lines } = &self.way else {
+            return Ok(Flushed::default());
+        };
+        let file = open_append(path).inspect_err(|error| {
+            error_log::log(&message::LOG_REOPEN_FAILED, format_args!("{}: {error}", self.name));
+        })?;
+        let outcome = lines.lock().unwrap_or_else(PoisonError::into_inner).replace(FileSink::new(file));
+        Ok(self.report(outcome))
+    }
+
+    fn queued(name: String, outlet: Box<dyn Outlet>) -> io::Result<Arc<LogFile>> {
+        let writer = QueueWriter::spawn("access-log", outlet, QUEUED_BYTES_MAX)?;
+        Ok(Arc::new(LogFile { name, way: Way::Queued { writer, stuck: AtomicBool::new(false) } }))
+    }
+
+    fn queue(&self, lines: &[u8], writer: &QueueWriter, stuck: &AtomicBool) -> Flushed {
+        let count = lines.iter().filter(|byte| **byte == b'\n').count() as u64;
+        let fits = writer.push(lines.to_vec());
+        let was_stuck = stuck.swap(!fits, Ordering::Relaxed);
+        if fits {
+            return Flushed { written: count, dropped: 0 };
+        }
+        if !was_stuck {
+            error_log::log(&message::LOG_PROGRAM_STUCK, format_args!("{}", self.name));
+        }
+        Flushed { written: 0, dropped: count }
+    }
+
+    /// Outside the lock: the error log may be on the same full disk.
+    fn report(&self, outcome: Outcome) -> Flushed {
+        match outcome.event {
+            Some(Event::Failed(error)) => error_log::log(&message::LOG_WRITE_FAILED, format_args!("{}: {error}", self.name)),
+            Some(Event::Recovered { lost }) => {
+                error_log::log(&message::LOG_WRITE_RECOVERED, format_args!("{}: {lost} lines were lost", self.name));
+            }
+            None => {}
+        }
+        Flushed { written: outcome.written, dropped: outcome.dropped }
+    }
+}
+
+impl Drop for LogFile {
+    fn drop(&mut self) {
+        if let Way::Queued { writer, .. } = &self.way {
+            writer.flush(FLUSH_AT_END);
+        }
     }
 }
 
 /// One worker's lines for one log.
 #[derive(Debug)]
-pub struct LogBuffer {}
+pub struct LogBuffer {
+    file: Arc<LogFile>,
+    lines: Vec<u8>,
+}
 
 impl LogBuffer {
-    pub fn new(_file: Arc<LogFile>) -> LogBuffer {
-        unimplemented!()
+    pub fn new(file: Arc<LogFile>) -> LogBuffer {
+        LogBuffer { file, lines: Vec::new() }
     }
+
     /// Lets `write` append one whole line; flushes if the buffer is full. Most calls return zeros.
-    pub fn append(&mut self, _write: impl FnOnce(&mut Vec<u8>)) -> Flushed {
-        unimplemented!()
+    pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Flushed {
+        write(&mut self.lines);
+        if self.lines.len() < BUFFER_BYTES { Flushed::default() } else { self.flush() }
     }
+
     /// Hands the lines over; call each second and at the end.
     pub fn flush(&mut self) -> Flushed {
-        unimplemented!()
+        if self.lines.is_empty() {
+            return Flushed::default();
+        }
+        let flushed = self.file.write_batch(&self.lines);
+        self.lines.clear();
+        // One monstrous line must not be remembered as memory.
+        self.lines.shrink_to(2 * BUFFER_BYTES);
+        flushed
+    }
+
+    pub fn file(&self) -> &Arc<LogFile> {
+        &self.file
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
     }
 }
+
+impl Drop for LogBuffer {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// std sets O_CLOEXEC on all it opens.
+fn open_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+}
+
+#[derive(Debug)]
+struct FileSink {
+    file: File,
+    /// Length of the file after a write that came short; only if nobody appended since may the end be cut off.
+    torn_at: Option<u64>,
+}
+
+impl FileSink {
+    fn new(file: File) -> Self {
+        FileSink { file, torn_at: None }
+    }
+}
+
+impl Sink for FileSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        self.torn_at = if count < bytes.len() { self.file.metadata().ok().map(|metadata| metadata.len()) } else { None };
+        Ok(count)
+    }
+
+    fn take_back(&mut self, bytes: usize) -> bool {
+        let length = self.file.metadata().ok().map(|metadata| metadata.len());
+        match (length, self.torn_at) {
+            (Some(length), Some(torn_at)) if length == torn_at && length >= bytes as u64 => {
+                self.file.set_len(length - bytes as u64).is_ok()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Standard output, terminals, named pipes: what cannot be written is lost, there is nobody to tell but the error log.
+struct Blocking<W>(W);
+
+impl<W: Write + Send> Outlet for Blocking<W> {
+    fn write_lines(&mut self, lines: &[u8]) -> Result<(), Stalled> {
+        if let Err(error) = self.0.write_all(lines).and_then(|()| self.0.flush()) {
+            error_log::log(&message::LOG_WRITE_FAILED, format_args!("{error}"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -3,10 +3,19 @@
 //! Place in the walk: `pipeline/log.rs`, once per exchange, whatever happened. A worker renders the line into its own
 //! [`LogBuffer`]; the buffer goes to the shared [`LogFile`] when it is full or a second old.
 
+mod clock;
 pub mod file;
-pub mod format;
-pub mod record;
+mod format;
+mod item;
+mod json;
+mod line_sink;
+mod program;
+mod record;
+mod render;
+#[cfg(test)]
+mod tests;
 
+pub use clock::LogClock;
 pub use file::{Flushed, LogBuffer, LogFile, LogTarget};
-pub use format::{Format, FormatError, LogClock, Needs};
+pub use format::{Format, FormatError, Needs};
 pub use record::{ConnectionStatus, Record, Variables};

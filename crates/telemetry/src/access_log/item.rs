@@ -1,0 +1,96 @@
+//! The items a log format is made of, as they stand after parsing.
+
+use saker_http::KnownField;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    pub kind: Kind,
+    /// Status codes that the item is (or is not) for; otherwise it prints `-`.
+    pub condition: Option<Box<Condition>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Condition {
+    pub negated: bool,
+    pub statuses: Vec<u16>,
+}
+
+impl Condition {
+    pub(super) fn holds(&self, status: u16) -> bool {
+        self.statuses.contains(&status) != self.negated
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Literal(Box<[u8]>),
+    ClientAddress,
+    PeerAddress,
+    LocalAddress,
+    /// `%b` prints `-` for none, `%B` prints 0.
+    BodyBytes {
+        dash_for_none: bool,
+    },
+    Cookie(Box<str>),
+    Duration(Unit),
+    FirstByte,
+    Environment(Box<str>),
+    File,
+    Protocol,
+    KnownField(KnownField),
+    RequestField(Box<str>),
+    KeepaliveCount,
+    LogId,
+    Method,
+    Note(Box<str>),
+    ResponseField(Box<str>),
+    CanonicalPort,
+    LocalPort,
+    RemotePort,
+    ProcessId,
+    ThreadId {
+        hexadecimal: bool,
+    },
+    Query,
+    RequestLine,
+    Handler,
+    /// Original and final differ after an error document or an internal redirect.
+    Status {
+        last: bool,
+    },
+    Path {
+        last: bool,
+    },
+    Time {
+        end: bool,
+        form: TimeForm,
+    },
+    User,
+    SiteName,
+    HostAsked,
+    ConnectionStatus,
+    BytesIn,
+    BytesOut,
+    BytesInAndOut,
+    RequestTrailer(Box<str>),
+    ResponseTrailer(Box<str>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Seconds,
+    Milliseconds,
+    Microseconds,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TimeForm {
+    /// `[21/Nov/2026:09:12:12 +0000]`
+    Clf,
+    Strftime(Box<str>),
+    Seconds,
+    Milliseconds,
+    Microseconds,
+    MillisecondFraction,
+    MicrosecondFraction,
+}
