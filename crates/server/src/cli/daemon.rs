@@ -51,7 +51,7 @@ fn ask(target: &Target, question: impl FnOnce(&Path) -> Result<ExitCode, ClientE
     })
 }
 
-/// A refusal comes as rendered diagnostics, which stand for themselves.
+/// Diagnostics come rendered and stand for themselves.
 fn explain_failure(error: &ClientError) -> (u8, String) {
     match error {
         ClientError::NotRunning(_) => (NOT_RUNNING, format!("saker: {error}\n")),
@@ -90,9 +90,10 @@ mod tests {
     fn exit_status_and_sentence() {
         let (status, text) = explain_failure(&ClientError::NotRunning("/run/saker".into()));
         assert_eq!((status, text.as_str()), (3, "saker: no server is running (state directory /run/saker)\n"));
-        let (status, text) = explain_failure(&ClientError::Refused("saker.toml:1:1: error: x\n".into()));
+        let (status, text) = explain_failure(&ClientError::Configuration("saker.toml:1:1: error: x\n".into()));
         assert_eq!(status, 1);
-        assert!(text.starts_with("saker.toml:1:1: error: x\nsaker: refused"), "{text}");
+        assert!(text.starts_with("saker.toml:1:1: error: x\nsaker: not reloaded"), "{text}");
+        assert_eq!(explain_failure(&ClientError::Refused("no".into())), (2, "saker: the server refused: no\n".into()));
         assert_eq!(explain_failure(&ClientError::Garbled("x".into())).0, 2);
         assert_eq!(explain_absence(&Absent::None(vec!["/a".into()])).0, 3);
         let (status, text) = explain_absence(&Absent::Several(vec!["/a".into(), "/b".into()]));

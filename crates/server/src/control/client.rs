@@ -31,6 +31,8 @@ pub enum ClientError {
     NotRunning(PathBuf),
     /// The server said no, and why.
     Refused(String),
+    /// Asked to reload, it did not take the configuration: rendered diagnostics.
+    Configuration(String),
     Io(PathBuf, io::Error),
     /// What came back is not an answer.
     Garbled(String),
@@ -45,7 +47,8 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ClientError::NotRunning(state_dir) => write!(f, "no server is running (state directory {})", state_dir.display()),
-            ClientError::Refused(reason) => f.write_str(reason),
+            ClientError::Refused(reason) => write!(f, "the server refused: {reason}"),
+            ClientError::Configuration(diagnostics) => f.write_str(diagnostics),
             ClientError::Io(socket, error) => write!(f, "{}: {error}", socket.display()),
             ClientError::Garbled(what) => write!(f, "the server's answer makes no sense: {what}"),
             ClientError::StillRunning { pid, after } => {
@@ -70,7 +73,7 @@ pub fn metrics(state_dir: &Path) -> Result<String, ClientError> {
     text.map(str::to_owned).ok_or_else(|| ClientError::Garbled("metrics without text".into()))
 }
 
-/// The reload report as JSON; `Refused` holds the rendered diagnostics.
+/// The reload report as JSON.
 pub fn reload(state_dir: &Path) -> Result<Value, ClientError> {
     ask(state_dir, &json!({ "verb": "reload" }), RELOAD_TIMEOUT)
 }
@@ -95,12 +98,15 @@ pub fn stop(state_dir: &Path, graceful: bool) -> Result<Option<u32>, ClientError
     if gone { Ok(pid) } else { Err(ClientError::StillRunning { pid, after: patience }) }
 }
 
-/// `Refused` where the answer isn't `"ok": true`.
+/// The answer where it says `"ok": true`.
 fn ask(state_dir: &Path, request: &Value, patience: Duration) -> Result<Value, ClientError> {
     let line = exchange(state_dir, request, patience)?;
     let answer: Value = serde_json::from_str(&line).map_err(|error| ClientError::Garbled(error.to_string()))?;
     match (answer.get("ok").and_then(Value::as_bool), answer.get("error").and_then(Value::as_str)) {
         (Some(true), _) => Ok(answer),
+        (Some(false), Some(reason)) if answer.get("configuration") == Some(&Value::Bool(true)) => {
+            Err(ClientError::Configuration(reason.to_owned()))
+        }
         (Some(false), Some(reason)) => Err(ClientError::Refused(reason.to_owned())),
         _ => Err(ClientError::Garbled("neither ok nor an error".into())),
     }

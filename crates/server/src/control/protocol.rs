@@ -53,6 +53,11 @@ pub fn refusal(error: &str) -> Value {
     json!({ "ok": false, "error": error })
 }
 
+/// The answer to a reload that came to nothing because of what the configuration says.
+pub fn refused_configuration(diagnostics: &str) -> Value {
+    json!({ "ok": false, "configuration": true, "error": diagnostics })
+}
+
 /// An answer as it goes out: one line, because JSON escapes line feeds.
 pub fn json_line(answer: &Value) -> Vec<u8> {
     let mut line = answer.to_string().into_bytes();

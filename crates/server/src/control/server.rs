@@ -86,7 +86,10 @@ impl Conversation {
             Verb::Metrics => json!({ "ok": true, "text": self.control.prometheus() }),
             Verb::Reload => {
                 let _alone = self.reloading.lock().await;
-                self.control.reload().await.map_or_else(|diagnostics| protocol::refusal(&diagnostics), |report| report.to_json())
+                self.control
+                    .reload()
+                    .await
+                    .map_or_else(|diagnostics| protocol::refused_configuration(&diagnostics), |report| report.to_json())
             }
             Verb::ReopenLogs => self.control.reopen_logs().map_or_else(|error| protocol::refusal(&error), |()| json!({ "ok": true })),
             Verb::Stop { .. } => json!({ "ok": true, "pid": std::process::id() }),

@@ -134,7 +134,7 @@ fn client_and_server() {
     assert_eq!(client::metrics(server.path()).unwrap(), "saker_requests_total 7\n");
     assert_eq!(client::reload(server.path()).unwrap()["generation"], 2);
     let refused = client::reload(server.path()).unwrap_err();
-    assert!(matches!(&refused, ClientError::Refused(text) if text.lines().count() == 3), "{refused}");
+    assert!(matches!(&refused, ClientError::Configuration(text) if text.lines().count() == 3), "{refused}");
     client::reopen_logs(server.path()).unwrap();
     assert!(matches!(client::reopen_logs(server.path()), Err(ClientError::Refused(text)) if text == "disk full"));
     client::stop(server.path(), true).unwrap();
