@@ -55,8 +55,8 @@ fn ask(target: &Target, question: impl FnOnce(&Path) -> Result<ExitCode, ClientE
 fn explain_failure(error: &ClientError) -> (u8, String) {
     match error {
         ClientError::NotRunning(_) => (NOT_RUNNING, format!("saker: {error}\n")),
-        ClientError::Refused(text) => {
-            (CONFIGURATION_ERRORS, format!("{}\nsaker: refused; the server goes on as before\n", text.trim_end()))
+        ClientError::Configuration(text) => {
+            (CONFIGURATION_ERRORS, format!("{}\nsaker: not reloaded; the server goes on as before\n", text.trim_end()))
         }
         _ => (CANNOT, format!("saker: {error}\n")),
     }
