@@ -1,0 +1,82 @@
+//! Bandwidth: how much of a body may go now, and how long to wait after it went.
+//!
+//! Place in the walk: a driver asks [`Paced::piece`] before it writes or reads, and tells [`Paced::passed`] after; a body under
+//! several limits goes by the smallest piece and the longest wait.
+//! Difficulty: timers fire late, by a millisecond or more, and what is lost by that is never regained without some tolerance. So
+//! every limit has at least [`TOLERANCE_NS`] of burst; over ten seconds that is a tenth of a percent.
+
+use super::{Account, NS_PER_S, scale};
+use saker_config::model::Rate;
+
+/// Pieces are this part of what a second allows: short enough to flow evenly and to be within 2 % of the rate over ten seconds.
+const PIECES_PER_S: u64 = 20;
+/// Less is not worth a system call; a rate below 80 KiB/s waits longer instead.
+pub const PIECE_BYTES_MIN: u64 = 4 << 10;
+/// More than that at once is of no use to a socket.
+pub const PIECE_BYTES_MAX: u64 = 256 << 10;
+/// What a late timer may catch up with.
+const TOLERANCE_NS: u64 = NS_PER_S / 100;
+
+/// Charges `bytes` that went and says how long to wait before more may go, in nanoseconds and never 0; `None` where the rate does
+/// not bite. Ignores `after_bytes`, see [`Paced`].
+pub fn take(account: &Account, rate: Rate, bytes: u64, now_ns: u64) -> Option<u64> {
+    let cost_ns = scale(bytes, NS_PER_S, rate.bytes_per_s);
+    let debt_ns = account.charge(now_ns, cost_ns, |debt_ns| (true, debt_ns)).saturating_add(cost_ns);
+    excess_ns(debt_ns, rate)
+}
+
+/// How many bytes may go now in one piece; 0 where [`wait_ns`] says to wait. Charges nothing.
+pub fn piece(account: &Account, rate: Rate, now_ns: u64) -> u64 {
+    let (debt_ns, burst_ns) = (account.debt_ns(now_ns), burst_ns(rate));
+    if debt_ns > burst_ns {
+        return 0;
+    }
+    let left = scale(burst_ns - debt_ns, rate.bytes_per_s, NS_PER_S);
+    left.max(rate.bytes_per_s / PIECES_PER_S).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
+}
+
+/// How long until [`piece`] is not 0; `None` where it is not 0 now. Asked again after a wait, because others may share the account.
+pub fn wait_ns(account: &Account, rate: Rate, now_ns: u64) -> Option<u64> {
+    excess_ns(account.debt_ns(now_ns), rate)
+}
+
+/// One body under one limit: lets `after_bytes` go uncounted first.
+#[derive(Clone, Copy, Debug)]
+pub struct Paced {
+    rate: Rate,
+    free_bytes: u64,
+}
+
+impl Paced {
+    pub fn new(rate: Rate) -> Paced {
+        Paced { rate, free_bytes: rate.after_bytes }
+    }
+
+    /// How many bytes may go now; 0: wait for [`Paced::wait_ns`].
+    pub fn piece(&self, account: &Account, now_ns: u64) -> u64 {
+        if self.free_bytes > 0 { self.free_bytes } else { piece(account, self.rate, now_ns) }
+    }
+
+    /// How long to wait before anything may go.
+    pub fn wait_ns(&self, account: &Account, now_ns: u64) -> Option<u64> {
+        if self.free_bytes > 0 { None } else { wait_ns(account, self.rate, now_ns) }
+    }
+
+    /// Charges what went and says how long to wait before more may go.
+    pub fn passed(&mut self, account: &Account, bytes: u64, now_ns: u64) -> Option<u64> {
+        let counted = bytes.saturating_sub(self.free_bytes);
+        self.free_bytes = self.free_bytes.saturating_sub(bytes);
+        if counted == 0 { None } else { take(account, self.rate, counted, now_ns) }
+    }
+}
+
+fn burst_ns(rate: Rate) -> u64 {
+    scale(rate.burst_bytes, NS_PER_S, rate.bytes_per_s).max(TOLERANCE_NS)
+}
+
+fn excess_ns(debt_ns: u64, rate: Rate) -> Option<u64> {
+    debt_ns.checked_sub(burst_ns(rate)).filter(|excess_ns| *excess_ns > 0)
+}
+
+#[cfg(test)]
+mod tests;
