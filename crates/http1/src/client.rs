@@ -42,7 +42,8 @@ pub enum UnsendableRequest {
     Host,
 }
 
-/// Appends a request head. `fields` are sent in order, but for those that are said otherwise: Host, framing, Connection.
+/// Appends a request head. `fields` are sent in order, but for those that are said otherwise (Host, framing, Connection) and `TE`, which
+/// no caller of this role asks for.
 pub fn encode_request_head<'a>(
     line: RequestLine<'_>,
     fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,

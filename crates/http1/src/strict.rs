@@ -66,7 +66,8 @@ fn empty_line(cursor: &mut Cursor<'_>) -> Result<(), Stop> {
 }
 
 fn method(cursor: &mut Cursor<'_>, index: &mut HeadIndex) -> Result<(), Stop> {
-    if cursor.bytes.first() == Some(&0x16) && cursor.bytes.get(1).is_none_or(|major| *major == 3) {
+    // The content type "handshake" of a TLS record (RFC 8446 section 5.1).
+    if cursor.bytes.first() == Some(&0x16) {
         return Err(RejectReason::TlsClientHello.into());
     }
     if cursor.bytes.starts_with(HTTP2_REQUEST_LINE) {

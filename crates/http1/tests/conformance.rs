@@ -1,5 +1,7 @@
 //! Replays `tests/conformance/http1/*.txt` on the protocol machine: each case in one piece, and again cut at every byte.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
+
 use std::fmt::Write as _;
 use std::path::Path;
 

@@ -1,1 +1,145 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+use saker_http::{HeadIndex, HeadView, Method, Version};
 
+use super::*;
+use crate::reject::RejectReason;
+
+const LIMITS: RequestLimits = RequestLimits { head_bytes_max: 100, header_count_max: 3, target_bytes_max: 10 };
+
+fn parsed(bytes: &[u8]) -> Result<Parsed, RejectReason> {
+    parse_request(bytes, &LIMITS, &mut HeadIndex::default()).map_err(|reject| reject.reason)
+}
+
+fn head_of(length: usize) -> Vec<u8> {
+    let frame = b"GET / HTTP/1.1\r\nA: \r\n\r\n".len();
+    [&b"GET / HTTP/1.1\r\nA: "[..], &vec![b'a'; length - frame], b"\r\n\r\n"].concat()
+}
+
+#[test]
+fn spans_show_method_target_and_fields() {
+    let bytes = b"\r\nPOST /a?b HTTP/1.0\r\nHost:a \r\nX-Empty:  \r\n\r\nrest";
+    let mut index = HeadIndex::default();
+    assert_eq!(parse_request(bytes, &LIMITS, &mut index), Ok(Parsed::Complete { head_bytes: bytes.len() - 4 }));
+    let head = HeadView::new(bytes, &index);
+    assert_eq!((head.method(), head.version()), (Method::Post, Version::Http10));
+    assert_eq!((head.method_token(), head.target()), (&b"POST"[..], &b"/a?b"[..]));
+    assert_eq!(head.fields().collect::<Vec<_>>(), [(&b"Host"[..], &b"a"[..]), (b"X-Empty", b"")]);
+}
+
+#[test]
+fn an_index_is_used_again_without_traces() {
+    let mut index = HeadIndex::default();
+    parse_request(b"GET / HTTP/1.1\r\nHost: a\r\nRange: b\r\n\r\n", &LIMITS, &mut index).unwrap();
+    parse_request(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", &LIMITS, &mut index).unwrap();
+    assert_eq!(index.field_count(), 1);
+    assert!(!index.has(saker_http::KnownField::Range));
+}
+
+#[test]
+fn head_size_limit_has_two_sides() {
+    assert_eq!(parsed(&head_of(100)), Ok(Parsed::Complete { head_bytes: 100 }));
+    assert_eq!(parsed(&head_of(101)), Err(RejectReason::HeadTooLarge));
+    assert_eq!(parsed(&head_of(101)[..100]), Ok(Parsed::Partial));
+    assert_eq!(parsed(&[head_of(100), vec![b'x'; 500]].concat()), Ok(Parsed::Complete { head_bytes: 100 }));
+}
+
+#[test]
+fn target_limit_has_two_sides() {
+    assert!(matches!(parsed(b"GET /234567890 HTTP/1.1\r\n\r\n"), Ok(Parsed::Complete { .. })));
+    assert_eq!(parsed(b"GET /2345678901 HTTP/1.1\r\n\r\n"), Err(RejectReason::TargetTooLong));
+    assert_eq!(parsed(b"GET /2345678901"), Err(RejectReason::TargetTooLong));
+    assert_eq!(parsed(b"GET /234567890"), Ok(Parsed::Partial));
+}
+
+#[test]
+fn field_count_limit_has_two_sides() {
+    assert!(matches!(parsed(b"GET / HTTP/1.1\r\nA:\r\nB:\r\nC:\r\n\r\n"), Ok(Parsed::Complete { .. })));
+    assert_eq!(parsed(b"GET / HTTP/1.1\r\nA:\r\nB:\r\nC:\r\nD:\r\n\r\n"), Err(RejectReason::TooManyFields));
+}
+
+#[test]
+fn a_request_line_beyond_the_head_limit_is_too_long() {
+    let limits = RequestLimits { head_bytes_max: 12, ..LIMITS };
+    let outcome = parse_request(b"GET /2345678 HTTP/1.1\r\n\r\n", &limits, &mut HeadIndex::default());
+    assert_eq!(outcome, Err(RejectReason::RequestLineTooLong.into()));
+}
+
+#[test]
+fn every_control_is_refused_at_every_place_of_a_vector() {
+    for byte in (0..32u8).chain([127]).filter(|byte| *byte != b'\t') {
+        for at in 0..70 {
+            let mut value = vec![b'a'; 70];
+            value[at] = byte;
+            let head = [&b"GET / HTTP/1.1\r\nHost: a\r\nA: "[..], &value, b"\r\n\r\n"].concat();
+            let outcome = parse_request(&head, &RequestLimits::default(), &mut HeadIndex::default());
+            assert!(outcome.is_err(), "{byte:#x} at {at}");
+        }
+    }
+}
+
+#[test]
+fn a_partial_preface_of_http2_is_not_yet_a_fault() {
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    for end in 0..16 {
+        assert_eq!(parsed(&preface[..end]), Ok(Parsed::Partial), "{end}");
+    }
+    assert_eq!(parsed(preface), Err(RejectReason::Http2Preface));
+}
+
+#[test]
+fn limits_without_bound_do_no_harm() {
+    let limits = RequestLimits { head_bytes_max: usize::MAX, header_count_max: usize::MAX, target_bytes_max: usize::MAX };
+    let head = [&b"GET / HTTP/1.1\r\n"[..], &b"A: b\r\n".repeat(70_000), b"\r\n"].concat();
+    let outcome = parse_request(&head, &limits, &mut HeadIndex::default());
+    assert_eq!(outcome, Err(RejectReason::TooManyFields.into()));
+}
+
+#[test]
+fn an_ordinary_request_takes_the_fast_way() {
+    let head = b"GET /a?b HTTP/1.1\r\nHost: a\r\nAccept: */*\r\nX:\r\n\r\n";
+    assert_eq!(parse_plain(head, &LIMITS, &mut HeadIndex::default()), Some(head.len()));
+}
+
+/// Lines that heads are made of; the last ones are faulty, or fine for one of the two ways only.
+const LINES: &[&str] = &[
+    "Host: a\r\n",
+    "A: \t b c \t\r\n",
+    "B:\r\n",
+    "C: caf\u{e9}\r\n",
+    "D: e\n",
+    "F:\n",
+    "G\r\n",
+    "H : i\r\n",
+    " j\r\n",
+    "\n",
+    "\r\n",
+    "\0",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The fast way accepts nothing that the thorough one does not, and understands the same by it.
+    #[test]
+    fn both_ways_agree(
+        empty in 0..2usize,
+        first in proptest::sample::select(vec!["GET / HTTP/1.1\r\n", "P /\u{e9} HTTP/1.0\r\n", "GET / HTTP/1.1\n", "GET  / HTTP/1.1\r\n"]),
+        lines in vec(prop_oneof![4 => 0..4usize, 1 => 0..LINES.len()], 0..4),
+        rest in "[ -~]{0,8}",
+    ) {
+        let lines: String = lines.iter().map(|at| LINES[*at]).collect();
+        let head = format!("{}{first}{lines}\r\n{rest}", "\r\n".repeat(empty));
+        let limits = RequestLimits::default();
+        let (mut fast, mut thorough) = (HeadIndex::default(), HeadIndex::default());
+        let outcome = strict::parse(head.as_bytes(), &limits, &mut thorough);
+        match parse_plain(head.as_bytes(), &limits, &mut fast) {
+            Some(head_bytes) => {
+                prop_assert_eq!(outcome, Ok(Parsed::Complete { head_bytes }));
+                prop_assert_eq!(format!("{fast:?}"), format!("{thorough:?}"));
+            }
+            // What is left to the thorough way and good after all begins with an empty line.
+            None => prop_assert!(outcome.is_err() || outcome == Ok(Parsed::Partial) || empty == 1),
+        }
+    }
+}

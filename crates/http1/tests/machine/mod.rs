@@ -48,6 +48,10 @@ pub fn run_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Outcome
         machine.buffer.extend_from_slice(piece);
         while !machine.closed && machine.step() {}
     }
+    // The scanner may have put off a look at a fault in an unfinished head.
+    if !machine.closed && machine.open.is_none() && !machine.buffer.is_empty() {
+        machine.parse_head();
+    }
     if !machine.closed && (machine.open.is_some() || !machine.buffer.is_empty()) {
         machine.outcomes.push(Outcome::Wait);
     }
@@ -64,9 +68,10 @@ impl Machine {
     }
 
     fn head(&mut self) -> bool {
-        if !self.scanner.worth_parsing(&self.buffer, &self.limits) {
-            return false;
-        }
+        self.scanner.worth_parsing(&self.buffer, &self.limits) && self.parse_head()
+    }
+
+    fn parse_head(&mut self) -> bool {
         let head_bytes = match parse_request(&self.buffer, &self.limits, &mut self.index) {
             Ok(Parsed::Partial) => return false,
             Ok(Parsed::Complete { head_bytes }) => head_bytes,
