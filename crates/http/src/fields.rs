@@ -77,3 +77,48 @@ impl Fields {
         self.lines.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(lines: &[(&'static str, &'static str)]) -> Fields {
+        let mut fields = Fields::new();
+        lines.iter().for_each(|(name, value)| fields.append(*name, value.as_bytes()));
+        fields
+    }
+
+    #[test]
+    fn set_replaces_the_first_line_in_its_place_and_drops_the_others() {
+        let mut some = fields(&[("a", "1"), ("B", "2"), ("c", "3"), ("b", "4")]);
+        some.set("b", &b"5"[..]);
+        assert_eq!(some, fields(&[("a", "1"), ("B", "5"), ("c", "3")]));
+        some.set("d", &b"6"[..]);
+        assert_eq!(some, fields(&[("a", "1"), ("B", "5"), ("c", "3"), ("d", "6")]));
+    }
+
+    #[test]
+    fn remove_takes_all_lines_of_a_name() {
+        let mut some = fields(&[("a", "1"), ("B", "2"), ("b", "4")]);
+        assert!(some.remove("b"));
+        assert!(!some.remove("b"));
+        assert_eq!((some.len(), some.first("A"), some.has("b")), (1, Some(&b"1"[..]), false));
+    }
+
+    #[test]
+    fn tokens_are_added_once() {
+        let rows = [
+            ("", "Accept-Encoding", "Accept-Encoding"),
+            ("Cookie", "Accept-Encoding", "Cookie, Accept-Encoding"),
+            ("cookie,ACCEPT-encoding", "Accept-Encoding", "cookie,ACCEPT-encoding"),
+            ("*", "Accept-Encoding", "*"),
+            ("Accept-Encoding-X", "Accept-Encoding", "Accept-Encoding-X, Accept-Encoding"),
+        ];
+        for (before, token, want) in rows {
+            let mut some = if before.is_empty() { Fields::new() } else { fields(&[("vary", before)]) };
+            some.add_token("Vary", token);
+            assert_eq!(some.first("vary"), Some(want.as_bytes()), "{before}");
+            assert_eq!(some.len(), 1);
+        }
+    }
+}

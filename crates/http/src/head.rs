@@ -116,7 +116,7 @@ pub struct HeadIndex {
     pub target: Span,
     fields: Vec<FieldSpan>,
     /// 1 + index of the first field line of that name, 0 where absent.
-    first: [u16; KnownField::COUNT],
+    first: [u32; KnownField::COUNT],
     /// Number of lines of that name (saturating).
     count: [u8; KnownField::COUNT],
 }
@@ -149,7 +149,7 @@ impl HeadIndex {
         if let Some(known) = KnownField::classify(field.name.of(bytes)) {
             let slot = known as usize;
             if self.first[slot] == 0 {
-                self.first[slot] = u16::try_from(self.fields.len()).unwrap_or(0);
+                self.first[slot] = self.fields.len() as u32;
             }
             self.count[slot] = self.count[slot].saturating_add(1);
         }
@@ -197,7 +197,7 @@ impl<'a> HeadView<'a> {
     /// The first line of a known field.
     pub fn known(self, known: KnownField) -> Option<&'a [u8]> {
         let at = self.index.first[known as usize];
-        (at != 0).then(|| self.index.fields[usize::from(at) - 1].value.of(self.bytes))
+        (at != 0).then(|| self.index.fields[at as usize - 1].value.of(self.bytes))
     }
 
     pub fn has(self, known: KnownField) -> bool {
@@ -211,7 +211,7 @@ impl<'a> HeadView<'a> {
 
     /// Every line of a known field, in order; no search where there is at most one.
     pub fn lines(self, known: KnownField) -> impl Iterator<Item = &'a [u8]> {
-        let rest = if self.known_count(known) > 1 { &self.index.fields[usize::from(self.index.first[known as usize])..] } else { &[] };
+        let rest = if self.known_count(known) > 1 { &self.index.fields[self.index.first[known as usize] as usize..] } else { &[] };
         let further = rest.iter().filter(move |field| KnownField::classify(field.name.of(self.bytes)) == Some(known));
         self.known(known).into_iter().chain(further.map(move |field| field.value.of(self.bytes)))
     }

@@ -42,3 +42,32 @@ impl Method {
         self.is_safe() || matches!(self, Method::Put | Method::Delete)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Safe and idempotent as in the table of RFC 9110 section 9.3 (PATCH: RFC 5789 section 2).
+    #[test]
+    fn methods_and_their_properties() {
+        let rows: [(&[u8], Method, bool, bool); 13] = [
+            (b"GET", Method::Get, true, true),
+            (b"HEAD", Method::Head, true, true),
+            (b"POST", Method::Post, false, false),
+            (b"PUT", Method::Put, false, true),
+            (b"DELETE", Method::Delete, false, true),
+            (b"CONNECT", Method::Connect, false, false),
+            (b"OPTIONS", Method::Options, true, true),
+            (b"TRACE", Method::Trace, true, true),
+            (b"PATCH", Method::Patch, false, false),
+            (b"get", Method::Extension, false, false),
+            (b"PROPFIND", Method::Extension, false, false),
+            (b"GETS", Method::Extension, false, false),
+            (b"", Method::Extension, false, false),
+        ];
+        for (token, method, safe, idempotent) in rows {
+            assert_eq!(Method::from_token(token), method);
+            assert_eq!((method.is_safe(), method.is_idempotent()), (safe, idempotent), "{method:?}");
+        }
+    }
+}
