@@ -47,12 +47,11 @@ struct ErrorLog {
 /// Starts the log and its thread. A second call changes target and level. On failure nothing changes.
 pub fn init(target: &ErrorLogTarget, level: Level) -> io::Result<()> {
     let outlet = open(target)?;
-    let mut outlet = Some(outlet);
     if LOG.get().is_none() {
         let writer = QueueWriter::spawn("error-log", Box::new(StreamOutlet::new(io::stderr())), QUEUED_BYTES_MAX)?;
         let _ = LOG.set(ErrorLog { writer, target: Mutex::new(ErrorLogTarget::Stderr), lost: AtomicU64::new(0) });
     }
-    if let (Some(log), Some(outlet)) = (LOG.get(), outlet.take()) {
+    if let Some(log) = LOG.get() {
         log.writer.replace(outlet);
         log.target.lock().unwrap_or_else(PoisonError::into_inner).clone_from(target);
     }
@@ -99,6 +98,9 @@ pub fn tick() {
         let suppressed = message.gate.settle(now.as_secs());
         if suppressed > 0 {
             tell_suppressed(message, suppressed, now);
+        }
+        if message.gate.is_suppressing() {
+            SUPPRESSING.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -189,19 +191,17 @@ fn append_facts(facts: fmt::Arguments<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Escaped, except that quotes and backslashes stay: messages quote what they talk about, and no field ends at a quote here.
+/// Escaped, except that quotes stay: messages quote what they talk about, and no field ends at a quote here.
 fn append_readable(text: &[u8], out: &mut Vec<u8>) {
-    for run in text.chunk_by(|left, right| is_quoting(*left) == is_quoting(*right)) {
-        if run.first().is_some_and(|byte| is_quoting(*byte)) {
-            out.extend_from_slice(run);
-        } else {
-            append_escaped(run, out);
+    for part in text.split_inclusive(|byte| *byte == b'"') {
+        match part.strip_suffix(b"\"") {
+            Some(before) => {
+                append_escaped(before, out);
+                out.push(b'"');
+            }
+            None => append_escaped(part, out),
         }
     }
-}
-
-fn is_quoting(byte: u8) -> bool {
-    byte == b'"'
 }
 
 struct Bounded(Vec<u8>);
@@ -255,5 +255,4 @@ impl<W: Write + Send> Outlet for StreamOutlet<W> {
 }
 
 #[cfg(test)]
-#[path = "error_log_tests.rs"]
 mod tests;

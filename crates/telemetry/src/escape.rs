@@ -12,7 +12,7 @@ pub(crate) fn is_clean(text: &[u8]) -> bool {
 }
 
 fn is_special(byte: u8) -> bool {
-    (byte < 0x20) | (byte > 0x7e) | (byte == b'"') | (byte == b'\\')
+    !(0x20..=0x7e).contains(&byte) | (byte == b'"') | (byte == b'\\')
 }
 
 /// Appends text as Apache escapes it: quotes, backslashes, the controls that C has letters for, and `\xHH` for all else.

@@ -31,14 +31,22 @@ impl FloodGate {
     }
 
     pub(crate) fn admit(&self, now_s: u64) -> Admission {
-        let next = |word: u64| {
-            if word >> COUNT_BITS == now_s { now_s << COUNT_BITS | count(word + 1).max(count(word)) } else { now_s << COUNT_BITS | 1 }
+        let next = |word: u64| match word >> COUNT_BITS == now_s {
+            // The count stops at its end instead of running into the second.
+            true if count(word) == COUNT_MASK => word,
+            true => word + 1,
+            false => now_s << COUNT_BITS | 1,
         };
         let old = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| Some(next(word))).unwrap_or_default();
         if old >> COUNT_BITS != now_s {
             return Admission::Pass { suppressed: excess(old) };
         }
         if count(old) < LINES_PER_SECOND_MAX { Admission::Pass { suppressed: 0 } } else { Admission::Suppress }
+    }
+
+    /// Whether something was suppressed that [`FloodGate::settle`] has not told.
+    pub(crate) fn is_suppressing(&self) -> bool {
+        excess(self.word.load(Ordering::Relaxed)) > 0
     }
 
     /// What was suppressed in a second that is over; tells it once.
@@ -76,7 +84,7 @@ mod tests {
     #[test]
     fn settles_once() {
         let gate = FloodGate::new();
-        (0..150).for_each(|_| drop(gate.admit(7)));
+        (0..150).for_each(|_| assert_ne!(gate.admit(7), Admission::Pass { suppressed: 1 }));
         assert_eq!((gate.settle(8), gate.settle(8)), (50, 0));
     }
 

@@ -79,60 +79,83 @@ messages! {
     LISTENING "SK0102" "core" Notice "listening" "Nothing.";
     STOPPING "SK0103" "core" Notice "stopping, open requests may finish" "Nothing.";
     STOPPED "SK0104" "core" Notice "stopped" "Nothing.";
-    SHUTDOWN_TIMED_OUT "SK0105" "core" Warn "requests were cut off because stopping took too long" "Raise the shutdown time limit if these requests are legitimate.";
+    SHUTDOWN_TIMED_OUT "SK0105" "core" Warn "requests were cut off because stopping took too long"
+        "Raise the shutdown time limit if these requests are legitimate.";
     PRIVILEGES_DROPPED "SK0106" "core" Info "privileges dropped" "Nothing.";
-    PRIVILEGE_DROP_FAILED "SK0107" "core" Error "cannot drop privileges" "Check that the configured user and group exist; the server refuses to serve as root.";
+    PRIVILEGE_DROP_FAILED "SK0107" "core" Error "cannot drop privileges"
+        "Check that the configured user and group exist; the server refuses to serve as root.";
     RUNNING_AS_ROOT "SK0108" "core" Warn "running as root without a user to change to" "Set the user the server should run as.";
     WORKER_PANIC "SK0109" "core" Error "a task ended in a panic; its connection was closed" "This is a bug: report it with this line.";
-    WORKER_LOST "SK0110" "core" Error "a worker thread ended" "This is a bug: report it with the lines before this one, and restart the server.";
+    WORKER_LOST "SK0110" "core" Error "a worker thread ended"
+        "This is a bug: report it with the lines before this one, and restart the server.";
     NOTIFY_FAILED "SK0111" "core" Warn "the service manager could not be notified" "Check NOTIFY_SOCKET in the service's unit.";
-    AFFINITY_FAILED "SK0112" "core" Warn "a worker could not be bound to its core" "Check the processor list against the cores that this process may use.";
+    AFFINITY_FAILED "SK0112" "core" Warn "a worker could not be bound to its core"
+        "Check the processor list against the cores that this process may use.";
     START_FAILED "SK0113" "core" Error "cannot start" "Follow what the line says.";
     // 02: configuration.
     RELOADED "SK0201" "config" Notice "configuration reloaded" "Nothing.";
-    RELOAD_REFUSED "SK0202" "config" Error "reload refused, the running configuration stays in force" "Run `saker check` on the file, mend what it shows, reload again.";
+    RELOAD_REFUSED "SK0202" "config" Error "reload refused, the running configuration stays in force"
+        "Run `saker check` on the file, mend what it shows, reload again.";
     CONFIG_WARNING "SK0203" "config" Warn "the configuration has a weakness" "Read the line and decide whether it is meant so.";
-    STATE_DIRECTORY_FAILED "SK0204" "config" Error "the state directory cannot be used" "Make the directory exist and belong to the user the server runs as.";
-    CONTROL_SOCKET_FAILED "SK0205" "config" Warn "the control socket cannot be opened; status, reload and stop by command line will not work" "Check the state directory's owner and that no other server uses it.";
+    STATE_DIRECTORY_FAILED "SK0204" "config" Error "the state directory cannot be used"
+        "Make the directory exist and belong to the user the server runs as.";
+    CONTROL_SOCKET_FAILED "SK0205" "config" Warn
+        "the control socket cannot be opened; status, reload and stop by command line will not work"
+        "Check the state directory's owner and that no other server uses it.";
     // 03: listeners and connections.
-    LISTENER_FAILED "SK0301" "net" Error "cannot listen" "Check that no other program has the address and that the port may be bound by this user.";
+    LISTENER_FAILED "SK0301" "net" Error "cannot listen"
+        "Check that no other program has the address and that the port may be bound by this user.";
     LISTENER_ADDED "SK0302" "net" Notice "listener added" "Nothing.";
     LISTENER_REMOVED "SK0303" "net" Notice "listener removed" "Nothing.";
-    ACCEPT_PAUSED "SK0304" "net" Error "out of file descriptors, accepting is paused" "Raise the limit (LimitNOFILE) or lower the connection limit.";
+    ACCEPT_PAUSED "SK0304" "net" Error "out of file descriptors, accepting is paused"
+        "Raise the limit (LimitNOFILE) or lower the connection limit.";
     ACCEPT_RESUMED "SK0305" "net" Notice "accepting again" "Nothing.";
-    ACCEPT_FAILED "SK0306" "net" Warn "a connection could not be accepted" "Look for memory or network trouble on the machine if it repeats.";
-    CONNECTION_LIMIT "SK0307" "net" Warn "connection limit reached, new connections are refused" "Raise the connection limit if the load is legitimate.";
-    ADDRESS_CONNECTION_LIMIT "SK0308" "net" Info "too many connections from one client address" "Nothing, or raise the limit if it is a shared gateway.";
-    PROXY_PREFACE_BAD "SK0309" "net" Warn "a PROXY protocol preface is malformed or missing" "Check that the load balancer in front speaks the PROXY protocol to this listener.";
-    PROXY_PREFACE_UNTRUSTED "SK0310" "net" Warn "a PROXY protocol preface came from an address that is not trusted" "Add the load balancer to the trusted addresses if it is yours.";
+    ACCEPT_FAILED "SK0306" "net" Warn "a connection could not be accepted"
+        "Look for memory or network trouble on the machine if it repeats.";
+    CONNECTION_LIMIT "SK0307" "net" Warn "connection limit reached, new connections are refused"
+        "Raise the connection limit if the load is legitimate.";
+    ADDRESS_CONNECTION_LIMIT "SK0308" "net" Info "too many connections from one client address"
+        "Nothing, or raise the limit if it is a shared gateway.";
+    PROXY_PREFACE_BAD "SK0309" "net" Warn "a PROXY protocol preface is malformed or missing"
+        "Check that the load balancer in front speaks the PROXY protocol to this listener.";
+    PROXY_PREFACE_UNTRUSTED "SK0310" "net" Warn "a PROXY protocol preface came from an address that is not trusted"
+        "Add the load balancer to the trusted addresses if it is yours.";
     CONNECTION_FAILED "SK0311" "net" Debug "connection failed" "Nothing.";
-    DESCRIPTOR_LIMIT_LOW "SK0312" "net" Warn "the file descriptor limit is lower than the connection limit needs" "Raise the limit (LimitNOFILE).";
+    DESCRIPTOR_LIMIT_LOW "SK0312" "net" Warn "the file descriptor limit is lower than the connection limit needs"
+        "Raise the limit (LimitNOFILE).";
     // 04: requests.
     REQUEST_REJECTED "SK0401" "http" Info "request rejected" "Nothing, unless a client of your own sends it.";
     HEAD_TIMEOUT "SK0402" "http" Debug "the request head did not arrive in time" "Nothing.";
     BODY_TIMEOUT "SK0403" "http" Debug "the request body did not arrive in time" "Nothing.";
     WRITE_TIMEOUT "SK0404" "http" Debug "the client took the response too slowly" "Nothing.";
     IDLE_TIMEOUT "SK0405" "http" Debug "an idle connection was closed" "Nothing.";
-    RESPONSE_CUT "SK0406" "http" Warn "a response could not be completed and its connection was closed" "See whether the file is rewritten in place while it is served; rename a finished file instead.";
+    RESPONSE_CUT "SK0406" "http" Warn "a response could not be completed and its connection was closed"
+        "See whether the file is rewritten in place while it is served; rename a finished file instead.";
     HANDLER_FAILED "SK0407" "http" Error "a handler failed" "Follow what the line says.";
     THROTTLED "SK0408" "http" Info "request refused by a throttle" "Nothing, or raise the rate if the client is legitimate.";
     // 05: files.
     FILE_READ_FAILED "SK0501" "files" Error "a file cannot be read" "Check the file's permissions and the disk.";
     ACCESS_DENIED "SK0502" "files" Info "access to a file is denied" "Check permissions of the file and of each directory above it.";
     WATCH_LIMIT "SK0503" "files" Warn "the inotify limit is reached, changes show with a delay" "Raise fs.inotify.max_user_watches.";
-    WATCH_FAILED "SK0504" "files" Warn "a directory cannot be watched, changes show with a delay" "Nothing on network file systems; otherwise check permissions.";
+    WATCH_FAILED "SK0504" "files" Warn "a directory cannot be watched, changes show with a delay"
+        "Nothing on network file systems; otherwise check permissions.";
     ROOT_MISSING "SK0505" "files" Warn "a document root does not exist" "Create the directory or correct the path.";
-    SYMLINK_REFUSED "SK0506" "files" Info "a symbolic link is refused by policy" "Allow the link in the configuration if it is meant to be followed.";
-    ERROR_PAGE_FAILED "SK0507" "files" Warn "a custom error page cannot be read, the built-in page is sent" "Check the path of the error page.";
+    SYMLINK_REFUSED "SK0506" "files" Info "a symbolic link is refused by policy"
+        "Allow the link in the configuration if it is meant to be followed.";
+    ERROR_PAGE_FAILED "SK0507" "files" Warn "a custom error page cannot be read, the built-in page is sent"
+        "Check the path of the error page.";
     COMPRESSION_FAILED "SK0508" "files" Warn "a response could not be compressed and goes out as it is" "Report it if it repeats.";
     // 06: logs.
-    LOG_WRITE_FAILED "SK0601" "log" Error "an access log cannot be written, its lines are dropped until it can" "Free space on the log's disk or mend its permissions.";
+    LOG_WRITE_FAILED "SK0601" "log" Error "an access log cannot be written, its lines are dropped until it can"
+        "Free space on the log's disk or mend its permissions.";
     LOG_WRITE_RECOVERED "SK0602" "log" Notice "an access log is written again" "Nothing; the line says how many lines were lost.";
     LOG_REOPENED "SK0603" "log" Info "logs reopened" "Nothing.";
-    LOG_REOPEN_FAILED "SK0604" "log" Error "a log cannot be reopened, the old file stays in use" "Mend the directory or permissions and send USR1 again.";
+    LOG_REOPEN_FAILED "SK0604" "log" Error "a log cannot be reopened, the old file stays in use"
+        "Mend the directory or permissions and send USR1 again.";
     LOG_PROGRAM_ENDED "SK0605" "log" Error "a log program ended and is started again" "See why the program ends.";
     LOG_PROGRAM_FAILED "SK0606" "log" Error "a log program cannot be started" "Check the command.";
-    LOG_PROGRAM_STUCK "SK0607" "log" Error "a log program or terminal does not keep up, lines are dropped" "See what the program waits for.";
+    LOG_PROGRAM_STUCK "SK0607" "log" Error "a log program or terminal does not keep up, lines are dropped"
+        "See what the program waits for.";
     SUPPRESSED "SK0608" "log" Warn "a message came too often and was suppressed" "Look at the message that the line names.";
     ERROR_LOG_DROPPED "SK0609" "log" Warn "error log lines were lost because the log could not be written" "See what blocks the error log.";
 }

@@ -58,9 +58,11 @@ metrics! {
     ClosedMalformed Counter "connections_closed_total" "reason=\"malformed\"" "connections" "Connections closed, by reason.";
     ClosedError Counter "connections_closed_total" "reason=\"error\"" "connections" "Connections closed, by reason.";
     AcceptPauses Counter "accept_pauses_total" "" "pauses" "Times accepting paused because descriptors had run out.";
-    ProxyPrefacesRefused Counter "proxy_prefaces_refused_total" "" "connections" "Connections refused for a PROXY preface that is malformed or missing.";
+    ProxyPrefacesRefused Counter "proxy_prefaces_refused_total" "" "connections"
+        "Connections refused for a PROXY preface that is malformed or missing.";
     RequestsHttp1 Counter "requests_total" "protocol=\"http1\"" "requests" "Requests, by protocol.";
-    RequestsRejected Counter "requests_rejected_total" "" "requests" "Requests refused before any handler because they were malformed or over a limit.";
+    RequestsRejected Counter "requests_rejected_total" "" "requests"
+        "Requests refused before any handler because they were malformed or over a limit.";
     Responses1xx Counter "responses_total" "class=\"1xx\"" "responses" "Responses, by class of status code.";
     Responses2xx Counter "responses_total" "class=\"2xx\"" "responses" "Responses, by class of status code.";
     Responses3xx Counter "responses_total" "class=\"3xx\"" "responses" "Responses, by class of status code.";
@@ -78,7 +80,8 @@ metrics! {
     ThrottleRefused Counter "throttle_total" "outcome=\"refused\"" "requests" "Requests that throttling held up, by outcome.";
     CompressionDone Counter "compression_total" "result=\"compressed\"" "responses" "Compressible responses, by what became of them.";
     CompressionFromCache Counter "compression_total" "result=\"kept\"" "responses" "Compressible responses, by what became of them.";
-    CompressionPrecompressed Counter "compression_total" "result=\"precompressed\"" "responses" "Compressible responses, by what became of them.";
+    CompressionPrecompressed Counter "compression_total" "result=\"precompressed\"" "responses"
+        "Compressible responses, by what became of them.";
     CompressionSkipped Counter "compression_total" "result=\"skipped\"" "responses" "Compressible responses, by what became of them.";
     LogLinesWritten Counter "log_lines_written_total" "" "lines" "Access log lines handed to their file or program.";
     LogLinesDropped Counter "log_lines_dropped_total" "" "lines" "Access log lines lost to a full disk or a stuck program.";

@@ -8,7 +8,7 @@
 //!
 //! Absent on purpose: fsync; an access log is not a journal.
 
-use super::line_sink::{Event, LineSink, Outcome, Sink};
+use super::line_sink::{Event, LineSink, Outcome, Sink, line_count};
 use super::program::Program;
 use crate::error_log;
 use crate::message;
@@ -78,7 +78,7 @@ impl LogFile {
         let file = open_append(path)?;
         let name = path.display().to_string();
         if !file.metadata()?.is_file() {
-            return LogFile::queued(name, Box::new(Blocking(file)));
+            return LogFile::queued(name.clone(), Box::new(Blocking { name, stream: file, lost: 0 }));
         }
         let lines = Mutex::new(LineSink::new(FileSink::new(file)));
         Ok(Arc::new(LogFile { name, way: Way::Direct { path: path.to_owned(), lines } }))
@@ -88,7 +88,7 @@ impl LogFile {
     pub fn open_target(target: &LogTarget) -> io::Result<Option<Arc<LogFile>>> {
         match target {
             LogTarget::Off => Ok(None),
-            LogTarget::Stdout => LogFile::queued("standard output".to_owned(), Box::new(Blocking(io::stdout()))).map(Some),
+            LogTarget::Stdout => LogFile::stdout().map(Some),
             LogTarget::File(path) => LogFile::open(path).map(Some),
             LogTarget::Program(command) => LogFile::queued(format!("|{command}"), Box::new(Program::start(command)?)).map(Some),
         }
@@ -118,13 +118,26 @@ impl LogFile {
         Ok(self.report(outcome))
     }
 
+    /// Waits until lines for programs and standard output are written, or the time is over. Files have nothing to wait for.
+    pub fn flush(&self, timeout: Duration) -> bool {
+        match &self.way {
+            Way::Direct { .. } => true,
+            Way::Queued { writer, .. } => writer.flush(timeout),
+        }
+    }
+
+    fn stdout() -> io::Result<Arc<LogFile>> {
+        let name = "standard output".to_owned();
+        LogFile::queued(name.clone(), Box::new(Blocking { name, stream: io::stdout(), lost: 0 }))
+    }
+
     fn queued(name: String, outlet: Box<dyn Outlet>) -> io::Result<Arc<LogFile>> {
         let writer = QueueWriter::spawn("access-log", outlet, QUEUED_BYTES_MAX)?;
         Ok(Arc::new(LogFile { name, way: Way::Queued { writer, stuck: AtomicBool::new(false) } }))
     }
 
     fn queue(&self, lines: &[u8], writer: &QueueWriter, stuck: &AtomicBool) -> Flushed {
-        let count = lines.iter().filter(|byte| **byte == b'\n').count() as u64;
+        let count = line_count(lines);
         let fits = writer.push(lines.to_vec());
         let was_stuck = stuck.swap(!fits, Ordering::Relaxed);
         if fits {
@@ -151,8 +164,9 @@ impl LogFile {
 
 impl Drop for LogFile {
     fn drop(&mut self) {
-        if let Way::Queued { writer, .. } = &self.way {
-            writer.flush(FLUSH_AT_END);
+        match &mut self.way {
+            Way::Direct { lines, .. } => drop(lines.get_mut().unwrap_or_else(PoisonError::into_inner).close()),
+            Way::Queued { writer, .. } => drop(writer.flush(FLUSH_AT_END)),
         }
     }
 }
@@ -238,18 +252,32 @@ impl Sink for FileSink {
     }
 }
 
-/// Standard output, terminals, named pipes: what cannot be written is lost, there is nobody to tell but the error log.
-struct Blocking<W>(W);
+/// Standard output, terminals, named pipes, devices. What they refuse is lost; only the error log says so.
+struct Blocking<W> {
+    name: String,
+    stream: W,
+    /// Lines refused since the last that went through.
+    lost: u64,
+}
 
 impl<W: Write + Send> Outlet for Blocking<W> {
     fn write_lines(&mut self, lines: &[u8]) -> Result<(), Stalled> {
-        if let Err(error) = self.0.write_all(lines).and_then(|()| self.0.flush()) {
-            error_log::log(&message::LOG_WRITE_FAILED, format_args!("{error}"));
+        match self.stream.write_all(lines).and_then(|()| self.stream.flush()) {
+            Ok(()) if self.lost > 0 => {
+                error_log::log(&message::LOG_WRITE_RECOVERED, format_args!("{}: {} lines were lost", self.name, self.lost));
+                self.lost = 0;
+            }
+            Ok(()) => {}
+            Err(error) => {
+                if self.lost == 0 {
+                    error_log::log(&message::LOG_WRITE_FAILED, format_args!("{}: {error}", self.name));
+                }
+                self.lost += line_count(lines).max(1);
+            }
         }
         Ok(())
     }
 }
 
 #[cfg(test)]
-#[path = "file_tests.rs"]
 mod tests;

@@ -74,6 +74,18 @@ impl<S: Sink> LineSink<S> {
         outcome
     }
 
+    /// The end: a line that cannot be completed is taken back, so that whoever appends next begins a line of his own.
+    pub(super) fn close(&mut self) -> Outcome {
+        let mut outcome = self.write_batch(b"");
+        if self.sent > 0 {
+            self.sink.take_back(self.sent);
+            self.sent = 0;
+        }
+        outcome.dropped += line_count(&self.pending);
+        self.pending.clear();
+        outcome
+    }
+
     fn write_pending(&mut self, outcome: &mut Outcome) -> io::Result<()> {
         let (sent, result) = write_all(&mut self.sink, self.pending.get(self.sent..).unwrap_or_default());
         let reached = self.sent + sent;
@@ -126,7 +138,7 @@ fn write_all(sink: &mut impl Sink, bytes: &[u8]) -> (usize, io::Result<()>) {
     (sent, Ok(()))
 }
 
-fn line_count(bytes: &[u8]) -> u64 {
+pub(super) fn line_count(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
@@ -239,5 +251,17 @@ mod tests {
         log.write_batch(b"aaaa\nbbbb\ncccc\n");
         let outcome = log.replace(Disk::with_room(1000));
         assert_eq!((outcome.written, outcome.dropped, log.sink.data.as_slice()), (1, 1, b"cccc\n".as_slice()));
+    }
+
+    #[test]
+    fn the_end_leaves_whole_lines() {
+        let mut log = LineSink::new(Disk::with_room(7));
+        log.write_batch(b"aaaa\nbbbb\ncccc\n");
+        let outcome = log.close();
+        assert_eq!((outcome.dropped, log.sink.data.as_slice()), (2, b"aaaa\n".as_slice()));
+        let mut log = LineSink::new(Disk::with_room(7));
+        log.write_batch(b"aaaa\nbbbb\ncccc\n");
+        log.sink.room = 100;
+        assert_eq!((log.close().written, log.sink.data.as_slice()), (2, b"aaaa\nbbbb\ncccc\n".as_slice()));
     }
 }
