@@ -51,7 +51,13 @@ pub fn json(results: &[RowResult]) -> Value {
 
 /// What the row has to reach, as far as it could be measured. An error is a reason to refuse the row.
 pub fn verdicts(result: &RowResult) -> Result<Vec<Verdict>, String> {
-    if let Some(bad) = result.series.iter().find(|series| errors(series) > 0.0) {
+    // Where nobody is compared, only our own failures matter.
+    let alone = matches!(result.row.kind, Kind::Idle { .. });
+    let mut counted = result.series.iter().filter(|series| !alone || series.contender.is_saker());
+    if let Some((bad, complaint)) = counted.clone().find_map(|series| Some((series.contender, series.complaints.first()?))) {
+        return Err(format!("refused: {bad} failed: {}", complaint.lines().next().unwrap_or_default()));
+    }
+    if let Some(bad) = counted.find(|series| errors(series) > 0.0) {
         return Err(format!("refused: {} had {} errors", bad.contender, errors(bad)));
     }
     match result.row.kind {
@@ -113,11 +119,14 @@ fn section(result: &RowResult) -> String {
              | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
         }
     });
-    for series in &result.series {
+    for series in result.series.iter().filter(|series| !series.trials.is_empty()) {
         text.push_str(&line(series, matches!(result.row.kind, Kind::Idle { .. })));
     }
     for series in result.series.iter().filter_map(|series| Some((series.contender, series.system_calls?))) {
         let _ = writeln!(text, "\nSystem calls per request, {}: {:.2}", series.0, series.1);
+    }
+    for complaint in result.series.iter().flat_map(|series| &series.complaints) {
+        let _ = writeln!(text, "\n```\n{}\n```", complaint.trim_end());
     }
     let _ = writeln!(text, "\n{}", judgement(result));
     text
@@ -170,6 +179,7 @@ fn row_json(result: &RowResult) -> Value {
         json!({
             "server": series.contender.to_string(),
             "system_calls_per_request": series.system_calls,
+            "complaints": series.complaints,
             "trials": series.trials.iter().map(trial_json).collect::<Vec<_>>(),
         })
     };
@@ -198,7 +208,7 @@ fn cost(series: &Series) -> Option<Spread> {
 }
 
 fn errors(series: &Series) -> f64 {
-    series.trials.iter().map(|trial| trial.errors).sum()
+    series.trials.iter().fold(0.0, |sum, trial| sum + trial.errors)
 }
 
 #[cfg(test)]
@@ -208,7 +218,7 @@ mod tests {
 
     fn series(contender: Contender, costs: &[f64]) -> Series {
         let trials = costs.iter().map(|cost| Trial { cost: *cost, ..Trial::default() }).collect();
-        Series { contender, trials, system_calls: None }
+        Series { trials, ..Series::new(contender) }
     }
 
     fn result(name: &str, series: Vec<Series>) -> RowResult {
@@ -235,6 +245,9 @@ mod tests {
         bad.trials[0].errors = 3.0;
         let outcome = verdicts(&result("small-10", vec![series(Contender::Saker, &[7.0]), bad]));
         assert_eq!(outcome, Err("refused: nginx had 3 errors".to_owned()));
+        let mut failed = series(Contender::Saker, &[]);
+        failed.complaints.push("saker: would not start\nmore".to_owned());
+        assert_eq!(verdicts(&result("small-10", vec![failed])), Err("refused: saker failed: saker: would not start".to_owned()));
     }
 
     #[test]

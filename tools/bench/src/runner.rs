@@ -12,6 +12,8 @@ use saker_testkit::{TempDir, bench_files, missing, raise_descriptor_limit, requi
 use std::{env, path::PathBuf, thread, time::Duration};
 
 const WARM_UP_S: u64 = 1;
+/// lighttpd takes half of its descriptors for connections.
+const DESCRIPTORS: u64 = 40_000;
 /// Switches are about a percent or less: they take more rounds than comparisons.
 const SWITCH_ROUNDS_FACTOR: usize = 3;
 /// After the load has gone, before the next server starts.
@@ -30,6 +32,24 @@ pub struct Series {
     pub trials: Vec<Trial>,
     /// Per keep-alive request; only where the row asks for it.
     pub system_calls: Option<f64>,
+    /// Trials that came to nothing, and why: the others go on, the row is refused.
+    pub complaints: Vec<String>,
+}
+
+impl Series {
+    pub fn new(contender: Contender) -> Series {
+        Series { contender, trials: Vec::new(), system_calls: None, complaints: Vec::new() }
+    }
+
+    fn record(&mut self, outcome: Result<Trial, String>) {
+        match outcome {
+            Ok(trial) => self.trials.push(trial),
+            Err(complaint) => {
+                eprintln!("saker-bench: {complaint}");
+                self.complaints.push(complaint);
+            }
+        }
+    }
 }
 
 /// One server under load once.
@@ -48,7 +68,7 @@ pub struct Trial {
 }
 
 pub fn run(arguments: &Arguments) -> Result<Vec<RowResult>, String> {
-    raise_descriptor_limit().map_err(|error| format!("descriptor limit: {error}"))?;
+    raise_descriptor_limit(DESCRIPTORS).map_err(|error| format!("descriptor limit: {error}"))?;
     require_programs(arguments)?;
     let work = TempDir::new("bench").map_err(|error| error.to_string())?;
     let root = work.join("root");
@@ -56,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<Vec<RowResult>, String> {
     let saker = absolute(&arguments.saker)?;
     let (server_core, load_core) = cores();
     let ground = Ground { saker: &saker, root: &root, work: &work, core: server_core };
-    rows::chosen(&arguments.only).map(|row| run_row(row, arguments, ground, load_core)).collect()
+    Ok(rows::chosen(&arguments.only).map(|row| run_row(row, arguments, ground, load_core)).collect())
 }
 
 /// Server and load on a core each; on a machine with one core, as the kernel likes.
@@ -82,10 +102,9 @@ fn require_programs(arguments: &Arguments) -> Result<(), String> {
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
 }
 
-fn run_row(row: &'static Row, arguments: &Arguments, ground: Ground<'_>, load_core: Option<usize>) -> Result<RowResult, String> {
+fn run_row(row: &'static Row, arguments: &Arguments, ground: Ground<'_>, load_core: Option<usize>) -> RowResult {
     let contenders = contenders(row, arguments, ground);
-    let mut series: Vec<Series> =
-        contenders.into_iter().map(|contender| Series { contender, trials: Vec::new(), system_calls: None }).collect();
+    let mut series: Vec<Series> = contenders.into_iter().map(Series::new).collect();
     let mut load_command = String::new();
     for round in 0..rounds(row, arguments) {
         let count = series.len();
@@ -93,16 +112,20 @@ fn run_row(row: &'static Row, arguments: &Arguments, ground: Ground<'_>, load_co
             // Another one begins in each round.
             let Some(entry) = series.get_mut((place + round) % count) else { continue };
             eprintln!("{}: round {}: {}", row.name, round + 1, entry.contender);
-            entry.trials.push(trial(row, entry.contender, arguments, ground, load_core, &mut load_command)?);
+            let outcome = trial(row, entry.contender, arguments, ground, load_core, &mut load_command);
+            entry.record(outcome);
             thread::sleep(PAUSE);
         }
     }
     if let Kind::Switch { .. } = row.kind {
         for entry in &mut series {
-            entry.system_calls = Some(count_system_calls(entry.contender, ground)?);
+            match count_system_calls(entry.contender, ground) {
+                Ok(count) => entry.system_calls = Some(count),
+                Err(complaint) => entry.record(Err(complaint)),
+            }
         }
     }
-    Ok(RowResult { row, load_command, series })
+    RowResult { row, load_command, series }
 }
 
 fn rounds(row: &Row, arguments: &Arguments) -> usize {
@@ -116,10 +139,10 @@ fn rounds(row: &Row, arguments: &Arguments) -> usize {
 fn contenders(row: &Row, arguments: &Arguments, ground: Ground<'_>) -> Vec<Contender> {
     let peers = arguments.peers.iter().copied().map(Contender::Peer);
     let all: Vec<Contender> = match row.kind {
-        Kind::Compare { targets: Targets { floor: Some(_), .. }, .. } | Kind::Idle { .. } => {
+        Kind::Compare { targets: Targets { floor: Some(_), .. }, .. } => {
             std::iter::once(Contender::Saker).chain(peers).chain([Contender::Floor]).collect()
         }
-        Kind::Compare { .. } => std::iter::once(Contender::Saker).chain(peers).collect(),
+        Kind::Compare { .. } | Kind::Idle { .. } => std::iter::once(Contender::Saker).chain(peers).collect(),
         Kind::Switch { feature, .. } => vec![Contender::SakerWithout(feature), Contender::SakerWith(feature)],
     };
     let there = ground.saker.is_file();

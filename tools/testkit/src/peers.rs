@@ -4,7 +4,11 @@
 //! off, sendfile and file caches on, keep-alive as long as the load lasts. Absent on purpose: TLS, PHP (they come with their rows).
 
 use crate::{ServerProcess, require};
+use rustix::process::{Resource, getrlimit};
 use std::{fmt, fs, io, net::SocketAddr, path::Path, process::Command};
+
+/// Enough for every row of the bench.
+const DESCRIPTORS_MAX: u64 = 40_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Peer {
@@ -93,16 +97,20 @@ fn as_root(line: &str) -> &str {
     if rustix::process::geteuid().is_root() { line } else { "" }
 }
 
+fn descriptors() -> u64 {
+    getrlimit(Resource::Nofile).maximum.map_or(DESCRIPTORS_MAX, |hard| hard.min(DESCRIPTORS_MAX))
+}
+
 fn nginx(PeerSetting { root, port, work }: PeerSetting<'_>) -> String {
     let (root, work) = (root.display(), work.display());
-    let user = as_root("user root;");
+    let (user, descriptors) = (as_root("user root;"), descriptors());
     let temporary: String =
         ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].iter().map(|kind| format!("    {kind}_temp_path {work}/{kind};\n")).collect();
     format!(
         "daemon off;
 {user}
 worker_processes 1;
-worker_rlimit_nofile 20000;
+worker_rlimit_nofile {descriptors};
 pid {work}/nginx.pid;
 error_log stderr crit;
 events {{ worker_connections 16384; use epoll; multi_accept on; }}
@@ -128,6 +136,9 @@ http {{
 }
 
 fn lighttpd(PeerSetting { root, port, work }: PeerSetting<'_>) -> String {
+    let descriptors = descriptors();
+    // It takes no more than half of them for connections.
+    let connections = (descriptors / 2).min(16384);
     let (root, work) = (root.display(), work.display());
     format!(
         "server.bind = \"127.0.0.1\"
@@ -137,8 +148,8 @@ server.pid-file = \"{work}/lighttpd.pid\"
 server.event-handler = \"linux-sysepoll\"
 server.network-backend = \"sendfile\"
 server.stat-cache-engine = \"inotify\"
-server.max-fds = 20000
-server.max-connections = 16384
+server.max-fds = {descriptors}
+server.max-connections = {connections}
 server.listen-backlog = 4096
 server.max-keep-alive-requests = 65535
 server.max-keep-alive-idle = 300

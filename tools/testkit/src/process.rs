@@ -37,11 +37,16 @@ pub fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// Lifts the soft limit on descriptors to the hard one, for this process and what it starts; says what holds then.
-pub fn raise_descriptor_limit() -> io::Result<u64> {
-    let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
-    Ok(limit.maximum.unwrap_or(u64::MAX))
+/// Lifts the limits on descriptors to `wanted`, for this process and what it starts; where that needs rights that we do not have, the
+/// soft limit to the hard one. Says what holds then.
+pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
+    let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    let set = |limit: u64| setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum: Some(limit.max(hard)) });
+    if set(wanted).is_ok() {
+        return Ok(wanted);
+    }
+    set(hard)?;
+    Ok(hard)
 }
 
 impl ServerProcess {

@@ -1,0 +1,57 @@
+# `make run` serves the demo site; `make test` is what every change has to pass. The rest is for those who work on Saker.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
+ADDRESS ?= 127.0.0.1:8080
+BENCH ?=
+FUZZ_SECONDS ?= 600
+FUZZ_TARGETS ?=
+
+.PHONY: help run build demo test check tidy bench fuzz docs clean
+
+help:
+	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/"
+	@echo "make test    formatting, lints, house rules, all tests"
+	@echo "make check   the same without the tests"
+	@echo "make bench   Saker beside nginx, lighttpd and h2o; BENCH='--quick --only small' passes options on"
+	@echo "make fuzz    every fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)); FUZZ_TARGETS='range target' for some"
+	@echo "make docs    the reference pages"
+
+build:
+	$(CARGO) build --release -p saker
+
+demo:
+	@$(CARGO) run -q -p xtask -- demo demo/site
+
+run: build demo
+	@echo "Saker serves demo/site on http://$(ADDRESS)/ (Ctrl-C stops it)"
+	@exec "$(TARGET_DIR)/release/saker" serve demo/site --http "$(ADDRESS)"
+
+check:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) run -q -p xtask -- tidy
+
+tidy:
+	$(CARGO) run -q -p xtask -- tidy
+
+test:
+	tools/install-test-programs
+	$(MAKE) check
+	$(CARGO) test --workspace
+
+bench:
+	tools/install-test-programs --bench
+	$(CARGO) build --release -p saker -p saker-bench
+	"$(TARGET_DIR)/release/saker-bench" --saker "$(TARGET_DIR)/release/saker" $(BENCH)
+
+fuzz:
+	FUZZ_SECONDS="$(FUZZ_SECONDS)" tools/run-fuzz-targets $(FUZZ_TARGETS)
+
+docs:
+	$(CARGO) run -q -p xtask -- docs
+
+clean:
+	$(CARGO) clean
+	rm -rf demo/site
