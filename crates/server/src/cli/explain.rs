@@ -3,7 +3,7 @@
 use super::{CONFIGURATION_ERRORS, arguments, cannot, check, output, place, promises, start};
 use saker_config::{Model, ServeOptions};
 use saker_pipeline::exchange::TraceStep;
-use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
+use std::{fmt::Write as _, process::ExitCode};
 
 pub fn explain(explain: arguments::Explain) -> ExitCode {
     if let Err(sentence) = promises::refuse_input(&explain.input) {
@@ -23,7 +23,7 @@ pub fn explain(explain: arguments::Explain) -> ExitCode {
 fn model(explain: &arguments::Explain) -> Result<Model, ExitCode> {
     if let Some(directory) = &explain.serve {
         let root = start::document_root(directory).map_err(cannot)?;
-        return Ok(Model::for_directory(options(root)));
+        return Ok(Model::for_directory(ServeOptions { root, ..ServeOptions::default() }));
     }
     let path = place::configuration(explain.input.config.as_deref()).map_err(cannot)?;
     let loaded = saker_config::load(&path).map_err(|diagnostics| {
@@ -31,11 +31,6 @@ fn model(explain: &arguments::Explain) -> Result<Model, ExitCode> {
         ExitCode::from(CONFIGURATION_ERRORS)
     })?;
     Ok(loaded.model)
-}
-
-/// Nothing listens and nothing is written here, so only the root counts.
-fn options(root: PathBuf) -> ServeOptions {
-    ServeOptions { root, http: Vec::new(), workers: None, access_log: None, state_dir: PathBuf::new() }
 }
 
 fn render(steps: &[TraceStep]) -> String {

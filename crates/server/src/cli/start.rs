@@ -7,7 +7,7 @@ use super::{
 use crate::process::{self, Source};
 use saker_config::{
     ServeOptions,
-    model::{AccessLogTarget, Address},
+    model::{AccessLogTarget, Address, Workers},
 };
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -40,7 +40,9 @@ fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
         (None, first) => place::serve_state_dir(first.unwrap_or(&Address::Tcp(HTTP_DEFAULT)))?,
     };
     let root = document_root(&directory)?;
-    Ok(ServeOptions { root, http, workers: serve.workers.count(), access_log: target(serve.access_log), state_dir })
+    let workers = serve.workers.count().map_or(Workers::Auto, Workers::Count);
+    let (access_log, state_dir) = (target(serve.access_log), Some(state_dir));
+    Ok(ServeOptions { root, http, workers, access_log, state_dir, ..ServeOptions::default() })
 }
 
 fn addresses_and_directory(values: Vec<HttpArgument>, named: Option<PathBuf>) -> Result<(Vec<Address>, PathBuf), String> {
@@ -100,7 +102,7 @@ mod tests {
         let path = scratch.0.to_str().unwrap();
         let options = options(&[path, "--state-dir", path]).unwrap();
         assert_eq!(options.http, [Address::Tcp(HTTP_DEFAULT)]);
-        assert_eq!((options.workers, options.access_log, options.state_dir), (None, None, scratch.0.clone()));
+        assert_eq!((options.workers, options.access_log, options.state_dir), (Workers::Auto, None, Some(scratch.0.clone())));
     }
 
     #[test]
@@ -112,7 +114,7 @@ mod tests {
         let options = options(&[&said[..], &rest[..]].concat()).unwrap();
         let addresses: Vec<String> = options.http.iter().map(Address::to_string).collect();
         assert_eq!(addresses, ["127.0.0.1:81", "unix:/x", "[::1]:82"]);
-        assert_eq!((options.workers, options.access_log), (Some(3), Some(AccessLogTarget::Stdout)));
+        assert_eq!((options.workers, options.access_log), (Workers::Count(3), Some(AccessLogTarget::Stdout)));
     }
 
     #[test]
