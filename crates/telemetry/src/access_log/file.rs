@@ -106,14 +106,12 @@ impl LogFile {
         }
     }
 
-    /// Opens the path again, for rotation. If that fails the old file stays in use. Programs are left alone.
+    /// Opens the path again, for rotation. If that fails the old file stays in use, and the caller reports it. Programs are left alone.
     pub fn reopen(&self) -> io::Result<Flushed> {
         let Way::Direct { path, lines } = &self.way else {
             return Ok(Flushed::default());
         };
-        let file = open_append(path).inspect_err(|error| {
-            error_log::log(&message::LOG_REOPEN_FAILED, format_args!("{}: {error}", self.name));
-        })?;
+        let file = open_append(path)?;
         let outcome = lines.lock().unwrap_or_else(PoisonError::into_inner).replace(FileSink::new(file));
         Ok(self.report(outcome))
     }

@@ -277,8 +277,8 @@ fn time_follows_seconds_and_daylight_saving() {
 #[test]
 fn json_line() {
     let expected = concat!(
-        r#"{"time":"2026-11-21T10:12:12.123456+01:00","client":"192.0.2.7","site":"shop.example","host":"www.shop.example","method":"GET","#,
-        r#""path":"/a b","query":"x=1","protocol":"HTTP/1.1","request":null,"status":404,"bytes":1234,"bytes_in":200,"bytes_out":1500,"#,
+        r#"{"time":"2026-11-21T10:12:12.123456+01:00","client":"192.0.2.7","site":"shop.example","host":"www.shop.example","#,
+        r#""method":"GET","path":"/a b","query":"x=1","protocol":"HTTP/1.1","request":null,"status":404,"bytes":1234,"bytes_in":200,"bytes_out":1500,"#,
         r#""duration_ms":2345.678,"user":"ann","referer":"http://ref.example/","user_agent":"probe/1.0 \"q\"","handler":"static-file","#,
         r#""connection":"keep-alive"}"#
     );
