@@ -1,8 +1,31 @@
 //! The typed configuration model, its native TOML form, and the table of directives.
 //!
 //! Floor 2: knows no consumer. Text becomes types here, before the first request (STYLE.md rule 8); everything after reads
-//! [`model::Model`]. A feature's rows, its settings type and its merge rule stand together in `directives/<feature>.rs`.
+//! [`model::Model`]. A feature's rows, its kinds of values and its merge rule stand together in `directives/<feature>.rs`;
+//! reading, checks, the JSON Schema and the reference page derive from the rows.
 
 pub mod model;
 
+mod check;
+mod diagnostic;
+mod directives;
+mod include;
+mod load;
+mod reader;
+mod reference;
+mod row;
+mod schema;
+mod serve;
+mod source;
+mod suggest;
+mod units;
+mod value;
+
+pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use directives::rows;
+pub use load::{Loaded, load, parse};
 pub use model::Model;
+pub use reference::reference_markdown;
+pub use row::{CONTEXTS, ContextRow, Contexts, KeyKind, Kind, Row, TableKind, Word};
+pub use schema::json_schema;
+pub use serve::ServeOptions;

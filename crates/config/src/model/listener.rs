@@ -1,12 +1,63 @@
 //! `[[listener]]`: where connections come in.
 
 use super::Origin;
-use std::{fmt, net::SocketAddr, path::PathBuf};
+use std::{
+    fmt,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
     Tcp(SocketAddr),
     Unix(PathBuf),
+}
+
+impl Address {
+    /// The addresses that a text such as `127.0.0.1:8080`, `[::1]:80`, `unix:/path` stands for; `:80` is two, of IPv4 and
+    /// IPv6. The error is the way out, where there is one.
+    pub fn parse_all(text: &str) -> Result<Vec<Address>, Option<String>> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return unix(path);
+        }
+        if let Some(port) = text.strip_prefix(':') {
+            let port: u16 = port.parse().map_err(|_| address_help(text))?;
+            let both = [SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))];
+            return Ok(both.map(Address::Tcp).to_vec());
+        }
+        match text.parse() {
+            Ok(address) => Ok(vec![Address::Tcp(address)]),
+            Err(_) => Err(address_help(text)),
+        }
+    }
+}
+
+fn unix(path: &str) -> Result<Vec<Address>, Option<String>> {
+    /// `sun_path` of unix(7), without the final NUL.
+    const PATH_BYTES_MAX: usize = 107;
+    match path {
+        path if !path.starts_with('/') => Err(Some("the path of a Unix socket is absolute: \"unix:/run/saker.sock\"".into())),
+        path if path.len() > PATH_BYTES_MAX => Err(Some(format!("the path of a Unix socket has at most {PATH_BYTES_MAX} bytes"))),
+        path if path.contains('\0') => Err(None),
+        path => Ok(vec![Address::Unix(path.into())]),
+    }
+}
+
+fn address_help(text: &str) -> Option<String> {
+    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+    let is_port = port.parse::<u16>().is_ok();
+    match host {
+        _ if text.parse::<std::net::IpAddr>().is_ok() => {
+            Some("a port is missing: write it after a colon, IPv6 addresses in brackets".into())
+        }
+        "" if is_port => Some(format!("write \":{port}\"")),
+        "*" if is_port => Some(format!("write \":{port}\"")),
+        "localhost" if is_port => Some(format!("write the address: \"127.0.0.1:{port}\"")),
+        _ if !is_port && port.bytes().all(|byte| byte.is_ascii_digit()) => Some("ports are 0 to 65535".into()),
+        _ if is_port && host.contains(':') && !host.starts_with('[') => Some(format!("write \"[{host}]:{port}\"")),
+        _ if is_port => Some("names are not looked up here: write the address".into()),
+        _ => None,
+    }
 }
 
 impl fmt::Display for Address {
@@ -28,4 +79,34 @@ pub struct Listener {
     /// Permissions of a Unix socket.
     pub mode: Option<u32>,
     pub origin: Origin,
+}
+
+impl Listener {
+    pub fn new(address: Address, origin: Origin) -> Listener {
+        Listener { address, proxy_protocol_from: Vec::new(), backlog: 4096, mode: None, origin }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let shown = |text| Address::parse_all(text).map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(shown("127.0.0.1:8080"), Ok(vec!["127.0.0.1:8080".into()]));
+        assert_eq!(shown(":80"), Ok(vec!["0.0.0.0:80".into(), "[::]:80".into()]));
+        assert_eq!(shown("unix:/run/x.sock"), Ok(vec!["unix:/run/x.sock".into()]));
+    }
+
+    #[test]
+    fn the_way_out() {
+        let help = |text| Address::parse_all(text).unwrap_err().unwrap_or_default();
+        assert_eq!(help("8080"), "write \":8080\"");
+        assert_eq!(help("*:80"), "write \":80\"");
+        assert_eq!(help("localhost:80"), "write the address: \"127.0.0.1:80\"");
+        assert_eq!(help("::1:8080"), "a port is missing: write it after a colon, IPv6 addresses in brackets");
+        assert!(help("10.0.0.1").contains("port is missing") && help("10.0.0.1:70000").contains("65535"));
+        assert!(help("unix:x").contains("absolute") && help(&format!("unix:/{}", "x".repeat(200))).contains("107"));
+    }
 }

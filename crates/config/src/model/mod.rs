@@ -9,7 +9,7 @@ mod settings;
 mod site;
 mod throttle;
 
-pub use action::{Action, Redirect};
+pub use action::{Action, Redirect, RedirectPiece};
 pub use limits::Limits;
 pub use listener::{Address, Listener};
 pub use origin::{Origin, Sourced};

@@ -41,6 +41,26 @@ pub enum PathPattern {
 }
 
 impl PathPattern {
+    /// The pattern that a text with stars stands for.
+    pub fn new(text: &str) -> PathPattern {
+        let pieces: Vec<String> = text.split('*').map(str::to_owned).collect();
+        match pieces.as_slice() {
+            [exact] => PathPattern::Exact(exact.clone()),
+            [prefix, end] if end.is_empty() => PathPattern::Prefix(prefix.clone()),
+            [start, suffix] if start.is_empty() => PathPattern::Suffix(suffix.clone()),
+            _ => PathPattern::Glob(pieces),
+        }
+    }
+
+    /// How many captures a match has.
+    pub fn stars(&self) -> usize {
+        match self {
+            PathPattern::Exact(_) => 0,
+            PathPattern::Prefix(_) | PathPattern::Suffix(_) => 1,
+            PathPattern::Glob(pieces) => pieces.len().saturating_sub(1),
+        }
+    }
+
     /// Whether it matches; the captures are what the stars stood for.
     pub fn captures<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
         match self {

@@ -39,3 +39,15 @@ pub struct Throttle {
     /// Per client address, answered by a program behind us.
     pub dynamic_requests: Option<RequestRate>,
 }
+
+impl Throttle {
+    /// No limit at all.
+    pub fn is_idle(&self) -> bool {
+        *self == Throttle::default()
+    }
+
+    /// Any limit on bytes that go out.
+    pub fn limits_out(&self) -> bool {
+        self.out_connection.is_some() || self.out_address.is_some() || self.out_site.is_some()
+    }
+}

@@ -1,0 +1,103 @@
+//! `[site.compression]`: compression on the fly.
+
+use super::files::MEDIA_TYPE;
+use crate::{
+    model::CompressionCoding,
+    row::{COMPRESSION, Kind, ROUTE, ROW, Row, SITE, Set},
+};
+
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "compression",
+        contexts: SITE.or(ROUTE),
+        kind: Kind::Section(COMPRESSION),
+        summary: "Compression on the fly.",
+        apache: Some("mod_deflate, mod_brotli"),
+        aliases: &["gzip", "brotli", "zstd", "deflate", "encode"],
+        ..ROW
+    },
+    Row {
+        name: "codings",
+        contexts: COMPRESSION,
+        kind: Kind::ListOf(&Kind::Choice(&["br", "zstd", "gzip"])),
+        default: Some("[\"br\", \"zstd\", \"gzip\"]"),
+        summary: "Codings by preference, where the client likes several equally. Empty: no compression.",
+        apache: Some("SetOutputFilter, AddOutputFilterByType"),
+        aliases: &["encodings", "algorithms"],
+        set: Set::Settings(|settings, given| settings.compression.codings = given.texts().iter().map(|word| coding(word)).collect()),
+        ..ROW
+    },
+    Row {
+        name: "min",
+        contexts: COMPRESSION,
+        kind: Kind::Bytes { min: 0, max: 1 << 30 },
+        default: Some("\"1KiB\""),
+        unit: Some("bytes"),
+        summary: "Smaller bodies go out as they are.",
+        aliases: &["gzip_min_length", "min_length"],
+        set: Set::Settings(|settings, given| settings.compression.min_bytes = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "max",
+        contexts: COMPRESSION,
+        kind: Kind::Bytes { min: 0, max: 1 << 30 },
+        default: Some("\"4MiB\""),
+        unit: Some("bytes"),
+        summary: "Larger bodies go out as they are.",
+        set: Set::Settings(|settings, given| settings.compression.max_bytes = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "gzip_level",
+        contexts: COMPRESSION,
+        kind: Kind::Integer { min: 1, max: 9 },
+        default: Some("6"),
+        summary: "1 is fast, 9 is small.",
+        apache: Some("DeflateCompressionLevel"),
+        aliases: &["gzip_comp_level", "level"],
+        set: Set::Settings(|settings, given| settings.compression.gzip_level = given.number() as u32),
+        ..ROW
+    },
+    Row {
+        name: "brotli_quality",
+        contexts: COMPRESSION,
+        kind: Kind::Integer { min: 0, max: 11 },
+        default: Some("5"),
+        summary: "0 is fast, 11 is small.",
+        apache: Some("BrotliCompressionQuality"),
+        aliases: &["brotli_comp_level", "brotli_level"],
+        set: Set::Settings(|settings, given| settings.compression.brotli_quality = given.number() as u32),
+        ..ROW
+    },
+    Row {
+        name: "zstd_level",
+        contexts: COMPRESSION,
+        kind: Kind::Integer { min: 1, max: 19 },
+        default: Some("6"),
+        summary: "1 is fast, 19 is small.",
+        aliases: &["zstd_comp_level"],
+        set: Set::Settings(|settings, given| settings.compression.zstd_level = given.number() as u32),
+        ..ROW
+    },
+    Row {
+        name: "types",
+        contexts: COMPRESSION,
+        kind: Kind::ListOf(&Kind::Word(&MEDIA_TYPE)),
+        default: Some("[]"),
+        example: Some("[\"application/x-tar\"]"),
+        summary: "Media types to compress beyond those that are known to shrink (text, scripts, JSON, XML, SVG and their kind).",
+        apache: Some("AddOutputFilterByType"),
+        aliases: &["gzip_types"],
+        set: Set::Settings(|settings, given| settings.compression.types = given.texts()),
+        ..ROW
+    },
+];
+
+fn coding(word: &str) -> CompressionCoding {
+    match word {
+        "br" => CompressionCoding::Brotli,
+        "zstd" => CompressionCoding::Zstd,
+        _ => CompressionCoding::Gzip,
+    }
+}

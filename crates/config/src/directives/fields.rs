@@ -1,0 +1,166 @@
+//! `[site.headers]`: edits of the response fields.
+//!
+//! A route's edit of a name takes the place of the site's edit of that name; the others stay.
+
+use crate::{
+    model::{FieldEdit, FieldEditAction},
+    reader::{Reader, Table},
+    row::{FIELD, Fault, KeyKind, Kind, ROUTE, ROW, Row, SITE, Set, TableKind, Target, Word},
+    source::At,
+    value::{Given, Value},
+};
+use saker_http::chars;
+
+pub static FIELD_VALUE: Word = Word { expects: "the value of a header field", pattern: "^([^\\x00-\\x1f\\x7f]|\\t)*$", read: read_value };
+
+static FIELD_NAME: KeyKind = KeyKind { expects: "names of header fields", pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", read: read_name };
+
+/// The engine writes these itself: framing and connection (RFC 9110 sections 7.6.1 and 8.6, RFC 9112 section 6), and the clock.
+const OWNED: &[&str] =
+    &["connection", "content-length", "date", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];
+
+const EDIT: Kind = Kind::OneOf(&[Kind::Word(&SET_VALUE), Kind::Table(&TableKind { context: FIELD, read: read_edit })]);
+
+static SET_VALUE: Word = Word {
+    expects: "a string",
+    pattern: "^([^\\x00-\\x1f\\x7f]|\\t)*$",
+    read: |text| value(text).map(|value| Value::Field(FieldEditAction::Set(value), false)),
+};
+
+#[derive(Debug, Default)]
+pub struct FieldDraft {
+    actions: Vec<FieldEditAction>,
+    always: bool,
+}
+
+impl Target for FieldDraft {
+    fn take(&mut self, set: &Set, given: Given) {
+        match set {
+            Set::Field(set) => set(self, given),
+            _ => debug_assert!(false, "not a setter for a field: {set:?}"),
+        }
+    }
+}
+
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "headers",
+        contexts: SITE.or(ROUTE),
+        kind: Kind::MapOf(&FIELD_NAME, &EDIT),
+        default: Some("{}"),
+        example: Some("{ \"X-Frame-Options\" = \"DENY\" }"),
+        summary: "Response fields to set (a string), or to edit (a table).",
+        apache: Some("Header"),
+        aliases: &["add_header", "header", "fields"],
+        set: Set::Settings(|settings, given| lay_over(&mut settings.fields, given)),
+        ..ROW
+    },
+    Row {
+        name: "set",
+        contexts: FIELD,
+        kind: Kind::Word(&FIELD_VALUE),
+        example: Some("\"DENY\""),
+        summary: "The field has this value, whatever the response had.",
+        apache: Some("Header set"),
+        set: Set::Field(|field, given| field.actions.push(FieldEditAction::Set(given.text()))),
+        ..ROW
+    },
+    Row {
+        name: "append",
+        contexts: FIELD,
+        kind: Kind::Word(&FIELD_VALUE),
+        example: Some("\"Accept-Language\""),
+        summary: "One more line of the field.",
+        apache: Some("Header add"),
+        aliases: &["add"],
+        set: Set::Field(|field, given| field.actions.push(FieldEditAction::Append(given.text()))),
+        ..ROW
+    },
+    Row {
+        name: "if_absent",
+        contexts: FIELD,
+        kind: Kind::Word(&FIELD_VALUE),
+        example: Some("\"max-age=3600\""),
+        summary: "Only where the response has no such field.",
+        apache: Some("Header setifempty"),
+        set: Set::Field(|field, given| field.actions.push(FieldEditAction::SetIfAbsent(given.text()))),
+        ..ROW
+    },
+    Row {
+        name: "remove",
+        contexts: FIELD,
+        kind: Kind::Boolean,
+        example: Some("true"),
+        summary: "The field is taken out.",
+        apache: Some("Header unset"),
+        aliases: &["unset", "delete"],
+        set: Set::Field(|field, given| field.actions.extend(given.boolean().then_some(FieldEditAction::Remove))),
+        ..ROW
+    },
+    Row {
+        name: "always",
+        contexts: FIELD,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        summary: "On error responses too?",
+        apache: Some("Header always"),
+        set: Set::Field(|field, given| field.always = given.boolean()),
+        ..ROW
+    },
+];
+
+fn lay_over(fields: &mut Vec<FieldEdit>, given: Given) {
+    for (name, one) in given.map() {
+        let origin = one.origin();
+        let Value::Field(action, always) = one.value else { continue };
+        fields.retain(|field| !field.name.eq_ignore_ascii_case(&name));
+        fields.push(FieldEdit { name, action, always, origin });
+    }
+}
+
+fn read_edit(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+    let mut draft = FieldDraft::default();
+    reader.fill(table, FIELD, &at, &mut draft);
+    let given = ["set", "append", "if_absent", "remove"].iter().filter(|key| table.contains_key(**key)).count();
+    match (given, draft.actions.pop()) {
+        (1, Some(action)) => Some(Value::Field(action, draft.always)),
+        (1, None) => {
+            let removal = table.get("remove").is_some_and(|node| node.get_ref().as_bool() == Some(false));
+            if removal {
+                reader.error(&at, "`remove = false` does nothing", Some("take the key out".into()));
+            }
+            None
+        }
+        _ => {
+            let help = "write one of `set`, `append`, `if_absent`, `remove`";
+            reader.error(&at, if given == 0 { "this edit does nothing" } else { "this edit does several things" }, Some(help.into()));
+            None
+        }
+    }
+}
+
+fn read_name(text: &str) -> Result<String, Fault> {
+    if !chars::is_token(text.as_bytes()) {
+        return Err(Fault::with_help("it is not a token", "names of fields have letters, digits and !#$%&'*+-.^_`|~"));
+    }
+    let lower = text.to_ascii_lowercase();
+    match OWNED.contains(&lower.as_str()) {
+        true => Err(Fault::with_help("the server writes this field itself", "take it out")),
+        false => Ok(text.to_owned()),
+    }
+}
+
+fn read_value(text: &str) -> Result<Value, Fault> {
+    value(text).map(Value::Text)
+}
+
+/// RFC 9110 section 5.5.
+fn value(text: &str) -> Result<String, Fault> {
+    if text.chars().any(|c| c.is_control() && c != '\t') {
+        return Err(Fault::with_help("it has control characters", "a value is one line"));
+    }
+    match text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']) {
+        true => Err(Fault::new("it begins or ends with white space, which is not part of a value")),
+        false => Ok(text.to_owned()),
+    }
+}

@@ -1,0 +1,61 @@
+//! The top of a file: its tables, and the files that it includes.
+
+use crate::{
+    model::{Limits, Server},
+    row::{FILE, Kind, LIMITS, LISTENER, ROW, Row, SERVER, SITE, Set, Target},
+    source::At,
+    value::Given,
+};
+
+/// What `[server]`, `[limits]` and `include` of one file say.
+#[derive(Debug, Default)]
+pub struct FileDraft {
+    pub server: Server,
+    pub limits: Limits,
+    /// Patterns as written.
+    pub include: Vec<(String, At)>,
+}
+
+impl Target for FileDraft {
+    fn take(&mut self, set: &Set, given: Given) {
+        match set {
+            Set::File(set) => set(self, given),
+            Set::Server(set) => set(&mut self.server, given),
+            Set::Limits(set) => set(&mut self.limits, given),
+            _ => debug_assert!(false, "not a setter for a file: {set:?}"),
+        }
+    }
+}
+
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "include",
+        contexts: FILE,
+        kind: Kind::ListOf(&Kind::Text),
+        example: Some("[\"sites/*.toml\"]"),
+        summary: "More files, relative to this one; `*` and `?` stand for parts of names. Their listeners and sites come after this file's, \
+                  in the order of the list, then of the names.",
+        apache: Some("Include, IncludeOptional"),
+        set: Set::File(|file, given| file.include = given.list().into_iter().map(|one| (one.clone().text(), one.at)).collect()),
+        ..ROW
+    },
+    Row { name: "server", contexts: FILE, kind: Kind::Section(SERVER), summary: "The process.", ..ROW },
+    Row { name: "limits", contexts: FILE, kind: Kind::Section(LIMITS), summary: "Bounds on what clients may cost.", ..ROW },
+    Row {
+        name: "listener",
+        contexts: FILE,
+        kind: Kind::Sections(LISTENER),
+        summary: "Where connections come in.",
+        apache: Some("Listen"),
+        ..ROW
+    },
+    Row {
+        name: "site",
+        contexts: FILE,
+        kind: Kind::Sections(SITE),
+        summary: "Hosts and what they serve.",
+        apache: Some("<VirtualHost>, VirtualHost"),
+        aliases: &["vhost", "virtual_host", "sites"],
+        ..ROW
+    },
+];

@@ -1,0 +1,187 @@
+//! How files are served.
+
+use crate::{
+    diagnostic::quoted,
+    model::{EntityTagParts, SymlinkPolicy},
+    row::{Fault, KeyKind, Kind, ROUTE, ROW, Row, SITE, Set, Word},
+    value::Value,
+};
+use saker_http::chars;
+
+static FILE_NAME: Word = Word { expects: "the name of a file, without folders", pattern: "^[^/]+$", read: read_file_name };
+
+pub static MEDIA_TYPE: Word = Word {
+    expects: "a media type, such as \"text/html\"",
+    pattern: "^[^/ ]+/[^/ ]+( ?;.*)?$",
+    read: |text| media_type(text).map(Value::Text),
+};
+
+static MEDIA_TYPE_OR_NONE: Word = Word {
+    expects: "a media type, such as \"text/plain\", or \"\" for none",
+    pattern: "^([^/ ]+/[^/ ]+( ?;.*)?)?$",
+    read: |text| if text.is_empty() { Ok(Value::Text(String::new())) } else { media_type(text).map(Value::Text) },
+};
+
+static CHARSET: Word =
+    Word { expects: "the name of a charset, such as \"utf-8\", or \"\" for none", pattern: "^[^ ]*$", read: read_charset };
+
+static EXTENSION: KeyKind = KeyKind { expects: "file extensions, such as \"webp\"", pattern: "^[^/.]+(\\.[^/.]+)*$", read: read_extension };
+
+const EVERYWHERE: crate::row::Contexts = SITE.or(ROUTE);
+
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "index",
+        contexts: EVERYWHERE,
+        kind: Kind::ListOf(&Kind::Word(&FILE_NAME)),
+        default: Some("[\"index.html\", \"index.htm\"]"),
+        summary: "Files that answer for their folder, the first that exists. Empty: none.",
+        apache: Some("DirectoryIndex"),
+        set: Set::Settings(|settings, given| settings.files.index = given.texts()),
+        ..ROW
+    },
+    Row {
+        name: "listing",
+        contexts: EVERYWHERE,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        summary: "Show what is in folders that have no index file?",
+        apache: Some("Options Indexes"),
+        aliases: &["autoindex", "directory_listing", "browse"],
+        set: Set::Settings(|settings, given| settings.files.listing = given.boolean()),
+        ..ROW
+    },
+    Row {
+        name: "hidden",
+        contexts: EVERYWHERE,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        summary: "Serve names that begin with a dot, and backup files? `/.well-known/` always is.",
+        aliases: &["dotfiles"],
+        set: Set::Settings(|settings, given| settings.files.hidden = given.boolean()),
+        ..ROW
+    },
+    Row {
+        name: "symlinks",
+        contexts: EVERYWHERE,
+        kind: Kind::Choice(&["inside", "follow", "owner", "never"]),
+        default: Some("\"inside\""),
+        summary: "Symbolic links to follow: those that stay inside the root, all, those whose owner owns the target, or none.",
+        apache: Some("Options FollowSymLinks, Options SymLinksIfOwnerMatch"),
+        aliases: &["disable_symlinks", "follow_symlink"],
+        set: Set::Settings(|settings, given| settings.files.symlinks = symlinks(&given.text())),
+        ..ROW
+    },
+    Row {
+        name: "etag",
+        contexts: EVERYWHERE,
+        kind: Kind::ListOf(&Kind::Choice(&["mtime", "size", "inode"])),
+        default: Some("[\"mtime\", \"size\"]"),
+        summary: "What entity tags are made of. Empty: no ETag. Leave `inode` out where several machines serve the same files.",
+        apache: Some("FileETag"),
+        set: Set::Settings(|settings, given| settings.files.entity_tag = entity_tag(&given.texts())),
+        ..ROW
+    },
+    Row {
+        name: "precompressed",
+        contexts: EVERYWHERE,
+        kind: Kind::Boolean,
+        default: Some("true"),
+        summary: "Answer with the `.br`, `.zst` or `.gz` file beside the one asked for, where the client takes it?",
+        aliases: &["gzip_static", "brotli_static"],
+        set: Set::Settings(|settings, given| settings.files.precompressed = given.boolean()),
+        ..ROW
+    },
+    Row {
+        name: "charset",
+        contexts: EVERYWHERE,
+        kind: Kind::Word(&CHARSET),
+        default: Some("\"utf-8\""),
+        summary: "Charset that is added to text types. Empty: none.",
+        apache: Some("AddDefaultCharset"),
+        set: Set::Settings(|settings, given| settings.files.charset = given.text()),
+        ..ROW
+    },
+    Row {
+        name: "types",
+        contexts: EVERYWHERE,
+        kind: Kind::MapOf(&EXTENSION, &Kind::Word(&MEDIA_TYPE)),
+        default: Some("{}"),
+        example: Some("{ gpx = \"application/gpx+xml\" }"),
+        summary: "Media types by file extension, over the built-in table.",
+        apache: Some("AddType"),
+        aliases: &["mime_types", "mimetypes"],
+        set: Set::Settings(|settings, given| settings.files.types.extend(given.map().into_iter().map(|(key, one)| (key, one.text())))),
+        ..ROW
+    },
+    Row {
+        name: "default_type",
+        contexts: EVERYWHERE,
+        kind: Kind::Word(&MEDIA_TYPE_OR_NONE),
+        default: Some("\"application/octet-stream\""),
+        summary: "Media type of files whose extension says nothing. Empty: no Content-Type.",
+        apache: Some("ForceType, DefaultType"),
+        set: Set::Settings(|settings, given| settings.files.default_type = given.text()),
+        ..ROW
+    },
+    Row {
+        name: "ranges_max",
+        contexts: EVERYWHERE,
+        kind: Kind::Integer { min: 0, max: 1000 },
+        default: Some("16"),
+        summary: "Ranges of one request that are answered in parts; more are answered with the whole file. 0: Range is not answered.",
+        apache: Some("MaxRanges"),
+        aliases: &["max_ranges"],
+        set: Set::Settings(|settings, given| settings.files.ranges_max = given.number() as u32),
+        ..ROW
+    },
+];
+
+/// RFC 9110 section 8.3.1: token "/" token, and parameters.
+pub fn media_type(text: &str) -> Result<String, Fault> {
+    let (essence, parameters) = text.split_once(';').unwrap_or((text, ""));
+    let names = essence.trim_end().split_once('/');
+    let good = names.is_some_and(|(kind, subtype)| chars::is_token(kind.as_bytes()) && chars::is_token(subtype.as_bytes()));
+    match good && !parameters.chars().any(char::is_control) {
+        true => Ok(text.to_owned()),
+        false => Err(Fault::plain(None)),
+    }
+}
+
+fn read_file_name(text: &str) -> Result<Value, Fault> {
+    match text.is_empty() || text == "." || text == ".." || text.contains(['/', '\0']) {
+        true => Err(Fault::plain(None)),
+        false => Ok(Value::Text(text.to_owned())),
+    }
+}
+
+fn read_charset(text: &str) -> Result<Value, Fault> {
+    match text.is_empty() || chars::is_token(text.as_bytes()) {
+        true => Ok(Value::Text(text.to_owned())),
+        false => Err(Fault::plain(None)),
+    }
+}
+
+fn read_extension(text: &str) -> Result<String, Fault> {
+    if let Some(rest) = text.strip_prefix("*.").or_else(|| text.strip_prefix('.')) {
+        return Err(Fault::plain(Some(format!("write {}", quoted(rest)))));
+    }
+    match text.is_empty() || text.contains(['/', '\0']) {
+        true => Err(Fault::plain(None)),
+        false => Ok(text.to_ascii_lowercase()),
+    }
+}
+
+fn symlinks(word: &str) -> SymlinkPolicy {
+    match word {
+        "follow" => SymlinkPolicy::Follow,
+        "owner" => SymlinkPolicy::OwnerMatch,
+        "inside" => SymlinkPolicy::Inside,
+        _ => SymlinkPolicy::Never,
+    }
+}
+
+fn entity_tag(parts: &[String]) -> EntityTagParts {
+    let has = |name: &str| parts.iter().any(|part| part == name);
+    EntityTagParts { inode: has("inode"), mtime: has("mtime"), size: has("size") }
+}

@@ -1,0 +1,117 @@
+//! `[limits]`.
+
+use crate::row::{Kind, LIMITS, ROW, Row, Set};
+
+const DAY_MS: u64 = 86_400_000;
+
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "connections",
+        contexts: LIMITS,
+        kind: Kind::Integer { min: 1, max: 100_000_000 },
+        default: Some("65536"),
+        summary: "Connections of all workers together. At the limit accepting pauses.",
+        apache: Some("MaxRequestWorkers, ServerLimit"),
+        aliases: &["worker_connections", "max_clients"],
+        set: Set::Limits(|limits, given| limits.connections_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "connections_per_address",
+        contexts: LIMITS,
+        kind: Kind::Integer { min: 0, max: 100_000_000 },
+        default: Some("0"),
+        summary: "Connections of one client address; further ones are closed at once. 0: no limit.",
+        aliases: &["limit_conn"],
+        set: Set::Limits(|limits, given| limits.connections_per_address_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "requests_per_connection",
+        contexts: LIMITS,
+        kind: Kind::Integer { min: 0, max: 1_000_000_000 },
+        default: Some("0"),
+        summary: "Requests on one connection; the last answer closes it. 0: no limit.",
+        apache: Some("MaxKeepAliveRequests"),
+        aliases: &["keepalive_requests"],
+        set: Set::Limits(|limits, given| limits.requests_per_connection_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "head_size",
+        contexts: LIMITS,
+        kind: Kind::Bytes { min: 1024, max: 1 << 20 },
+        default: Some("\"32KiB\""),
+        unit: Some("bytes"),
+        summary: "Request line and header fields together; more is answered with 431, a longer request line with 414.",
+        apache: Some("LimitRequestLine, LimitRequestFieldSize"),
+        aliases: &["large_client_header_buffers", "client_header_buffer_size", "header_size"],
+        set: Set::Limits(|limits, given| limits.head_bytes_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "header_count",
+        contexts: LIMITS,
+        kind: Kind::Integer { min: 1, max: 1000 },
+        default: Some("100"),
+        summary: "Header fields of a request; more are answered with 431.",
+        apache: Some("LimitRequestFields"),
+        set: Set::Limits(|limits, given| limits.header_count_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "body_size",
+        contexts: LIMITS,
+        kind: Kind::Bytes { min: 0, max: 1 << 50 },
+        default: Some("\"1GiB\""),
+        unit: Some("bytes"),
+        summary: "Body of a request; more is answered with 413. 0: no limit. A site or route may set its own.",
+        apache: Some("LimitRequestBody"),
+        aliases: &["client_max_body_size", "max_body_size"],
+        set: Set::Limits(|limits, given| limits.body_bytes_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "head_timeout",
+        contexts: LIMITS,
+        kind: Kind::Duration { min_ms: 100, max_ms: DAY_MS },
+        default: Some("\"15s\""),
+        summary: "From the first byte of a request to the end of its head; then 408.",
+        apache: Some("RequestReadTimeout"),
+        aliases: &["client_header_timeout"],
+        set: Set::Limits(|limits, given| limits.head_timeout_ms = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "body_timeout",
+        contexts: LIMITS,
+        kind: Kind::Duration { min_ms: 100, max_ms: DAY_MS },
+        default: Some("\"1m\""),
+        summary: "Between two pieces of a request body; then 408.",
+        apache: Some("Timeout"),
+        aliases: &["client_body_timeout"],
+        set: Set::Limits(|limits, given| limits.body_timeout_ms = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "keep_alive_timeout",
+        contexts: LIMITS,
+        kind: Kind::Duration { min_ms: 100, max_ms: DAY_MS },
+        default: Some("\"30s\""),
+        summary: "Between two requests of a connection, and before its first.",
+        apache: Some("KeepAliveTimeout"),
+        set: Set::Limits(|limits, given| limits.keep_alive_timeout_ms = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "write_timeout",
+        contexts: LIMITS,
+        kind: Kind::Duration { min_ms: 100, max_ms: DAY_MS },
+        default: Some("\"1m\""),
+        summary: "Between two moments at which the client takes part of a response.",
+        apache: Some("Timeout"),
+        aliases: &["send_timeout"],
+        set: Set::Limits(|limits, given| limits.write_timeout_ms = given.number()),
+        ..ROW
+    },
+];

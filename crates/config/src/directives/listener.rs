@@ -1,0 +1,153 @@
+//! `[[listener]]`.
+
+use crate::{
+    model::{Address, Listener},
+    reader::{Reader, Table},
+    row::{Fault, Kind, LISTENER, ROW, Row, Set, Target, Word},
+    source::At,
+    value::{Given, Value},
+};
+use saker_net::Network;
+
+pub static ADDRESS: Word = Word {
+    expects: "an address, such as \"127.0.0.1:8080\", \"[::1]:8080\", \":80\" (all IPv4 and IPv6 addresses) or \"unix:/run/saker.sock\"",
+    pattern: "^(unix:/.+|(\\[[0-9a-fA-F:.]+\\]|[0-9.]+)?:[0-9]+)$",
+    read: |text| Address::parse_all(text).map(Value::Addresses).map_err(Fault::plain),
+};
+
+static NETWORK: Word = Word {
+    expects: "a network, such as \"10.0.0.0/8\" or \"2001:db8::/32\", or an address",
+    pattern: "^[0-9a-fA-F:.]+(/[0-9]+)?$",
+    read: |text| text.parse::<Network>().map(Value::Network).map_err(|()| Fault::plain(None)),
+};
+
+static MODE: Word = Word { expects: "permissions in octal, such as \"0660\"", pattern: "^0?[0-7]{3}$", read: read_mode };
+
+#[derive(Debug, Default)]
+pub struct ListenerDraft {
+    addresses: Vec<(Address, At)>,
+    both_forms: Option<At>,
+    proxy_protocol_from: Vec<Network>,
+    backlog: Option<u32>,
+    mode: Option<(u32, At)>,
+}
+
+impl Target for ListenerDraft {
+    fn take(&mut self, set: &Set, given: Given) {
+        match set {
+            Set::Listener(set) => set(self, given),
+            _ => debug_assert!(false, "not a setter for a listener: {set:?}"),
+        }
+    }
+}
+
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "address",
+        contexts: LISTENER,
+        kind: Kind::Word(&ADDRESS),
+        example: Some("\":80\""),
+        summary: "Where to listen: `127.0.0.1:8080`, `[::]:80` (IPv6 alone), `:80` (IPv4 and IPv6), `unix:/path`.",
+        apache: Some("Listen"),
+        aliases: &["port", "bind"],
+        set: Set::Listener(|listener, given| listener.add(given)),
+        ..ROW
+    },
+    Row {
+        name: "addresses",
+        contexts: LISTENER,
+        kind: Kind::ListOf(&Kind::Word(&ADDRESS)),
+        example: Some("[\"192.0.2.1:80\", \"[2001:db8::1]:80\"]"),
+        summary: "Several addresses with the same options.",
+        aliases: &["binds"],
+        set: Set::Listener(|listener, given| given.list().into_iter().for_each(|one| listener.add(one))),
+        ..ROW
+    },
+    Row {
+        name: "proxy_protocol_from",
+        contexts: LISTENER,
+        kind: Kind::ListOf(&Kind::Word(&NETWORK)),
+        default: Some("[]"),
+        example: Some("[\"10.0.0.0/8\"]"),
+        summary: "Networks whose connections begin with a PROXY preface (version 1 or 2) that names the client. Others must not send one.",
+        apache: Some("RemoteIPProxyProtocol"),
+        aliases: &["proxy_protocol", "set_real_ip_from"],
+        set: Set::Listener(|listener, given| listener.proxy_protocol_from = networks(given)),
+        ..ROW
+    },
+    Row {
+        name: "backlog",
+        contexts: LISTENER,
+        kind: Kind::Integer { min: 1, max: 65_535 },
+        default: Some("4096"),
+        summary: "Connections that the kernel holds until they are accepted; net.core.somaxconn bounds it.",
+        apache: Some("ListenBacklog"),
+        set: Set::Listener(|listener, given| listener.backlog = Some(given.number() as u32)),
+        ..ROW
+    },
+    Row {
+        name: "mode",
+        contexts: LISTENER,
+        kind: Kind::Word(&MODE),
+        example: Some("\"0660\""),
+        summary: "Permissions of a Unix socket, in octal. Without it, as the process' umask has it.",
+        set: Set::Listener(|listener, given| {
+            let at = given.at.clone();
+            listener.mode = Some((given.number() as u32, at));
+        }),
+        ..ROW
+    },
+];
+
+/// Reads one `[[listener]]`: a listener per address, with where the address stands.
+pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: &At) -> Vec<(Listener, At)> {
+    let mut draft = ListenerDraft::default();
+    reader.fill(table, LISTENER, header, &mut draft);
+    if !table.contains_key("address") && !table.contains_key("addresses") {
+        reader.error(header, "this listener has no address", Some("add address = \":80\"".into()));
+    }
+    if let Some(at) = draft.both_forms.take().filter(|_| table.contains_key("address") && table.contains_key("addresses")) {
+        reader.error(&at, "`address` and `addresses` exclude each other", Some("put all into `addresses`".into()));
+    }
+    let is_unix = |(address, _): &(Address, At)| matches!(address, Address::Unix(_));
+    if let Some((_, at)) = draft.mode.as_ref().filter(|_| !draft.addresses.is_empty() && !draft.addresses.iter().any(is_unix)) {
+        reader.error(at, "`mode` is for Unix sockets", Some("take it away, or listen on \"unix:/path\"".into()));
+    }
+    draft.listeners()
+}
+
+impl ListenerDraft {
+    fn add(&mut self, given: Given) {
+        let at = given.at.clone();
+        self.addresses.extend(given.addresses().into_iter().map(|address| (address, at.clone())));
+        self.both_forms = Some(at);
+    }
+
+    fn listeners(self) -> Vec<(Listener, At)> {
+        let ListenerDraft { addresses, proxy_protocol_from, backlog, mode, .. } = self;
+        let listener = |(address, at): (Address, At)| {
+            let mut listener = Listener::new(address, at.origin());
+            listener.proxy_protocol_from = proxy_protocol_from.clone();
+            listener.backlog = backlog.unwrap_or(listener.backlog);
+            listener.mode = mode.as_ref().filter(|_| matches!(listener.address, Address::Unix(_))).map(|(mode, _)| *mode);
+            (listener, at)
+        };
+        addresses.into_iter().map(listener).collect()
+    }
+}
+
+fn networks(given: Given) -> Vec<Network> {
+    let network = |one: Given| match one.value {
+        Value::Network(network) => Some(network),
+        _ => None,
+    };
+    given.list().into_iter().filter_map(network).collect()
+}
+
+fn read_mode(text: &str) -> Result<Value, Fault> {
+    let digits = text.strip_prefix('0').filter(|rest| rest.len() == 3).unwrap_or(text);
+    match u32::from_str_radix(digits, 8) {
+        Ok(mode) if digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit()) => Ok(Value::Number(mode.into())),
+        _ => Err(Fault::plain(None)),
+    }
+}

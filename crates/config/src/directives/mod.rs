@@ -1,0 +1,63 @@
+//! The table of directives: one file per feature, with its rows, its own kinds of values, and how its values are laid over
+//! others. The order here is the order of the reference page.
+
+pub(crate) mod compression;
+pub(crate) mod error_pages;
+pub(crate) mod fields;
+pub(crate) mod file;
+pub(crate) mod files;
+pub(crate) mod limits;
+pub(crate) mod listener;
+pub(crate) mod logs;
+pub(crate) mod redirect;
+pub(crate) mod route;
+pub(crate) mod server;
+pub(crate) mod site;
+pub(crate) mod throttle;
+pub(crate) mod unknown;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use fields::FieldDraft;
+pub(crate) use file::FileDraft;
+pub(crate) use listener::ListenerDraft;
+pub(crate) use logs::AccessLogDraft;
+pub(crate) use route::RouteDraft;
+pub(crate) use site::SiteDraft;
+pub(crate) use throttle::{RateDraft, RequestRateDraft};
+
+use crate::row::{Contexts, Row};
+use std::sync::LazyLock;
+
+static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
+    let features = [
+        file::ROWS,
+        server::ROWS,
+        limits::ROWS,
+        listener::ROWS,
+        site::ROWS,
+        files::ROWS,
+        route::ROWS,
+        redirect::ROWS,
+        compression::ROWS,
+        fields::ROWS,
+        error_pages::ROWS,
+        throttle::ROWS,
+        logs::ROWS,
+    ];
+    features.into_iter().flatten().collect()
+});
+
+/// Every key there is.
+pub fn rows() -> &'static [&'static Row] {
+    &ROWS
+}
+
+pub(crate) fn rows_in(context: Contexts) -> impl Iterator<Item = &'static Row> {
+    rows().iter().copied().filter(move |row| row.contexts.includes(context))
+}
+
+pub(crate) fn row_for(name: &str, context: Contexts) -> Option<&'static Row> {
+    rows_in(context).find(|row| row.name == name)
+}

@@ -1,0 +1,310 @@
+//! `[[site.route]]`: a pattern of paths, at most one action, and settings laid over the site's.
+
+use crate::{
+    diagnostic::quoted,
+    model::{Action, PathPattern, Redirect, RedirectPiece, Route, Settings},
+    reader::{Reader, Table},
+    row::{Contexts, Fault, Kind, REDIRECT, ROUTE, ROW, Row, Set, Target, Word},
+    source::At,
+    value::{Given, Value},
+};
+use saker_http::Status;
+use std::sync::Arc;
+
+pub static PATTERN: Word = Word {
+    expects: "a path, such as \"/img/logo.png\", \"/img/*\" or \"*.png\"",
+    pattern: "^[/*]",
+    read: |text| read_pattern(text).map(Value::Pattern),
+};
+
+pub static REDIRECT_TO: Word = Word {
+    expects: "a path (\"/new/$1\") or a URL (\"https://...\")",
+    pattern: "^(/|[A-Za-z][A-Za-z0-9+.-]*:|\\$)",
+    read: |text| read_redirect_to(text).map(Value::Text),
+};
+
+static MEDIA_TYPE: Word = Word {
+    expects: "a media type, such as \"text/html; charset=utf-8\"",
+    pattern: "^[^/ ]+/[^/ ]+( ?;.*)?$",
+    read: |text| super::files::media_type(text).map(Value::Text),
+};
+
+pub const STATUS: Kind = Kind::Integer { min: 200, max: 599 };
+
+const REDIRECT_STATUSES: &[u16] = &[301, 302, 303, 307, 308];
+
+/// A route on its way into the model.
+#[derive(Debug, Default)]
+pub struct RouteDraft {
+    pub pattern: Option<PathPattern>,
+    pub redirect: Option<(String, At)>,
+    pub respond: Option<(String, At)>,
+    pub deny: Option<(bool, At)>,
+    pub status: Option<(u16, At)>,
+    pub content_type: Option<(String, At)>,
+    pub settings: Settings,
+}
+
+impl Target for RouteDraft {
+    fn take(&mut self, set: &Set, given: Given) {
+        match set {
+            Set::Route(set) => set(self, given),
+            Set::Settings(set) => set(&mut self.settings, given),
+            _ => debug_assert!(false, "not a setter for a route: {set:?}"),
+        }
+    }
+}
+
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "path",
+        contexts: ROUTE,
+        kind: Kind::Word(&PATTERN),
+        example: Some("\"/img/*\""),
+        required: true,
+        summary: "Paths (decoded) that the route is for. A `*` stands for anything, slashes included.",
+        apache: Some("<Location>, <LocationMatch>"),
+        aliases: &["match", "prefix", "pattern", "from"],
+        set: Set::Route(|route, given| route.set_pattern(given)),
+        ..ROW
+    },
+    Row {
+        name: "redirect",
+        contexts: ROUTE,
+        kind: Kind::Word(&REDIRECT_TO),
+        example: Some("\"https://example.org/new/$1\""),
+        summary: "Redirects there. `$1` is what the first `*` stood for; `$host`, `$path`, `$query` (with its `?`) come from the request; \
+                  `$$` is a dollar.",
+        apache: Some("Redirect, RedirectMatch"),
+        aliases: &["to", "redir"],
+        set: Set::Route(|route, given| route.redirect = Some(text_at(given))),
+        ..ROW
+    },
+    Row {
+        name: "respond",
+        contexts: ROUTE,
+        kind: Kind::Word(&RESPONSE),
+        example: Some("\"pong\\n\""),
+        summary: "Answers with this text.",
+        aliases: &["return", "body"],
+        set: Set::Route(|route, given| route.respond = Some(text_at(given))),
+        ..ROW
+    },
+    Row {
+        name: "deny",
+        contexts: ROUTE,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        example: Some("true"),
+        summary: "Answers 403.",
+        apache: Some("Require all denied, Require, Deny"),
+        set: Set::Route(|route, given| {
+            let at = given.at.clone();
+            route.deny = Some((given.boolean(), at));
+        }),
+        ..ROW
+    },
+    Row {
+        name: "status",
+        contexts: ROUTE.or(REDIRECT),
+        kind: STATUS,
+        example: Some("301"),
+        summary: "Status of a redirect (301, 302, 303, 307, 308; without it 302) or of `respond` (without it 200).",
+        aliases: &["code"],
+        set: Set::Route(|route, given| {
+            let at = given.at.clone();
+            route.status = Some((given.number() as u16, at));
+        }),
+        ..ROW
+    },
+    Row {
+        name: "type",
+        contexts: ROUTE,
+        kind: Kind::Word(&MEDIA_TYPE),
+        default: Some("\"text/plain; charset=utf-8\""),
+        summary: "Media type of `respond`.",
+        aliases: &["content_type", "media_type"],
+        set: Set::Route(|route, given| route.content_type = Some(text_at(given))),
+        ..ROW
+    },
+];
+
+static RESPONSE: Word = Word { expects: "a string", pattern: "", read: |text| Ok(Value::Text(text.to_owned())) };
+
+/// Reads one `[[site.route]]`. `None` where there is no usable pattern or action, which has been reported.
+pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: At, site: &Arc<Settings>) -> Option<Route> {
+    let mut draft = RouteDraft { settings: Settings::clone(site), ..RouteDraft::default() };
+    reader.fill(table, ROUTE, &header, &mut draft);
+    finish(reader, draft, header, ROUTE)
+}
+
+pub(super) fn finish(reader: &mut Reader<'_>, draft: RouteDraft, header: At, context: Contexts) -> Option<Route> {
+    one_action_only(reader, &draft);
+    check_dependents(reader, &draft);
+    if let (Some(pattern), Some((to, at))) = (&draft.pattern, &draft.redirect) {
+        check_stars(reader, pattern, to, at);
+    }
+    let action = action(reader, &draft);
+    let settings = Arc::new(draft.settings);
+    let missing = context == REDIRECT && action == Action::Files;
+    draft.pattern.filter(|_| !missing).map(|pattern| Route { pattern, action, settings, origin: header.origin() })
+}
+
+fn one_action_only(reader: &mut Reader<'_>, draft: &RouteDraft) {
+    let redirect = draft.redirect.as_ref().map(|(_, at)| ("redirect", at));
+    let respond = draft.respond.as_ref().map(|(_, at)| ("respond", at));
+    let deny = draft.deny.as_ref().filter(|(deny, _)| *deny).map(|(_, at)| ("deny", at));
+    let mut given: Vec<(&str, &At)> = [redirect, respond, deny].into_iter().flatten().collect();
+    given.sort_by_key(|(_, at)| at.span.start);
+    if let [(first, _), (second, at), ..] = given.as_slice() {
+        let help = "a route does one thing: keep one of `redirect`, `respond`, `deny`";
+        reader.error(at, format!("this route has `{second}` beside `{first}`"), Some(help.into()));
+    }
+}
+
+/// `status` and `type` say something about an action.
+fn check_dependents(reader: &mut Reader<'_>, draft: &RouteDraft) {
+    if let Some((_, at)) = draft.status.as_ref().filter(|_| draft.redirect.is_none() && draft.respond.is_none()) {
+        reader.error(at, "`status` without `redirect` or `respond`", Some("files have the status that fits; take it away".into()));
+    }
+    if let Some((_, at)) = draft.content_type.as_ref().filter(|_| draft.respond.is_none()) {
+        reader.error(at, "`type` without `respond`", Some("for files, see `types` and `default_type`".into()));
+    }
+}
+
+fn action(reader: &mut Reader<'_>, draft: &RouteDraft) -> Action {
+    if let Some((to, _)) = &draft.redirect {
+        return Action::Redirect(Redirect { status: redirect_status(reader, draft), to: to.clone() });
+    }
+    if let Some((body, _)) = &draft.respond {
+        let status = draft.status.as_ref().map_or(Status::OK, |(status, _)| Status(*status));
+        let content_type = draft.content_type.as_ref().map_or("text/plain; charset=utf-8", |(text, _)| text);
+        if let Some((_, at)) = draft.status.as_ref().filter(|_| status.forbids_content() && !body.is_empty()) {
+            reader.error(at, format!("a {} response has no body", status.0), Some("write respond = \"\"".into()));
+        }
+        return Action::Respond { status, content_type: content_type.into(), body: body.clone() };
+    }
+    match draft.deny {
+        Some((true, _)) => Action::Deny,
+        _ => Action::Files,
+    }
+}
+
+fn redirect_status(reader: &mut Reader<'_>, draft: &RouteDraft) -> Status {
+    let Some((status, at)) = &draft.status else { return Status::FOUND };
+    if !REDIRECT_STATUSES.contains(status) {
+        let help = "301 and 308 are for good, 302 and 307 for now, 303 turns any method into GET; 307 and 308 keep the method";
+        reader.error(at, format!("{status} is not a status of a redirect"), Some(help.into()));
+    }
+    Status(*status)
+}
+
+fn check_stars(reader: &mut Reader<'_>, pattern: &PathPattern, to: &str, at: &At) {
+    let stars = pattern.stars();
+    let used = Redirect::pieces(to).unwrap_or_default().into_iter().filter_map(|piece| match piece {
+        RedirectPiece::Star(number) => Some(number),
+        _ => None,
+    });
+    if let Some(number) = used.filter(|number| *number > stars).max() {
+        let message = match stars {
+            0 => format!("there is no ${number}: the pattern has no `*`"),
+            1 => format!("there is no ${number}: the pattern has one `*`"),
+            _ => format!("there is no ${number}: the pattern has {stars} `*`"),
+        };
+        reader.error(at, message, Some("`$path` is the whole path of the request".into()));
+    }
+}
+
+impl RouteDraft {
+    pub(super) fn set_pattern(&mut self, given: Given) {
+        if let Value::Pattern(pattern) = given.value {
+            self.pattern = Some(pattern);
+        }
+    }
+}
+
+pub(super) fn text_at(given: Given) -> (String, At) {
+    let at = given.at.clone();
+    (given.text(), at)
+}
+
+fn read_pattern(text: &str) -> Result<PathPattern, Fault> {
+    if !text.starts_with(['/', '*']) {
+        let help = if text.is_empty() { "\"/\"".to_owned() } else { quoted(&format!("/{text}")) };
+        return Err(Fault::plain(Some(format!("a pattern begins with \"/\" or \"*\": write {help}"))));
+    }
+    if text.contains("**") {
+        return Err(Fault::with_help("two stars in a row are one", "one `*` already stands for anything, slashes included"));
+    }
+    if text.contains(['?', '#']) {
+        return Err(Fault::with_help("a path has no \"?\" and no \"#\"", "queries take no part in matching"));
+    }
+    if let Some(escape) = percent_escape(text) {
+        let help = format!("write the character itself instead of {escape}");
+        return Err(Fault::with_help("patterns are compared with the decoded path", help));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Fault::new("it has control characters"));
+    }
+    if text.split('/').any(|segment| segment == "." || segment == "..") {
+        return Err(Fault::new("paths have no \".\" and \"..\" left when they are compared"));
+    }
+    match text.matches('*').count() {
+        0..=9 => Ok(PathPattern::new(text)),
+        _ => Err(Fault::new("it has more than 9 stars")),
+    }
+}
+
+fn percent_escape(text: &str) -> Option<&str> {
+    let at = |(index, _)| text.get(index..index + 3);
+    text.match_indices('%').filter_map(at).find(|escape| escape.bytes().skip(1).all(|byte| byte.is_ascii_hexdigit()))
+}
+
+fn read_redirect_to(text: &str) -> Result<String, Fault> {
+    if text.chars().any(|c| c.is_control() || c == ' ') {
+        return Err(Fault::with_help("a URL has no spaces and no control characters", "write %20 for a space"));
+    }
+    let scheme = text.split_once(':').map(|(scheme, _)| scheme);
+    let has_scheme = scheme.is_some_and(|scheme| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    });
+    if !has_scheme && !text.starts_with(['/', '$']) {
+        return Err(Fault::plain(Some(format!("write {} or {}", quoted(&format!("/{text}")), quoted(&format!("https://{text}"))))));
+    }
+    match Redirect::pieces(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(offset) => {
+            let rest: String = text.get(offset..).unwrap_or_default().chars().take(12).collect();
+            let help = "known are $1 to $9, $host, $path and $query; $$ is a dollar";
+            Err(Fault::with_help(format!("nothing is known as {}", quoted(&rest)), help))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        assert_eq!(read_pattern("/a"), Ok(PathPattern::Exact("/a".into())));
+        assert_eq!(read_pattern("/a/*"), Ok(PathPattern::Prefix("/a/".into())));
+        assert_eq!(read_pattern("*"), Ok(PathPattern::Prefix(String::new())));
+        assert_eq!(read_pattern("*.jpg"), Ok(PathPattern::Suffix(".jpg".into())));
+        assert_eq!(read_pattern("/a/*/b*"), Ok(PathPattern::Glob(vec!["/a/".into(), "/b".into(), "".into()])));
+        for bad in ["", "a", "/**", "/a?b", "/a%20b", "/a/../b", "/a\n", "/*a*a*a*a*a*a*a*a*a*a"] {
+            assert!(read_pattern(bad).is_err(), "{bad}");
+        }
+        assert!(read_pattern("/100%").is_ok() && read_pattern("/%é").is_ok());
+    }
+
+    #[test]
+    fn redirect_targets() {
+        for good in ["/a", "/a/$1?x=$$", "https://$host$path$query", "mailto:a@b", "$path"] {
+            assert_eq!(read_redirect_to(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "a", "/a b", "/$", "/$0", "/$foo", "//\n"] {
+            assert!(read_redirect_to(bad).is_err(), "{bad}");
+        }
+    }
+}

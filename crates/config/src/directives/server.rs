@@ -1,0 +1,140 @@
+//! `[server]`, without its logs (see `logs`).
+
+use super::fields::FIELD_VALUE;
+use crate::{
+    model::{Affinity, Workers},
+    row::{Kind, ROW, Row, SERVER, Set},
+    value::{Given, Value},
+};
+
+const CORE: Kind = Kind::Integer { min: 0, max: 4095 };
+
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "workers",
+        contexts: SERVER,
+        kind: Kind::OneOf(&[Kind::Choice(&["auto"]), Kind::Integer { min: 1, max: 1024 }]),
+        default: Some("\"auto\""),
+        summary: "Threads that serve, each with its own connections. `auto`: one per core that the process may run on.",
+        apache: Some("StartServers, ThreadsPerChild"),
+        aliases: &["worker_processes", "threads"],
+        set: Set::Server(|server, given| server.workers = workers(given)),
+        ..ROW
+    },
+    Row {
+        name: "affinity",
+        contexts: SERVER,
+        kind: Kind::OneOf(&[Kind::Choice(&["off", "auto"]), Kind::ListOf(&CORE)]),
+        default: Some("\"off\""),
+        summary: "Ties workers to cores: `auto` the nth worker to the nth core, a list to the cores of the list.",
+        aliases: &["worker_cpu_affinity", "cpu_affinity"],
+        set: Set::Server(|server, given| server.affinity = affinity(given)),
+        ..ROW
+    },
+    Row {
+        name: "user",
+        contexts: SERVER,
+        kind: Kind::OneOf(&[Kind::Text, Kind::Integer { min: 0, max: 4_294_967_294 }]),
+        example: Some("\"www-data\""),
+        summary: "User (name or number) to become after binding, when started as root.",
+        apache: Some("User"),
+        set: Set::Server(|server, given| server.user = Some(name_or_number(given))),
+        ..ROW
+    },
+    Row {
+        name: "group",
+        contexts: SERVER,
+        kind: Kind::OneOf(&[Kind::Text, Kind::Integer { min: 0, max: 4_294_967_294 }]),
+        example: Some("\"www-data\""),
+        summary: "Group to become after binding, when started as root. Without it, the user's own.",
+        apache: Some("Group"),
+        set: Set::Server(|server, given| server.group = Some(name_or_number(given))),
+        ..ROW
+    },
+    Row {
+        name: "state_dir",
+        contexts: SERVER,
+        kind: Kind::Path,
+        default: Some("\"/var/lib/saker\""),
+        summary: "Folder of the control socket, the process id and what must survive a restart.",
+        apache: Some("DefaultRuntimeDir, PidFile"),
+        aliases: &["pid"],
+        set: Set::Server(|server, given| server.state_dir = given.path()),
+        ..ROW
+    },
+    Row {
+        name: "server_field",
+        contexts: SERVER,
+        kind: Kind::Word(&FIELD_VALUE),
+        default: Some("\"Saker\""),
+        summary: "The Server field of responses; \"\" sends none.",
+        apache: Some("ServerTokens"),
+        aliases: &["server_tokens", "server_name_header"],
+        set: Set::Server(|server, given| server.server_field = given.text()),
+        ..ROW
+    },
+    Row {
+        name: "resource_memory",
+        contexts: SERVER,
+        kind: Kind::Bytes { min: 0, max: 1 << 40 },
+        default: Some("\"64MiB\""),
+        unit: Some("bytes"),
+        summary: "Memory for resolved resources of all workers, bodies of small files included.",
+        apache: Some("CacheSize"),
+        set: Set::Server(|server, given| server.resource_memory_bytes_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "resource_entries",
+        contexts: SERVER,
+        kind: Kind::Integer { min: 0, max: 100_000_000 },
+        default: Some("65536"),
+        summary: "Resolved resources that are kept. 0 keeps none.",
+        aliases: &["open_file_cache"],
+        set: Set::Server(|server, given| server.resource_entries_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "resource_file_max",
+        contexts: SERVER,
+        kind: Kind::Bytes { min: 0, max: 64 << 20 },
+        default: Some("\"256KiB\""),
+        unit: Some("bytes"),
+        summary: "Files up to this size are kept in memory whole; larger ones are sent from the page cache.",
+        set: Set::Server(|server, given| server.resource_file_bytes_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "shutdown_timeout",
+        contexts: SERVER,
+        kind: Kind::Duration { min_ms: 0, max_ms: 86_400_000 },
+        default: Some("\"30s\""),
+        summary: "How long running requests may take to finish when the server stops or is replaced.",
+        apache: Some("GracefulShutdownTimeout"),
+        aliases: &["worker_shutdown_timeout"],
+        set: Set::Server(|server, given| server.shutdown_timeout_ms = given.number()),
+        ..ROW
+    },
+];
+
+fn workers(given: Given) -> Workers {
+    match given.value {
+        Value::Number(count) => Workers::Count(count as usize),
+        _ => Workers::Auto,
+    }
+}
+
+fn affinity(given: Given) -> Affinity {
+    match given.value {
+        Value::List(cores) if !cores.is_empty() => Affinity::Cores(cores.into_iter().map(|core| core.number() as usize).collect()),
+        Value::Text(word) if word == "auto" => Affinity::Auto,
+        _ => Affinity::Off,
+    }
+}
+
+fn name_or_number(given: Given) -> String {
+    match given.value {
+        Value::Number(number) => number.to_string(),
+        _ => given.text(),
+    }
+}

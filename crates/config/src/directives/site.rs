@@ -1,0 +1,260 @@
+//! `[[site]]`: names, root, listeners; and what of it may differ by route (`trace`, `body_size`).
+//!
+//! The routes are read after everything else of the site, whatever stands first in the file: each starts from a copy of the
+//! site's settings.
+
+use super::{listener, redirect, route};
+use crate::{
+    model::{AccessLog, Action, Address, PathPattern, Route, Settings, Site, SiteName},
+    reader::{Reader, Table},
+    row::{Fault, Kind, REDIRECT, ROUTE, ROW, Row, SITE, Set, Target, Word},
+    source::At,
+    value::{Given, Value},
+};
+use std::{path::PathBuf, sync::Arc};
+
+static NAME: Word = Word {
+    expects: "a host name, such as \"example.org\" or \"*.example.org\", or \"*\" for all",
+    pattern: "^[^/ :]+$|^\\[[0-9a-fA-F:.]+\\]$",
+    read: |text| read_name(text).map(Value::Name),
+};
+
+/// A site on its way into the model; what must be compared with other sites keeps its place.
+#[derive(Debug)]
+pub struct SiteDraft {
+    pub names: Option<Vec<(SiteName, At)>>,
+    pub listeners: Vec<(Address, At)>,
+    pub root: Option<(PathBuf, At)>,
+    pub access_logs: Vec<AccessLog>,
+    pub settings: Settings,
+    pub routes: Vec<Route>,
+    pub at: At,
+}
+
+impl Target for SiteDraft {
+    fn take(&mut self, set: &Set, given: Given) {
+        match set {
+            Set::Site(set) => set(self, given),
+            Set::Settings(set) => set(&mut self.settings, given),
+            _ => debug_assert!(false, "not a setter for a site: {set:?}"),
+        }
+    }
+}
+
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "names",
+        contexts: SITE,
+        kind: Kind::ListOf(&Kind::Word(&NAME)),
+        default: Some("[\"*\"]"),
+        summary: "Hosts that the site answers to: exact, `*.example.org` (any number of labels before it), or `*` for all others.",
+        apache: Some("ServerName, ServerAlias"),
+        aliases: &["name", "host", "hosts", "server_name"],
+        set: Set::Site(|site, given| site.names = Some(names(given))),
+        ..ROW
+    },
+    Row {
+        name: "root",
+        contexts: SITE,
+        kind: Kind::Path,
+        example: Some("\"/srv/www\""),
+        summary: "Folder that is served, relative to the file of the configuration. Only a site whose routes answer everything can do without.",
+        apache: Some("DocumentRoot"),
+        aliases: &["document_root", "alias"],
+        set: Set::Site(|site, given| {
+            let at = given.at.clone();
+            site.root = Some((given.path(), at));
+        }),
+        ..ROW
+    },
+    Row {
+        name: "listeners",
+        contexts: SITE,
+        kind: Kind::ListOf(&Kind::Word(&listener::ADDRESS)),
+        default: Some("[]"),
+        example: Some("[\"127.0.0.1:8080\"]"),
+        summary: "Addresses of the listeners on which the site is found. Empty: on all.",
+        aliases: &["listen"],
+        set: Set::Site(|site, given| site.listeners = listeners(given)),
+        ..ROW
+    },
+    Row {
+        name: "route",
+        contexts: SITE,
+        kind: Kind::Sections(ROUTE),
+        summary: "Other ways for some paths.",
+        apache: Some("<Location>"),
+        aliases: &["location", "routes"],
+        ..ROW
+    },
+    Row {
+        name: "redirect",
+        contexts: SITE,
+        kind: Kind::Sections(REDIRECT),
+        summary: "Paths that have moved.",
+        apache: Some("Redirect, RedirectMatch"),
+        aliases: &["redirects"],
+        ..ROW
+    },
+    Row {
+        name: "trace",
+        contexts: SITE.or(ROUTE),
+        kind: Kind::Boolean,
+        default: Some("false"),
+        summary: "Answer TRACE with the request as it arrived?",
+        apache: Some("TraceEnable"),
+        set: Set::Settings(|settings, given| settings.trace = given.boolean()),
+        ..ROW
+    },
+    Row {
+        name: "body_size",
+        contexts: SITE.or(ROUTE),
+        kind: Kind::Bytes { min: 0, max: 1 << 50 },
+        example: Some("\"20MB\""),
+        unit: Some("bytes"),
+        summary: "Instead of the `body_size` of [limits]. 0: no limit.",
+        apache: Some("LimitRequestBody"),
+        aliases: &["client_max_body_size"],
+        set: Set::Settings(|settings, given| settings.body_bytes_max = Some(given.number())),
+        ..ROW
+    },
+];
+
+/// Reads one `[[site]]` with its routes.
+pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: At) -> SiteDraft {
+    let (names, root, at) = (None, None, header);
+    let settings = Settings::default();
+    let mut site = SiteDraft { names, listeners: Vec::new(), root, access_logs: Vec::new(), settings, routes: Vec::new(), at };
+    let at = site.at.clone();
+    reader.fill(table, SITE, &at, &mut site);
+    let routes = reader.sections(table, "route", ROUTE).into_iter().map(|(table, at)| (table, at, ROUTE));
+    let redirects = reader.sections(table, "redirect", REDIRECT).into_iter().map(|(table, at)| (table, at, REDIRECT));
+    let mut all: Vec<_> = routes.collect();
+    all.extend(redirects);
+    all.sort_by_key(|(_, at, _)| at.span.start);
+    let settings = Arc::new(site.settings.clone());
+    for (table, at, context) in all {
+        let route = if context == ROUTE { route::read(reader, table, at, &settings) } else { redirect::read(reader, table, at, &settings) };
+        site.routes.extend(route);
+    }
+    check(reader, table, &site);
+    site
+}
+
+fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
+    match &site.root {
+        Some((root, at)) if !root.is_dir() => {
+            let written = reader.source.slice(at.span.clone()).to_owned();
+            reader.warning(at, format!("the root {written} is not a folder"), Some("until there is one, the site answers 404".into()));
+        }
+        None if !table.contains_key("root") && needs_root(site) => {
+            let help = "add root = \"/srv/www\", or a route that answers path = \"*\"";
+            reader.error(&site.at, "this site has no `root`, and its routes don't answer everything", Some(help.into()));
+        }
+        _ => {}
+    }
+    if site.names.as_ref().is_some_and(Vec::is_empty) {
+        reader.error(&site.at, "this site has no names", Some("write names = [\"*\"] for all hosts".into()));
+    }
+}
+
+/// Whether some request may end up at the files: a route serves them, or no route before the end answers everything.
+fn needs_root(site: &SiteDraft) -> bool {
+    let everything = |pattern: &PathPattern| matches!(pattern, PathPattern::Prefix(prefix) if prefix.is_empty() || prefix == "/");
+    for route in &site.routes {
+        if route.action == Action::Files {
+            return true;
+        }
+        if everything(&route.pattern) {
+            return false;
+        }
+    }
+    true
+}
+
+impl SiteDraft {
+    pub fn site(self) -> Site {
+        let names = self.names.map_or_else(|| vec![SiteName::Any], |names| names.into_iter().map(|(name, _)| name).collect());
+        Site {
+            names,
+            listeners: self.listeners.into_iter().map(|(address, _)| address).collect(),
+            root: self.root.map(|(root, _)| root),
+            access_logs: self.access_logs,
+            routes: self.routes,
+            settings: Arc::new(self.settings),
+            origin: self.at.origin(),
+        }
+    }
+}
+
+fn names(given: Given) -> Vec<(SiteName, At)> {
+    let name = |one: Given| match one.value {
+        Value::Name(name) => Some((name, one.at)),
+        _ => None,
+    };
+    given.list().into_iter().filter_map(name).collect()
+}
+
+fn listeners(given: Given) -> Vec<(Address, At)> {
+    let each = |one: Given| {
+        let at = one.at.clone();
+        one.addresses().into_iter().map(move |address| (address, at.clone()))
+    };
+    given.list().into_iter().flat_map(each).collect()
+}
+
+/// Host names as they arrive in requests: letters, digits, `-`, `_` (in use, though RFC 1123 has none) and dots.
+fn read_name(text: &str) -> Result<SiteName, Fault> {
+    let lower = text.to_ascii_lowercase();
+    let name = lower.strip_suffix('.').unwrap_or(&lower);
+    if name == "*" {
+        return Ok(SiteName::Any);
+    }
+    if let Some(address) = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        let address: std::net::Ipv6Addr = address.parse().map_err(|_| Fault::new("what is in the brackets is no IPv6 address"))?;
+        return Ok(SiteName::Exact(format!("[{address}]")));
+    }
+    match name.strip_prefix("*.") {
+        Some(rest) => host(rest).map(|()| SiteName::Wildcard(rest.to_owned())),
+        None => host(name).map(|()| SiteName::Exact(name.to_owned())),
+    }
+}
+
+fn host(name: &str) -> Result<(), Fault> {
+    if !name.is_ascii() {
+        return Err(Fault::with_help("it has letters outside ASCII", "write the name as DNS has it: \"xn--...\""));
+    }
+    if name.contains('*') {
+        return Err(Fault::with_help("a star stands only for whole labels in front", "write \"*.example.org\", or \"*\" for all hosts"));
+    }
+    if let Some((host, port)) = name.split_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()) {
+        return Err(Fault::with_help(
+            "names have no port",
+            format!("write {}, and the port in `address` of [[listener]] (here: \":{port}\")", crate::diagnostic::quoted(host)),
+        ));
+    }
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len()) && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    };
+    match name.len() <= 253 && name.split('.').all(is_label) {
+        true => Ok(()),
+        false => Err(Fault::plain(None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn site_names() {
+        assert_eq!(read_name("Example.ORG."), Ok(SiteName::Exact("example.org".into())));
+        assert_eq!(read_name("*.Example.org"), Ok(SiteName::Wildcard("example.org".into())));
+        assert_eq!(read_name("*"), Ok(SiteName::Any));
+        assert_eq!(read_name("[2001:DB8::0:1]"), Ok(SiteName::Exact("[2001:db8::1]".into())));
+        assert_eq!(read_name("127.0.0.1"), Ok(SiteName::Exact("127.0.0.1".into())));
+        for bad in ["", ".", "a..b", "a b", "a/b", "a:80", "*a.b", "a.*", "münchen.de", "[::", "[x]"] {
+            assert!(read_name(bad).is_err(), "{bad}");
+        }
+    }
+}

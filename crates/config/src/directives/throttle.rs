@@ -1,0 +1,252 @@
+//! `[site.throttle]`: bandwidth and request rates.
+
+use crate::{
+    model::{Excess, Rate, RequestRate},
+    reader::{Reader, Table},
+    row::{Fault, Kind, RATE, REQUEST_RATE, ROUTE, ROW, Row, SITE, Set, THROTTLE, TableKind, Target, Word},
+    source::At,
+    units,
+    value::{Given, Value},
+};
+
+static BANDWIDTH: Word = Word {
+    expects: "a bandwidth, such as \"1MB/s\", or \"off\"",
+    pattern: "^([0-9]+ ?([kKmMgGtT][iI]?)?[bB] ?/s|off)$",
+    read: |text| read_off(text, Value::Rate(None), |text| units::parse_bandwidth(text).map(|rate| Value::Rate(Some(bandwidth(rate))))),
+};
+
+static REQUESTS: Word = Word {
+    expects: "a request rate, such as \"100/s\" or \"30/m\", or \"off\"",
+    pattern: "^([0-9]+ ?/ ?[sm]|off)$",
+    read: |text| {
+        let read = |text: &str| units::parse_request_rate(text).map(|rate| Value::RequestRate(Some(requests(rate))));
+        read_off(text, Value::RequestRate(None), read)
+    },
+};
+
+static BARE_BANDWIDTH: Word = Word {
+    expects: "a bandwidth, such as \"1MB/s\"",
+    pattern: "^[0-9]+ ?([kKmMgGtT][iI]?)?[bB] ?/s$",
+    read: |text| units::parse_bandwidth(text).map(Value::Number).map_err(Fault::plain),
+};
+
+static BARE_REQUESTS: Word = Word {
+    expects: "a request rate, such as \"100/s\" or \"30/m\"",
+    pattern: "^[0-9]+ ?/ ?[sm]$",
+    read: |text| units::parse_request_rate(text).map(Value::Number).map_err(Fault::plain),
+};
+
+const RATE_KIND: Kind = Kind::OneOf(&[Kind::Word(&BANDWIDTH), Kind::Table(&TableKind { context: RATE, read: read_rate })]);
+const REQUESTS_KIND: Kind = Kind::OneOf(&[Kind::Word(&REQUESTS), Kind::Table(&TableKind { context: REQUEST_RATE, read: read_requests })]);
+
+#[derive(Debug, Default)]
+pub struct RateDraft {
+    rate: Option<u64>,
+    burst: Option<u64>,
+    after: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct RequestRateDraft {
+    rate: Option<u64>,
+    burst: Option<u64>,
+    delay: bool,
+    delay_max_ms: Option<(u64, At)>,
+}
+
+impl Target for RateDraft {
+    fn take(&mut self, set: &Set, given: Given) {
+        match set {
+            Set::Rate(set) => set(self, given),
+            _ => debug_assert!(false, "not a setter for a rate: {set:?}"),
+        }
+    }
+}
+
+impl Target for RequestRateDraft {
+    fn take(&mut self, set: &Set, given: Given) {
+        match set {
+            Set::RequestRate(set) => set(self, given),
+            _ => debug_assert!(false, "not a setter for a request rate: {set:?}"),
+        }
+    }
+}
+
+/// A row of bandwidth, which differ in nothing but what they bound.
+const fn bandwidth_row(name: &'static str, summary: &'static str, apache: Option<&'static str>, set: Set) -> Row {
+    Row {
+        name,
+        contexts: THROTTLE,
+        kind: RATE_KIND,
+        default: Some("\"off\""),
+        example: Some("{ rate = \"1MB/s\", burst = \"4MB\", after = \"10MB\" }"),
+        summary,
+        apache,
+        aliases: &["limit_rate", "limit_rate_after"],
+        set,
+        ..ROW
+    }
+}
+
+const fn requests_row(name: &'static str, summary: &'static str, set: Set) -> Row {
+    Row {
+        name,
+        contexts: THROTTLE,
+        kind: REQUESTS_KIND,
+        default: Some("\"off\""),
+        example: Some("{ rate = \"30/m\", burst = 20, excess = \"delay\", delay_max = \"2s\" }"),
+        summary,
+        aliases: &["limit_req", "rate_limit"],
+        set,
+        ..ROW
+    }
+}
+
+const RATE_LIMIT: Option<&str> = Some("SetOutputFilter RATE_LIMIT");
+
+pub static ROWS: &[Row] = &[
+    Row { name: "throttle", contexts: SITE.or(ROUTE), kind: Kind::Section(THROTTLE), summary: "Bandwidth and request rates.", ..ROW },
+    bandwidth_row(
+        "out_per_connection",
+        "Responses on one connection.",
+        RATE_LIMIT,
+        Set::Settings(|s, given| s.throttle.out_connection = given.rate()),
+    ),
+    bandwidth_row(
+        "out_per_address",
+        "Responses to one client address.",
+        None,
+        Set::Settings(|s, given| s.throttle.out_address = given.rate()),
+    ),
+    bandwidth_row("out_per_site", "Responses of the site.", None, Set::Settings(|s, given| s.throttle.out_site = given.rate())),
+    bandwidth_row(
+        "in_per_connection",
+        "Request bodies on one connection.",
+        None,
+        Set::Settings(|s, given| s.throttle.in_connection = given.rate()),
+    ),
+    bandwidth_row(
+        "in_per_address",
+        "Request bodies from one client address.",
+        None,
+        Set::Settings(|s, given| s.throttle.in_address = given.rate()),
+    ),
+    bandwidth_row("in_per_site", "Request bodies to the site.", None, Set::Settings(|s, given| s.throttle.in_site = given.rate())),
+    requests_row(
+        "requests_static",
+        "Requests of one client address that are answered from files or by fixed rules.",
+        Set::Settings(|s, given| s.throttle.static_requests = given.request_rate()),
+    ),
+    requests_row(
+        "requests_dynamic",
+        "Requests of one client address that a program answers.",
+        Set::Settings(|s, given| s.throttle.dynamic_requests = given.request_rate()),
+    ),
+    Row {
+        name: "rate",
+        contexts: RATE,
+        kind: Kind::Word(&BARE_BANDWIDTH),
+        example: Some("\"1MB/s\""),
+        required: true,
+        summary: "Bytes per second.",
+        set: Set::Rate(|draft, given| draft.rate = Some(given.number())),
+        ..ROW
+    },
+    Row {
+        name: "burst",
+        contexts: RATE,
+        kind: Kind::Bytes { min: 1, max: 1 << 40 },
+        example: Some("\"4MB\""),
+        unit: Some("bytes"),
+        summary: "What may pass at once after a pause. Without it, what the rate gives in one second.",
+        set: Set::Rate(|draft, given| draft.burst = Some(given.number())),
+        ..ROW
+    },
+    Row {
+        name: "after",
+        contexts: RATE,
+        kind: Kind::Bytes { min: 0, max: 1 << 50 },
+        default: Some("0"),
+        example: Some("\"10MB\""),
+        unit: Some("bytes"),
+        summary: "So much of each response or request body is not counted.",
+        set: Set::Rate(|draft, given| draft.after = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "rate",
+        contexts: REQUEST_RATE,
+        kind: Kind::Word(&BARE_REQUESTS),
+        example: Some("\"30/m\""),
+        required: true,
+        summary: "Requests per second (`/s`) or minute (`/m`).",
+        set: Set::RequestRate(|draft, given| draft.rate = Some(given.number())),
+        ..ROW
+    },
+    Row {
+        name: "burst",
+        contexts: REQUEST_RATE,
+        kind: Kind::Integer { min: 1, max: 1_000_000_000 },
+        example: Some("20"),
+        summary: "Requests that may come at once after a pause. Without it, what the rate gives in one second, at least 1.",
+        set: Set::RequestRate(|draft, given| draft.burst = Some(given.number())),
+        ..ROW
+    },
+    Row {
+        name: "excess",
+        contexts: REQUEST_RATE,
+        kind: Kind::Choice(&["refuse", "delay"]),
+        default: Some("\"refuse\""),
+        summary: "Further requests are refused (429 with Retry-After), or wait.",
+        set: Set::RequestRate(|draft, given| draft.delay = given.text() == "delay"),
+        ..ROW
+    },
+    Row {
+        name: "delay_max",
+        contexts: REQUEST_RATE,
+        kind: Kind::Duration { min_ms: 1, max_ms: 3_600_000 },
+        default: Some("\"5s\""),
+        summary: "With `excess = \"delay\"`: requests that would have to wait longer are refused.",
+        set: Set::RequestRate(|draft, given| {
+            let at = given.at.clone();
+            draft.delay_max_ms = Some((given.number(), at));
+        }),
+        ..ROW
+    },
+];
+
+fn read_off(text: &str, off: Value, read: impl Fn(&str) -> Result<Value, Option<String>>) -> Result<Value, Fault> {
+    if text == "off" { Ok(off) } else { read(text).map_err(Fault::plain) }
+}
+
+fn bandwidth(bytes_per_s: u64) -> Rate {
+    Rate { bytes_per_s, burst_bytes: bytes_per_s, after_bytes: 0 }
+}
+
+fn requests(per_1000_s: u64) -> RequestRate {
+    RequestRate { per_1000_s, burst: (per_1000_s / 1000).max(1), excess: Excess::Refuse }
+}
+
+fn read_rate(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+    let mut draft = RateDraft::default();
+    reader.fill(table, RATE, &at, &mut draft);
+    let mut rate = bandwidth(draft.rate?);
+    rate.burst_bytes = draft.burst.unwrap_or(rate.burst_bytes);
+    rate.after_bytes = draft.after;
+    Some(Value::Rate(Some(rate)))
+}
+
+fn read_requests(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+    let mut draft = RequestRateDraft::default();
+    reader.fill(table, REQUEST_RATE, &at, &mut draft);
+    let mut rate = requests(draft.rate?);
+    rate.burst = draft.burst.unwrap_or(rate.burst);
+    match (draft.delay, draft.delay_max_ms) {
+        (true, given) => rate.excess = Excess::Delay { at_most_ms: given.map_or(5000, |(ms, _)| ms) },
+        (false, Some((_, at))) => {
+            reader.warning(&at, "`delay_max` without `excess = \"delay\"` does nothing", Some("add excess = \"delay\"".into()));
+        }
+        (false, None) => {}
+    }
+    Some(Value::RequestRate(Some(rate)))
+}

@@ -1,0 +1,97 @@
+//! Which files an `include` pattern stands for.
+//!
+//! `*` and `?` stand for parts of one name, never for a slash; names that begin with a dot match only a pattern that does.
+//! Files come sorted by name. A pattern without stars must name a file; one with stars may find nothing.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+/// The files, relative to `base` as the pattern is.
+pub fn expand(base: &Path, pattern: &str) -> Vec<PathBuf> {
+    if !is_wild(pattern) {
+        return vec![PathBuf::from(pattern)];
+    }
+    let mut found = vec![PathBuf::new()];
+    for component in Path::new(pattern).components() {
+        found = match component {
+            Component::Normal(name) if name.to_str().is_some_and(is_wild) => {
+                let name = name.to_str().unwrap_or_default();
+                let mut next = Vec::new();
+                for folder in &found {
+                    next.extend(entries(base, folder, name));
+                }
+                next
+            }
+            component => found.into_iter().map(|folder| folder.join(component)).collect(),
+        };
+    }
+    found.retain(|file| base.join(file).is_file());
+    found
+}
+
+fn is_wild(text: &str) -> bool {
+    text.contains(['*', '?'])
+}
+
+fn entries(base: &Path, folder: &Path, pattern: &str) -> Vec<PathBuf> {
+    let path = base.join(folder);
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { &path };
+    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
+    let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
+    let mut found: Vec<PathBuf> = names.filter(|name| name_matches(pattern, name)).map(|name| folder.join(name)).collect();
+    found.sort();
+    found
+}
+
+fn name_matches(pattern: &str, name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let pattern: Vec<char> = pattern.chars().collect();
+    let name: Vec<char> = name.chars().collect();
+    (name.first() != Some(&'.') || pattern.first() == Some(&'.')) && glob(&pattern, &name)
+}
+
+/// Goes back only to the last star, so that no pattern takes longer than length times length.
+fn glob(pattern: &[char], name: &[char]) -> bool {
+    let (mut p, mut n) = (0, 0);
+    let mut last_star = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                last_star = Some((p, n));
+                p += 1;
+            }
+            Some(c) if *c == '?' || Some(c) == name.get(n) => {
+                p += 1;
+                n += 1;
+            }
+            _ => {
+                let Some((star, matched)) = last_star else { return false };
+                last_star = Some((star, matched + 1));
+                (p, n) = (star + 1, matched + 1);
+            }
+        }
+    }
+    pattern.iter().skip(p).all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        let is = |pattern: &str, name: &str| name_matches(pattern, OsStr::new(name));
+        assert!(is("*.toml", "a.toml") && is("*", "a") && is("a?c", "abc") && is("*a*b*", "xaxbx") && is("a*", "a"));
+        assert!(!is("*.toml", "a.tom") && !is("?", "") && !is("a?c", "ac") && !is("*ab", "abx"));
+        assert!(!is("*", ".hidden") && is(".*", ".hidden"));
+    }
+
+    #[test]
+    fn what_is_not_there() {
+        assert_eq!(expand(Path::new("/no such folder"), "*.toml"), Vec::<PathBuf>::new());
+        assert_eq!(expand(Path::new("/no such folder"), "a.toml"), vec![PathBuf::from("a.toml")]);
+    }
+}

@@ -1,0 +1,208 @@
+//! A configuration from its files: parse, read, follow includes, check the whole, build the model or refuse it.
+//!
+//! Syntax errors and everything else are reported in one run: the parser recovers, and what it recovered is read as far as
+//! it goes. Order of the model: a file's own listeners and sites, then those of its includes.
+
+use crate::{
+    check,
+    diagnostic::{Diagnostic, Diagnostics, Severity},
+    directives::{self, FileDraft, SiteDraft},
+    include,
+    model::{Limits, Listener, Model, Origin, Server},
+    reader::Reader,
+    row::{FILE, LISTENER, SITE},
+    source::{At, Source},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use toml::de::DeTable;
+
+/// A configuration that may be put in force.
+#[derive(Debug)]
+pub struct Loaded {
+    pub model: Model,
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Larger files are no configurations.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Reads a file and what it includes.
+pub fn load(path: &Path) -> Result<Loaded, Diagnostics> {
+    let name = path.display().to_string();
+    match read_file(path) {
+        Ok(text) => Loader::run(text, &name, path.parent().unwrap_or(Path::new("")), path),
+        Err(reason) => {
+            let origin = Origin { file: name.as_str().into(), line: 0, column: 0 };
+            Err(Diagnostics(vec![Diagnostic::without_source(origin, format!("this file can't be read: {reason}"))]))
+        }
+    }
+}
+
+/// Reads a text as if it stood in `base`/`file_name`.
+pub fn parse(text: &str, file_name: &str, base: &Path) -> Result<Loaded, Diagnostics> {
+    let file = Path::new(file_name).file_name().unwrap_or_default();
+    Loader::run(text.to_owned(), file_name, base, &base.join(file))
+}
+
+/// What the files said so far.
+#[derive(Default)]
+pub(crate) struct Loader {
+    pub diagnostics: Vec<Diagnostic>,
+    pub server: Option<(Server, At)>,
+    pub limits: Option<(Limits, At)>,
+    pub listeners: Vec<(Listener, At)>,
+    pub sites: Vec<SiteDraft>,
+    pub has_syntax_errors: bool,
+    sources: Vec<PathBuf>,
+    /// Of `sources`, without links and dots.
+    canonical: Vec<PathBuf>,
+    /// Of `canonical`, those whose includes are being read.
+    open: Vec<PathBuf>,
+}
+
+impl Loader {
+    fn run(text: String, name: &str, base: &Path, path: &Path) -> Result<Loaded, Diagnostics> {
+        let mut loader = Loader::default();
+        let top = loader.file(text, name, base, path);
+        check::whole(&mut loader, &top);
+        loader.diagnostics.sort_by_key(Diagnostic::sort_key);
+        if loader.diagnostics.iter().any(Diagnostic::is_error) {
+            return Err(Diagnostics(loader.diagnostics));
+        }
+        let warnings = std::mem::take(&mut loader.diagnostics);
+        Ok(Loaded { model: loader.model(), warnings })
+    }
+
+    /// Reads one file and its includes; answers where its beginning is.
+    fn file(&mut self, text: String, name: &str, base: &Path, path: &Path) -> At {
+        let source = Arc::new(Source::new(name, base.to_owned(), text, self.sources.len()));
+        let canonical = canonical(path);
+        self.sources.push(path.to_owned());
+        self.canonical.push(canonical.clone());
+        self.open.push(canonical);
+        let include = self.text(&source);
+        for (pattern, at) in include {
+            self.include(&pattern, &at);
+        }
+        self.open.pop();
+        At { source, span: 0..0 }
+    }
+
+    /// Reads the text of one file; answers its includes.
+    fn text(&mut self, source: &Arc<Source>) -> Vec<(String, At)> {
+        let (document, errors) = DeTable::parse_recoverable(&source.text);
+        self.has_syntax_errors |= !errors.is_empty();
+        let broken_lines = errors.iter().map(|error| self.syntax_error(source, error)).collect();
+        let table = document.get_ref();
+        let mut reader = Reader::new(source.clone(), &mut self.diagnostics);
+        reader.broken_lines = broken_lines;
+        let mut draft = FileDraft::default();
+        reader.fill(table, FILE, &At { source: source.clone(), span: 0..0 }, &mut draft);
+        for (listener, at) in reader.sections(table, "listener", LISTENER) {
+            self.listeners.extend(directives::listener::read(&mut reader, listener, &at));
+        }
+        for (site, at) in reader.sections(table, "site", SITE) {
+            self.sites.push(directives::site::read(&mut reader, site, at));
+        }
+        let place = |key: &str| table.get(key).map(|node| At { source: source.clone(), span: node.span() });
+        once(&mut reader, &mut self.server, "[server]", draft.server, place("server"));
+        once(&mut reader, &mut self.limits, "[limits]", draft.limits, place("limits"));
+        draft.include
+    }
+
+    /// Reports it; answers its line.
+    fn syntax_error(&mut self, source: &Arc<Source>, error: &toml::de::Error) -> usize {
+        let span = error.span().unwrap_or(0..0);
+        let at = At { source: source.clone(), span: floor(&source.text, span.start)..floor(&source.text, span.end) };
+        let line = source.line_of(at.span.start);
+        let message = match error.message() {
+            "duplicate key" => format!("`{}` is given twice", source.slice(at.span.clone())),
+            message => message.to_owned(),
+        };
+        self.diagnostics.push(Diagnostic::new(Severity::Error, &at, message, None));
+        line
+    }
+
+    fn include(&mut self, pattern: &str, at: &At) {
+        let base = at.source.base.clone();
+        let files = include::expand(&base, pattern);
+        if files.is_empty() {
+            self.report(Severity::Warning, at, "no file is included: none matches".into(), None);
+        }
+        files.iter().for_each(|file| self.include_file(file, at));
+    }
+
+    fn include_file(&mut self, file: &Path, at: &At) {
+        let path = at.source.base.join(file);
+        let name = Path::new(&*at.source.name).parent().unwrap_or(Path::new("")).join(file).display().to_string();
+        let canonical = canonical(&path);
+        if let Some(first) = self.open.iter().position(|open| *open == canonical) {
+            let message = if first + 1 == self.open.len() { "includes itself" } else { "is included by a file that it includes" };
+            self.report(Severity::Error, at, format!("{name} {message}"), Some("a circle of includes has no end: break it".into()));
+        } else if self.canonical.contains(&canonical) {
+            self.report(Severity::Error, at, format!("{name} is included already"), Some("include each file once".into()));
+        } else {
+            match read_file(&path) {
+                Ok(text) => {
+                    self.file(text, &name, path.parent().unwrap_or(Path::new("")), &path);
+                }
+                Err(reason) => self.report(Severity::Error, at, format!("{name} can't be read: {reason}"), None),
+            }
+        }
+    }
+
+    pub fn report(&mut self, severity: Severity, at: &At, message: String, help: Option<String>) {
+        self.diagnostics.push(Diagnostic::new(severity, at, message, help));
+    }
+
+    fn model(self) -> Model {
+        Model {
+            server: self.server.map_or_else(Server::default, |(server, _)| server),
+            limits: self.limits.map_or_else(Limits::default, |(limits, _)| limits),
+            listeners: self.listeners.into_iter().map(|(listener, _)| listener).collect(),
+            sites: self.sites.into_iter().map(|site| Arc::new(site.site())).collect(),
+            sources: self.sources,
+        }
+    }
+}
+
+/// A table that may stand in one file only.
+fn once<T>(reader: &mut Reader<'_>, slot: &mut Option<(T, At)>, header: &str, value: T, at: Option<At>) {
+    match (&slot, at) {
+        (_, None) => {}
+        (Some((_, first)), Some(at)) => {
+            reader.error(&at, format!("{header} is given twice"), Some(format!("the first is at {}", first.origin())));
+        }
+        (None, Some(at)) => *slot = Some((value, at)),
+    }
+}
+
+fn read_file(path: &Path) -> Result<String, String> {
+    let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
+        return Err("it is not a file".into());
+    }
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));
+    }
+    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let line = error.as_bytes().iter().take(valid).filter(|byte| **byte == b'\n').count() + 1;
+        format!("line {line} is not UTF-8, as TOML is")
+    })
+}
+
+fn canonical(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The nearest offset before that does not cut a character.
+fn floor(text: &str, offset: usize) -> usize {
+    let offset = offset.min(text.len());
+    (0..=offset).rev().find(|offset| text.is_char_boundary(*offset)).unwrap_or(0)
+}

@@ -1,0 +1,79 @@
+//! The reference page, from the rows.
+
+use crate::{
+    directives::{rows, rows_in},
+    row::{CONTEXTS, ContextRow, Row},
+};
+use std::fmt::Write as _;
+
+const INTRODUCTION: &str = "# Configuration reference
+
+<!-- Made from the table of directives (crates/config/src/directives); edit the rows, not this page. -->
+
+A configuration is one TOML file, `saker.toml`, and the files that it includes. `saker check -c saker.toml` shows everything
+that is wrong with it at once. [saker.example.toml](saker.example.toml) has every table in use.
+
+Sizes are numbers of bytes, or strings with a unit: `\"64KiB\"` (1024), `\"1MB\"` (1,000,000). Durations have a unit: `\"500ms\"`,
+`\"30s\"`, `\"2m\"`, `\"1h\"`, `\"1d\"`. Paths are relative to the file in which they stand. What a route sets is laid over what its
+site sets: single values and lists replace, tables (`headers`, `types`, `error_pages`) are merged key by key.
+";
+
+/// The page, as Markdown.
+pub fn reference_markdown() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    for context in CONTEXTS {
+        section(&mut page, context);
+    }
+    apache(&mut page);
+    page
+}
+
+fn section(page: &mut String, context: &ContextRow) {
+    let _ = writeln!(page, "\n## {}\n\n{}", title(context.header), context.summary);
+    for row in rows_in(context.context) {
+        directive(page, row);
+    }
+}
+
+fn title(header: &str) -> String {
+    if header.contains(['[', '{']) { format!("`{header}`") } else { "The file".to_owned() }
+}
+
+fn directive(page: &mut String, row: &Row) {
+    let _ = writeln!(page, "\n### `{}`\n\n{}\n", row.name, row.summary);
+    let mut value = sentence(&row.kind.expects());
+    if let Some(unit) = row.unit {
+        let _ = write!(value, " A bare number is in {unit}.");
+    }
+    let _ = writeln!(page, "- Value: {value}");
+    match row.default {
+        Some(default) => drop(writeln!(page, "- Default: `{default}`")),
+        None if row.required => drop(writeln!(page, "- Required")),
+        None => {}
+    }
+    if let Some(example) = row.example {
+        let _ = writeln!(page, "- Example: `{} = {example}`", row.name);
+    }
+    let contexts: Vec<String> = row.contexts.each().map(|context| title(context.header)).collect();
+    let _ = writeln!(page, "- In: {}", contexts.join(", "));
+    if let Some(names) = row.apache {
+        let _ = writeln!(page, "- Apache: {}", names.split(", ").map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "));
+    }
+    let _ = writeln!(page, "- Since: {}", row.since);
+}
+
+fn sentence(phrase: &str) -> String {
+    let phrase = if phrase.contains('<') { phrase.replace('<', "\\<") } else { phrase.to_owned() };
+    format!("{phrase}.")
+}
+
+fn apache(page: &mut String) {
+    let mut pairs: Vec<(&str, &Row)> =
+        rows().iter().flat_map(|row| row.apache.into_iter().flat_map(|names| names.split(", ")).map(|name| (name, *row))).collect();
+    pairs.sort_by_key(|(name, _)| name.to_ascii_lowercase());
+    page.push_str("\n## From Apache's words\n\n| Apache | here |\n| --- | --- |\n");
+    for (name, row) in pairs {
+        let home = row.contexts.each().next().map_or_else(String::new, |context| title(context.header));
+        let _ = writeln!(page, "| `{name}` | `{}` in {home} |", row.name);
+    }
+}

@@ -1,0 +1,74 @@
+//! The JSON Schema (draft 2020-12) of `saker.toml`, from the rows. Editors that know TOML complete and check with it.
+//!
+//! It says what can be said about one value at a time; what `saker check` knows beyond (names twice, `$N` without a star) it
+//! leaves out.
+
+use crate::{
+    directives::rows_in,
+    row::{CONTEXTS, Contexts, FILE, Kind, Row, TableKind},
+    units::{DURATION_PATTERN, SIZE_PATTERN},
+};
+use serde_json::{Map, Value, json};
+
+/// The schema as a text.
+pub fn json_schema() -> String {
+    let definitions: Map<String, Value> =
+        CONTEXTS.iter().filter(|row| row.context != FILE).map(|row| (row.id.to_owned(), table(row.context))).collect();
+    let mut schema = table(FILE);
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+        object.insert("title".into(), "Saker configuration".into());
+        object.insert("$defs".into(), definitions.into());
+    }
+    format!("{schema:#}\n")
+}
+
+fn table(context: Contexts) -> Value {
+    let properties: Map<String, Value> = rows_in(context).map(|row| (row.name.to_owned(), property(row))).collect();
+    let required: Vec<&str> = rows_in(context).filter(|row| row.required).map(|row| row.name).collect();
+    let description = context.described().summary;
+    json!({ "type": "object", "description": description, "properties": properties, "required": required, "additionalProperties": false })
+}
+
+fn property(row: &Row) -> Value {
+    let mut schema = kind(&row.kind);
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("description".into(), row.summary.into());
+        if let Some(default) = row.default.and_then(json_of) {
+            object.insert("default".into(), default);
+        }
+    }
+    schema
+}
+
+fn kind(kind_of_value: &Kind) -> Value {
+    match kind_of_value {
+        Kind::Boolean => json!({ "type": "boolean" }),
+        Kind::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Kind::Bytes { min, max } => {
+            json!({ "anyOf": [{ "type": "integer", "minimum": min, "maximum": max }, { "type": "string", "pattern": SIZE_PATTERN }] })
+        }
+        Kind::Duration { .. } => json!({ "type": "string", "pattern": DURATION_PATTERN }),
+        Kind::Text | Kind::Path => json!({ "type": "string", "minLength": 1 }),
+        Kind::Choice(words) => json!({ "enum": words }),
+        Kind::Word(word) if word.pattern.is_empty() => json!({ "type": "string" }),
+        Kind::Word(word) => json!({ "type": "string", "pattern": word.pattern }),
+        Kind::OneOf(kinds) => json!({ "anyOf": kinds.iter().map(kind).collect::<Vec<_>>() }),
+        Kind::ListOf(element) => json!({ "type": "array", "items": kind(element) }),
+        Kind::MapOf(key, value) => {
+            json!({ "type": "object", "propertyNames": { "pattern": key.pattern }, "additionalProperties": kind(value) })
+        }
+        Kind::Section(context) | Kind::Table(TableKind { context, .. }) => reference(*context),
+        Kind::Sections(context) => json!({ "type": "array", "items": reference(*context) }),
+    }
+}
+
+fn reference(context: Contexts) -> Value {
+    json!({ "$ref": format!("#/$defs/{}", context.described().id) })
+}
+
+/// A row's default, which is TOML, as JSON.
+fn json_of(default: &str) -> Option<Value> {
+    let table: toml::Table = toml::from_str(&format!("value = {default}")).ok()?;
+    serde_json::to_value(table.get("value")?).ok()
+}

@@ -1,0 +1,96 @@
+//! The text of one configuration file, and places in it.
+//!
+//! Everything read from a file carries an [`At`] until it is checked against everything else, so that a complaint found
+//! late (two sites with one name, in two files) still shows the line. An `At` is a reference count and two offsets; lines
+//! and columns are computed when somebody asks.
+
+use crate::model::Origin;
+use std::{ops::Range, path::PathBuf, sync::Arc};
+
+#[derive(Debug)]
+pub struct Source {
+    /// As shown to the user.
+    pub name: Arc<str>,
+    /// What relative paths in it are relative to.
+    pub base: PathBuf,
+    pub text: String,
+    /// Position among the files of this load: diagnostics come in this order.
+    pub order: usize,
+    line_starts: Vec<usize>,
+}
+
+impl Source {
+    pub fn new(name: &str, base: PathBuf, text: String, order: usize) -> Source {
+        let line_starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Source { name: name.into(), base, text, order, line_starts }
+    }
+
+    /// Line (from 0) of an offset.
+    pub fn line_of(&self, offset: usize) -> usize {
+        self.line_starts.partition_point(|start| *start <= offset).saturating_sub(1)
+    }
+
+    /// The text of a line without its end.
+    pub fn line(&self, line: usize) -> &str {
+        let start = self.line_starts.get(line).copied().unwrap_or(self.text.len());
+        let end = self.line_starts.get(line + 1).copied().unwrap_or(self.text.len());
+        self.text.get(start..end).unwrap_or_default().trim_end_matches(['\n', '\r'])
+    }
+
+    /// Text between two offsets; empty where they cut a character.
+    pub fn slice(&self, span: Range<usize>) -> &str {
+        self.text.get(span).unwrap_or_default()
+    }
+}
+
+/// A piece of a source.
+#[derive(Clone, Debug)]
+pub struct At {
+    pub source: Arc<Source>,
+    pub span: Range<usize>,
+}
+
+impl At {
+    pub fn origin(&self) -> Origin {
+        let (line, column) = self.line_and_column();
+        Origin { file: self.source.name.clone(), line: line as u32 + 1, column: column as u32 + 1 }
+    }
+
+    /// Characters of the piece that are on its first line; at least one.
+    pub fn length(&self) -> u32 {
+        let text = self.source.slice(self.span.clone());
+        let first = text.split(['\n', '\r']).next().unwrap_or_default();
+        first.chars().count().max(1) as u32
+    }
+
+    pub fn line_text(&self) -> &str {
+        self.source.line(self.line_and_column().0)
+    }
+
+    fn line_and_column(&self) -> (usize, usize) {
+        let line = self.source.line_of(self.span.start);
+        let start = self.source.line_starts.get(line).copied().unwrap_or(0);
+        (line, self.source.slice(start..self.span.start).chars().count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters() {
+        let source = Arc::new(Source::new("a.toml", PathBuf::new(), "x = 1\r\nö = \"é\" # y\n".into(), 0));
+        let at = At { source: source.clone(), span: 12..16 };
+        assert_eq!(at.origin().to_string(), "a.toml:2:5");
+        assert_eq!(at.length(), 3);
+        assert_eq!(at.line_text(), "ö = \"é\" # y");
+        assert_eq!(At { source, span: 0..0 }.length(), 1);
+    }
+
+    #[test]
+    fn the_end_of_the_text_is_a_place() {
+        let source = Arc::new(Source::new("a.toml", PathBuf::new(), "x".into(), 0));
+        assert_eq!(At { source, span: 1..1 }.origin().to_string(), "a.toml:1:2");
+    }
+}
