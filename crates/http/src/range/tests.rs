@@ -100,6 +100,7 @@ fn parts_stay_in_the_order_asked() {
     // 20-29 bridges the second and the third.
     check("bytes=50-59,10-19,30-39,20-29", 100, Many(vec![bytes(50, 59), bytes(10, 39)]));
     check("bytes=50-59,10-19,40-49", 100, Many(vec![bytes(40, 59), bytes(10, 19)]));
+    check("bytes=90-91,10-19,50-51,30-39,20-29", 100, Many(vec![bytes(90, 91), bytes(10, 39), bytes(50, 51)]));
     check("bytes=5-9,0-4", 100, One(bytes(0, 9)));
 }
 
