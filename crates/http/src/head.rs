@@ -194,6 +194,12 @@ impl<'a> HeadView<'a> {
         self.index.target.of(self.bytes)
     }
 
+    /// The request line as received, without its line end. Only for heads that came as HTTP/1.
+    pub fn start_line(self) -> &'a [u8] {
+        let line = &self.bytes[self.index.method_token.start as usize..];
+        &line[..memchr::memchr2(b'\r', b'\n', line).unwrap_or(line.len())]
+    }
+
     /// The first line of a known field.
     pub fn known(self, known: KnownField) -> Option<&'a [u8]> {
         let at = self.index.first[known as usize];

@@ -1,5 +1,6 @@
 //! Bodies, in and out. What is in memory is shared, never copied; what is in a file stays there until the socket takes it.
 
+use saker_config::model::Throttle;
 use saker_http::Fields;
 use std::{
     collections::VecDeque,
@@ -127,6 +128,9 @@ pub trait RequestBody {
 
     /// Nothing (more) will come.
     fn is_end(&self) -> bool;
+
+    /// Puts what is still to come under the inward limits of its site. Called once the site is known.
+    fn throttle(&mut self, _: &Throttle, _site: usize) {}
 }
 
 /// The body of a request that has none.

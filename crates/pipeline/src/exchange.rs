@@ -1,10 +1,14 @@
 //! One request and what has been found out about it. Goes down through the phases and comes back with the response.
 
-use crate::{RequestBody, Reusable};
-use saker_config::model::{Address, Origin, Settings, Site};
+use crate::{
+    RequestBody, Reusable,
+    throttle::{AddressState, Admission},
+};
+use saker_config::model::{Action, Address, Origin, Settings, Site};
 use saker_files::Stamp;
 use saker_http::RequestHead;
 use std::{
+    cell::OnceCell,
     net::{IpAddr, SocketAddr},
     rc::Rc,
     sync::Arc,
@@ -20,9 +24,21 @@ pub struct Client {
     pub listener: Arc<Address>,
     /// TLS, or a trusted preface says so.
     pub secure: bool,
+    /// What the address has used of its limits; `None` where no limit is set.
+    pub account: Option<Arc<AddressState>>,
+    text: OnceCell<Box<str>>,
 }
 
 impl Client {
+    pub fn new(address: SocketAddr, local: SocketAddr, listener: Arc<Address>, secure: bool) -> Client {
+        Client { address, local, listener, secure, account: None, text: OnceCell::new() }
+    }
+
+    /// The client address as text, for logs; made when first asked for.
+    pub fn text(&self) -> &str {
+        self.text.get_or_init(|| self.ip().to_string().into())
+    }
+
     pub fn ip(&self) -> IpAddr {
         self.address.ip().to_canonical()
     }
@@ -48,6 +64,8 @@ pub struct Exchange {
     /// Query as sent, without the question mark.
     pub query: Option<Vec<u8>>,
     pub site: Arc<Site>,
+    /// Index of the site in the generation, for its logs.
+    pub site_index: usize,
     /// The site's, or the matching route's.
     pub settings: Arc<Settings>,
     /// Index into `site.routes`.
@@ -61,11 +79,41 @@ pub struct Exchange {
     pub reusable: Option<Rc<dyn Reusable>>,
     /// Present when each step is to be recorded.
     pub trace: Option<Vec<TraceStep>>,
+    /// What throttling said before the walk, or says in its access phase.
+    pub admission: Option<Admission>,
     /// Internal redirects so far (index files, error pages); bounded.
     pub redirects: u8,
 }
 
 impl Exchange {
+    /// An exchange before its first phase: everything that the phases find out is still empty.
+    pub fn new(client: Rc<Client>, head: RequestHead, body: Box<dyn RequestBody>, site: Arc<Site>, now: i64) -> Exchange {
+        Exchange {
+            client,
+            head,
+            body,
+            host: Vec::new(),
+            path: Vec::new(),
+            query: None,
+            settings: Arc::clone(&site.settings),
+            site,
+            site_index: 0,
+            route: None,
+            now,
+            stamps: Vec::new(),
+            request_dependent: false,
+            reusable: None,
+            trace: None,
+            admission: None,
+            redirects: 0,
+        }
+    }
+
+    /// What the matching route does; files where there is none.
+    pub fn action(&self) -> &Action {
+        self.route.and_then(|at| self.site.routes.get(at)).map_or(&Action::Files, |route| &route.action)
+    }
+
     /// To be called by whatever looks at anything but listener, host and path (a field, the query, the client's address, the time) and
     /// lets the outcome depend on it: such an outcome is not kept.
     pub fn depends_on_request(&mut self) {

@@ -5,10 +5,22 @@
 
 pub mod body;
 pub mod exchange;
+pub mod field_edits;
+pub mod generation;
+pub mod host_table;
+pub mod phases;
+pub mod resources;
+pub mod respond;
 pub mod response;
+pub mod services;
+pub mod throttle;
 pub mod traits;
 
-pub use body::{Body, BodyError, Chunk, RequestBody};
-pub use exchange::{Client, Exchange};
+pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid};
+pub use exchange::{Client, Exchange, TraceStep};
+pub use generation::Generation;
+pub use host_table::HostTable;
+pub use resources::{Key, Outcome, Resources};
 pub use response::{ReadyHead, Response, ResponseHead};
+pub use services::Services;
 pub use traits::{Filter, Handled, Handler, LocalFuture, Reusable};

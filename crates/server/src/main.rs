@@ -1,1 +1,7 @@
-fn main() {}
+//! The `saker` binary.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    saker_server::cli::main()
+}

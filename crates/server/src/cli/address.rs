@@ -1,96 +1,93 @@
-//! Listening addresses as people type them.
+//! Listening addresses as people type them: those of saker.toml, and the short forms that a command line may have besides.
 //!
-//! Difficulty: a bare port. Both nginx and Apache take it for "every address of this machine", so it is `[::]`, which takes IPv4 as
-//! well, or `0.0.0.0` where the kernel has no IPv6.
+//! Difficulty: a bare port. Both nginx and Apache take it for "every address of this machine", of IPv4 and IPv6; a machine without
+//! IPv6 has only the first, and must not fail over the other, which nobody named.
 //! Absent on purpose: names other than `localhost`. A server that has to ask the DNS where to listen doesn't start when it is down.
 
 use saker_config::model::Address;
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    path::{Path, PathBuf},
+    net::{IpAddr, Ipv6Addr},
+    path::Path,
 };
 
-/// For clap.
-pub fn parse(text: &str) -> Result<Address, String> {
-    parse_for(text, machine_has_ipv6())
+pub fn parse(text: &str) -> Result<Vec<Address>, String> {
+    parse_for(text, Path::new("/proc/net/if_inet6").exists())
 }
 
-fn parse_for(text: &str, has_ipv6: bool) -> Result<Address, String> {
-    if let Some(path) = text.strip_prefix("unix:") {
-        return unix(path);
+fn parse_for(text: &str, has_ipv6: bool) -> Result<Vec<Address>, String> {
+    let mut addresses = Address::parse_all(&in_full(text)).map_err(|_| way_out(text))?;
+    if !has_ipv6 && addresses.len() > 1 {
+        addresses.retain(|address| !is_any_ipv6(address));
     }
-    if let Ok(address) = text.parse::<SocketAddr>() {
-        return Ok(Address::Tcp(address));
-    }
-    let (host, port) = match text.rsplit_once(':') {
-        Some((host, port)) => (host, port),
-        None if text.bytes().all(|byte| byte.is_ascii_digit()) => ("", text),
-        None => return Err(without_port(text)),
-    };
-    let ip = match host {
-        "" | "*" if has_ipv6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        "" | "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        _ => return Err(unknown_host(text)),
-    };
-    parse_port(port).map(|port| Address::Tcp(SocketAddr::new(ip, port)))
+    Ok(addresses)
 }
 
-fn parse_port(port: &str) -> Result<u16, String> {
-    // Digits alone: the standard library would take a plus sign, too.
-    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
-    let number = port.parse().ok().filter(|_| digits);
-    number.ok_or_else(|| "a port is a number up to 65535, as in 8080 or 127.0.0.1:8080".into())
-}
-
-fn without_port(text: &str) -> String {
-    match text.parse::<Ipv4Addr>().is_ok() || text == "localhost" {
-        true => format!("the port is missing, as in {text}:8080"),
-        false => unknown_host(text),
+/// Short forms as saker.toml would have them.
+fn in_full(text: &str) -> String {
+    match text.rsplit_once(':') {
+        None if is_number(text) => format!(":{text}"),
+        Some(("*", port)) => format!(":{port}"),
+        Some(("localhost", port)) => format!("127.0.0.1:{port}"),
+        _ => text.to_owned(),
     }
 }
 
-fn unix(path: &str) -> Result<Address, String> {
-    match Path::new(path).is_absolute() {
-        true => Ok(Address::Unix(PathBuf::from(path))),
-        false => Err("the path of a Unix socket is absolute, as in unix:/run/saker/http.sock".into()),
-    }
+fn is_any_ipv6(address: &Address) -> bool {
+    matches!(address, Address::Tcp(address) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED))
 }
 
-fn unknown_host(text: &str) -> String {
-    if text.parse::<Ipv6Addr>().is_ok() {
-        return format!("an IPv6 address stands in brackets, as in [{text}]:8080");
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn way_out(text: &str) -> String {
+    let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
+    if text.starts_with("unix:") {
+        return "the path of a Unix socket is absolute, as in unix:/run/saker/http.sock, and has at most 107 bytes".into();
     }
     if text.contains("://") {
         return "an address, not a URL, as in 127.0.0.1:8080".into();
     }
+    if text.parse::<Ipv6Addr>().is_ok() {
+        return format!("an IPv6 address stands in brackets, as in [{text}]:8080");
+    }
+    if text == "localhost" || text.parse::<IpAddr>().is_ok() {
+        return format!("the port is missing, as in {text}:8080");
+    }
+    if is_number(text) || (matches!(host, "" | "*" | "localhost") && port.parse::<u16>().is_err()) {
+        return "a port is a number up to 65535, as in 8080 or 127.0.0.1:8080".into();
+    }
     "not an address of this machine; write 8080, :8080, 127.0.0.1:8080, [::1]:8080, localhost:8080 or unix:/path".into()
-}
-
-fn machine_has_ipv6() -> bool {
-    Path::new("/proc/net/if_inet6").exists()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn shown(text: &str, has_ipv6: bool) -> Vec<String> {
+        parse_for(text, has_ipv6).unwrap().iter().map(Address::to_string).collect()
+    }
+
     #[test]
     fn addresses() {
         for (text, expected) in [
-            ("8080", "[::]:8080"),
-            (":8080", "[::]:8080"),
-            ("*:8080", "[::]:8080"),
-            ("0", "[::]:0"),
-            ("127.0.0.1:8080", "127.0.0.1:8080"),
-            ("0.0.0.0:80", "0.0.0.0:80"),
-            ("[::1]:8080", "[::1]:8080"),
-            ("localhost:8080", "127.0.0.1:8080"),
-            ("unix:/run/a b.sock", "unix:/run/a b.sock"),
+            ("8080", &["0.0.0.0:8080", "[::]:8080"][..]),
+            (":8080", &["0.0.0.0:8080", "[::]:8080"]),
+            ("*:8080", &["0.0.0.0:8080", "[::]:8080"]),
+            ("127.0.0.1:8080", &["127.0.0.1:8080"]),
+            ("0.0.0.0:80", &["0.0.0.0:80"]),
+            ("[::1]:8080", &["[::1]:8080"]),
+            ("localhost:8080", &["127.0.0.1:8080"]),
+            ("unix:/run/a b.sock", &["unix:/run/a b.sock"]),
         ] {
-            assert_eq!(parse_for(text, true).unwrap().to_string(), expected, "{text}");
+            assert_eq!(shown(text, true), expected, "{text}");
         }
-        assert_eq!(parse_for("8080", false).unwrap().to_string(), "0.0.0.0:8080");
+    }
+
+    #[test]
+    fn without_ipv6_only_what_was_named() {
+        assert_eq!(shown("8080", false), ["0.0.0.0:8080"]);
+        assert_eq!(shown("[::]:8080", false), ["[::]:8080"]);
     }
 
     #[test]
@@ -99,7 +96,7 @@ mod tests {
             ("", "a port is a number"),
             (":", "a port is a number"),
             ("65536", "a port is a number"),
-            (":+80", "a port is a number"),
+            (":x", "a port is a number"),
             ("localhost:http", "a port is a number"),
             ("-1", "not an address"),
             ("http", "not an address"),

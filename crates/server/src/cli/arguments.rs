@@ -239,7 +239,8 @@ pub struct Target {
 /// `--http` takes several values, and so takes the folder in `saker serve --http 8080 DIR` for one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpArgument {
-    Address(Address),
+    /// A bare port is two.
+    Addresses(Vec<Address>),
     Directory(PathBuf),
 }
 
@@ -275,7 +276,7 @@ impl WorkersArgument {
 fn http(text: &str) -> Result<HttpArgument, String> {
     let names_directory = |path: &Path| path.is_absolute() || path.starts_with(".") || path.starts_with("..") || path.is_dir();
     match address::parse(text) {
-        Ok(address) => Ok(HttpArgument::Address(address)),
+        Ok(addresses) => Ok(HttpArgument::Addresses(addresses)),
         Err(_) if names_directory(Path::new(text)) => Ok(HttpArgument::Directory(PathBuf::from(text))),
         Err(why) => Err(why),
     }

@@ -49,7 +49,7 @@ fn addresses_and_directory(values: Vec<HttpArgument>, named: Option<PathBuf>) ->
     let (mut http, mut directories) = (Vec::new(), Vec::from_iter(named));
     for value in values {
         match value {
-            HttpArgument::Address(address) => http.push(address),
+            HttpArgument::Addresses(addresses) => http.extend(addresses),
             HttpArgument::Directory(directory) => directories.push(directory),
         }
     }
@@ -122,7 +122,10 @@ mod tests {
         let scratch = Scratch::new();
         let path = scratch.0.to_str().unwrap();
         let behind = options(&["--state-dir", path, "--http", "8080", "localhost:81", path]).unwrap();
-        assert_eq!((behind.http.len(), &behind.root), (2, &std::fs::canonicalize(path).unwrap()));
+        assert_eq!(
+            (behind.http.last(), &behind.root),
+            (Some(&Address::Tcp("127.0.0.1:81".parse().unwrap())), &std::fs::canonicalize(path).unwrap())
+        );
         assert!(options(&["--state-dir", path, ".", "--http", "8080", path]).unwrap_err().starts_with("one folder at a time: . and "));
         assert!(options(&["--http", "8080", "example.org"]).unwrap_err().contains("not an address"));
     }

@@ -1,0 +1,53 @@
+//! One loaded configuration, ready to serve; shared by all workers and replaced whole by a reload.
+
+use crate::{HostTable, throttle::Account};
+use saker_config::{
+    Model,
+    model::{Origin, Settings, Site},
+};
+use std::sync::Arc;
+
+/// What all connections to one site have used of its bandwidth.
+#[derive(Debug, Default)]
+pub struct SiteAccounts {
+    pub out_bytes: Account,
+    pub in_bytes: Account,
+}
+
+#[derive(Debug)]
+pub struct Generation {
+    /// Counts up from 1.
+    pub number: u64,
+    pub model: Model,
+    pub hosts: HostTable,
+    /// Whether any site throttles: where none does, no account is opened.
+    pub throttles: bool,
+    /// In the order of `model.sites`.
+    pub site_accounts: Arc<[SiteAccounts]>,
+    /// Stands in until the host of a request is known.
+    pub no_site: Arc<Site>,
+}
+
+impl Generation {
+    pub fn new(number: u64, model: Model) -> Generation {
+        let hosts = HostTable::new(&model);
+        let throttles = model
+            .sites
+            .iter()
+            .any(|site| !site.settings.throttle.is_idle() || site.routes.iter().any(|route| !route.settings.throttle.is_idle()));
+        let site_accounts = model.sites.iter().map(|_| SiteAccounts::default()).collect();
+        Generation { number, model, hosts, throttles, site_accounts, no_site: Arc::new(no_site()) }
+    }
+}
+
+fn no_site() -> Site {
+    Site {
+        names: Vec::new(),
+        listeners: Vec::new(),
+        root: None,
+        access_logs: Vec::new(),
+        routes: Vec::new(),
+        settings: Arc::new(Settings::default()),
+        origin: Origin::built_in(),
+    }
+}

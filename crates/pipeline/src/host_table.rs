@@ -1,0 +1,134 @@
+//! From listener and host to site, in time that does not grow with the number of sites.
+//!
+//! Order, as everywhere: exact name, then the longest wildcard, then the catch-all, then the first site of that listener.
+
+use hashbrown::HashMap;
+use saker_config::model::{Address, Model, Site, SiteName};
+use std::sync::Arc;
+
+type Names = HashMap<Box<[u8]>, usize, foldhash::fast::RandomState>;
+
+/// The names of one listener.
+#[derive(Debug, Default)]
+struct Hosts {
+    exact: Names,
+    /// By the part after `*.`.
+    wildcard: Names,
+    catch_all: Option<usize>,
+    first: Option<usize>,
+}
+
+/// How a site was chosen, for `explain`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    Exact,
+    Wildcard,
+    CatchAll,
+    FirstSite,
+}
+
+#[derive(Debug)]
+pub struct HostTable {
+    by_listener: Vec<(Address, Hosts)>,
+}
+
+impl HostTable {
+    pub fn new(model: &Model) -> HostTable {
+        let hosts_of = |address: &Address| {
+            let mut hosts = Hosts::default();
+            for (index, site) in model.sites.iter().enumerate().filter(|(_, site)| listens(site, address)) {
+                hosts.add(index, site);
+            }
+            hosts
+        };
+        HostTable { by_listener: model.listeners.iter().map(|listener| (listener.address.clone(), hosts_of(&listener.address))).collect() }
+    }
+
+    /// Index of the site in `model.sites`; `None` where the listener has no site at all. `host` is canonical (lower case, no port).
+    pub fn select(&self, listener: &Address, host: &[u8]) -> Option<(usize, Choice)> {
+        self.by_listener.iter().find(|row| row.0 == *listener)?.1.select(host)
+    }
+}
+
+fn listens(site: &Arc<Site>, address: &Address) -> bool {
+    site.listeners.is_empty() || site.listeners.contains(address)
+}
+
+impl Hosts {
+    fn add(&mut self, index: usize, site: &Site) {
+        self.first.get_or_insert(index);
+        for name in &site.names {
+            match name {
+                SiteName::Exact(text) => drop(self.exact.entry(text.as_bytes().into()).or_insert(index)),
+                SiteName::Wildcard(text) => drop(self.wildcard.entry(text.as_bytes().into()).or_insert(index)),
+                SiteName::Any => drop(self.catch_all.get_or_insert(index)),
+            }
+        }
+    }
+
+    fn select(&self, host: &[u8]) -> Option<(usize, Choice)> {
+        if let Some(index) = self.exact.get(host) {
+            return Some((*index, Choice::Exact));
+        }
+        if let Some(index) = self.wildcard_of(host) {
+            return Some((index, Choice::Wildcard));
+        }
+        self.catch_all.map(|index| (index, Choice::CatchAll)).or(self.first.map(|index| (index, Choice::FirstSite)))
+    }
+
+    /// One probe per label, longest suffix first.
+    fn wildcard_of(&self, host: &[u8]) -> Option<usize> {
+        if self.wildcard.is_empty() {
+            return None;
+        }
+        let dots = host.iter().enumerate().filter(|(_, byte)| **byte == b'.');
+        dots.map(|(at, _)| &host[at + 1..]).find_map(|suffix| self.wildcard.get(suffix).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_config::model::{Limits, Origin, Server, Settings};
+
+    fn site(names: &[SiteName]) -> Arc<Site> {
+        Arc::new(Site {
+            names: names.to_vec(),
+            listeners: Vec::new(),
+            root: None,
+            access_logs: Vec::new(),
+            routes: Vec::new(),
+            settings: Arc::new(Settings::default()),
+            origin: Origin::built_in(),
+        })
+    }
+
+    #[test]
+    fn exact_beats_longest_wildcard_beats_catch_all() {
+        let address = Address::Tcp(([127, 0, 0, 1], 80).into());
+        let exact = |text: &str| SiteName::Exact(text.into());
+        let wildcard = |text: &str| SiteName::Wildcard(text.into());
+        let listener = saker_config::model::Listener {
+            address: address.clone(),
+            proxy_protocol_from: Vec::new(),
+            backlog: 1,
+            mode: None,
+            origin: Origin::built_in(),
+        };
+        let sites = vec![site(&[exact("a.example")]), site(&[wildcard("example")]), site(&[wildcard("b.example"), SiteName::Any])];
+        let model = Model { server: Server::default(), limits: Limits::default(), listeners: vec![listener], sites, sources: Vec::new() };
+        let table = HostTable::new(&model);
+        let rows: [(&[u8], usize, Choice); 6] = [
+            (b"a.example", 0, Choice::Exact),
+            (b"x.a.example", 1, Choice::Wildcard),
+            (b"c.b.example", 2, Choice::Wildcard),
+            (b"b.example", 1, Choice::Wildcard),
+            (b"example", 2, Choice::CatchAll),
+            (b"", 2, Choice::CatchAll),
+        ];
+        for (host, index, choice) in rows {
+            assert_eq!(table.select(&address, host), Some((index, choice)), "{}", String::from_utf8_lossy(host));
+        }
+        assert_eq!(table.select(&Address::Tcp(([127, 0, 0, 1], 81).into()), b"example"), None);
+    }
+}

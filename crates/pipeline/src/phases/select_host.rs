@@ -1,0 +1,30 @@
+//! From listener and host to site.
+
+use super::post_read::trace_answer;
+use crate::{Exchange, Response, Services};
+use saker_http::{Method, Status};
+use std::sync::Arc;
+
+pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Option<Response> {
+    let generation = &services.generation;
+    let Some((index, choice)) = generation.hosts.select(&exchange.client.listener, &exchange.host) else {
+        // RFC 9110 section 15.5.20: this listener answers for no host at all.
+        return Some(Response::new(Status::MISDIRECTED_REQUEST));
+    };
+    exchange.site = Arc::clone(&generation.model.sites[index]);
+    exchange.site_index = index;
+    exchange.settings = Arc::clone(&exchange.site.settings);
+    let origin = exchange.site.origin.clone();
+    let host = String::from_utf8_lossy(&exchange.host).into_owned();
+    exchange.trace("select_host", Some(&origin), || format!("host `{host}` is answered by this site ({choice:?})"));
+    None
+}
+
+/// TRACE is answered once its site is known, because a site may allow it.
+pub(super) fn refuse_trace(exchange: &Exchange) -> Option<Response> {
+    match exchange.head.view().method() {
+        Method::Trace if exchange.settings.trace => Some(trace_answer(exchange)),
+        Method::Trace => Some(Response::new(Status::METHOD_NOT_ALLOWED)),
+        _ => None,
+    }
+}

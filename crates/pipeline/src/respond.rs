@@ -1,0 +1,135 @@
+//! The way back up: error documents, then the filters in their order.
+//!
+//! Error documents (a path of the same site) run the later phases once more with a request of their own, which carries none of the
+//! client's conditions: a 404 page must never become a 304 or a part of itself.
+
+use crate::{Body, Chunk, Exchange, NoBody, Response, ResponseHead, Services, phases};
+use saker_config::model::ErrorPage;
+use saker_http::{Method, RequestHead, Status, escape};
+use std::sync::Arc;
+
+/// Walks the whole list for one request and returns what goes to the client. Never fails: what goes wrong is a 5xx response.
+pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
+    let mut response = phases::run(exchange, services).await;
+    if response.status.is_error() && matches!(response.body, Body::Empty) {
+        response = error_document(exchange, services, response).await;
+    }
+    finish(exchange, services, &mut response).await;
+    response
+}
+
+/// Runs the filters over a head that nobody has filtered yet.
+async fn finish(exchange: &mut Exchange, services: &Services, response: &mut Response) {
+    if matches!(response.head, ResponseHead::Ready(_)) {
+        return;
+    }
+    for filter in services.filters.iter() {
+        filter.apply(exchange, response).await;
+    }
+}
+
+async fn error_document(exchange: &mut Exchange, services: &Services, response: Response) -> Response {
+    let settings = Arc::clone(&exchange.settings);
+    match settings.error_page(response.status) {
+        Some(ErrorPage::Path(path)) => match internal_page(exchange, services, path, response.status).await {
+            Some(page) => merge(response, page),
+            None => built_in_page(response),
+        },
+        Some(ErrorPage::Text(text)) => text_page(response, text),
+        Some(ErrorPage::Redirect(to)) => {
+            let mut response = response;
+            response.status = Status::FOUND;
+            response.fields_mut().set("Location", to.clone().into_bytes());
+            response
+        }
+        None => built_in_page(response),
+    }
+}
+
+/// The page at `path` of the same site, if it can be had whole.
+async fn internal_page(exchange: &mut Exchange, services: &Services, path: &str, status: Status) -> Option<Response> {
+    exchange.trace("respond", None, || format!("error document {path} for {}", status.0));
+    let mut inner = page_exchange(exchange, path);
+    let page = phases::run_again(&mut inner, services).await;
+    if let (Some(steps), Some(more)) = (&mut exchange.trace, inner.trace) {
+        *steps = more;
+    }
+    (page.status == Status::OK).then_some(page)
+}
+
+fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
+    let view = exchange.head.view();
+    let text = |name: &'static str| view.first(name).and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default();
+    let method = if view.method() == Method::Head { "HEAD" } else { "GET" };
+    let fields = [("Host", text("host")), ("Accept-Encoding", text("accept-encoding")), ("Accept-Language", text("accept-language"))];
+    let head = RequestHead::build(method, path, view.version(), &fields);
+    let mut inner = Exchange::new(exchange.client.clone(), head, Box::new(NoBody), Arc::clone(&exchange.site), exchange.now);
+    inner.host = exchange.host.clone();
+    inner.path = path.as_bytes().to_vec();
+    inner.site_index = exchange.site_index;
+    inner.redirects = exchange.redirects + 1;
+    inner.trace = exchange.trace.take().inspect(|steps| exchange.trace = Some(steps.clone()));
+    inner
+}
+
+/// The error's status and own fields (Allow, Retry-After, WWW-Authenticate…) with the page's content.
+fn merge(error: Response, mut page: Response) -> Response {
+    let status = error.status;
+    let page_fields = page.fields_mut();
+    for name in ["ETag", "Last-Modified", "Accept-Ranges", "Cache-Control", "Expires"] {
+        page_fields.remove(name);
+    }
+    for (name, value) in error.fields().iter() {
+        page_fields.set(name.to_owned(), value.to_vec());
+    }
+    page.status = status;
+    page
+}
+
+fn text_page(mut response: Response, text: &str) -> Response {
+    let kind: &[u8] = if text.starts_with('<') { b"text/html; charset=utf-8" } else { b"text/plain; charset=utf-8" };
+    response.fields_mut().set("Content-Type", kind);
+    response.body = Body::Memory(Chunk::from(text.as_bytes().to_vec()));
+    response
+}
+
+/// A short page that says what happened and nothing about the server's insides.
+pub fn built_in_page(mut response: Response) -> Response {
+    let status = response.status;
+    if status.forbids_content() {
+        return response;
+    }
+    let mut html = Vec::with_capacity(512);
+    let title = format!("{} {}", status.0, status.reason());
+    html.extend_from_slice(
+        b"<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>",
+    );
+    escape::html(title.as_bytes(), &mut html);
+    html.extend_from_slice(b"</title>\n<style>:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:15vh auto;padding:0 1rem}</style>\n<h1>");
+    escape::html(title.as_bytes(), &mut html);
+    html.extend_from_slice(b"</h1>\n<p>");
+    html.extend_from_slice(sentence(status).as_bytes());
+    html.extend_from_slice(b"</p>\n</html>\n");
+    response.fields_mut().set("Content-Type", &b"text/html; charset=utf-8"[..]);
+    response.body = Body::Memory(Chunk::from(html));
+    response
+}
+
+fn sentence(status: Status) -> &'static str {
+    match status.0 {
+        400 => "The request could not be understood.",
+        403 => "You may not see this.",
+        404 => "There is nothing at this address.",
+        405 => "This method can't be used here.",
+        408 => "The request took too long to arrive.",
+        413 => "The request's content is too large.",
+        414 => "The address is too long.",
+        416 => "The requested range does not exist.",
+        429 => "Too many requests. Please wait a little.",
+        431 => "The request's header fields are too large.",
+        501 => "This server can't do that.",
+        503 => "The server can't answer right now. Please try again later.",
+        500..=599 => "Something went wrong on the server.",
+        _ => "The request could not be fulfilled.",
+    }
+}

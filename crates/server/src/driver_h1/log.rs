@@ -1,0 +1,148 @@
+//! Access log lines, one per exchange, whatever happened. A request answered within its turn is logged from borrowed bytes; one whose body
+//! is still to be sent keeps its head until then.
+
+use super::{outgoing::Outgoing, session::Session};
+use saker_http::{Fields, HeadView, RequestHead, Status};
+use saker_telemetry::{
+    Metric,
+    access_log::{ConnectionStatus, Record},
+};
+
+/// What the walk, or the resource, found out.
+pub struct Facts<'a> {
+    pub site: usize,
+    pub status: Status,
+    /// Decoded path.
+    pub path: &'a [u8],
+    pub stays: bool,
+}
+
+/// Logs a response that has been handed over whole.
+pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes: u64, bytes: u64) {
+    session.worker.counters.increment(Metric::for_status(facts.status.0));
+    let mut logs = session.worker.logs.borrow_mut();
+    let Some(needs) = logs.needs(facts.site) else { return };
+    let (start_s, start_us) = start_time(needs.duration);
+    let connection_status = if facts.stays { ConnectionStatus::KeepAlive } else { ConnectionStatus::Close };
+    let record = Record {
+        body_bytes,
+        bytes_out: bytes,
+        start_s,
+        start_us,
+        duration_us: needs.duration.then_some(0),
+        connection_status,
+        ..record(session, Some(view), facts.path, facts.status)
+    };
+    logs.write(facts.site, &record, &session.worker.counters);
+}
+
+/// Logs a request that was refused before it was understood, in the log of the site that answers for nobody in particular.
+pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64, bytes_out: u64) {
+    session.worker.counters.increment(Metric::for_status(status.0));
+    let services = session.worker.services();
+    let Some((site, _)) = services.generation.hosts.select(&session.client.listener, b"") else { return };
+    let mut logs = session.worker.logs.borrow_mut();
+    if logs.needs(site).is_none() {
+        return;
+    }
+    let (start_s, start_us) = start_time(true);
+    let record =
+        Record { request_line: request_line(bytes), body_bytes, bytes_out, start_s, start_us, ..record(session, None, b"", status) };
+    logs.write(site, &record, &session.worker.counters);
+}
+
+/// A line that waits for its response to be sent.
+pub struct Pending {
+    head: RequestHead,
+    site: usize,
+    status: Status,
+    path: Box<[u8]>,
+    host: Box<[u8]>,
+    fields: Option<Fields>,
+    start_ns: u64,
+}
+
+impl Pending {
+    /// `None` where the site keeps no log.
+    pub fn new(session: &Session, view: HeadView<'_>, facts: &Facts<'_>) -> Option<Pending> {
+        Pending::with_fields(session, view, facts, b"", None)
+    }
+
+    pub fn with_fields(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, host: &[u8], fields: Option<&Fields>) -> Option<Pending> {
+        session.worker.counters.increment(Metric::for_status(facts.status.0));
+        let needs = session.worker.logs.borrow().needs(facts.site)?;
+        Some(Pending {
+            head: view.to_owned(),
+            site: facts.site,
+            status: facts.status,
+            path: facts.path.into(),
+            host: host.into(),
+            fields: needs.response_fields.then(|| fields.cloned().unwrap_or_default()),
+            start_ns: saker_net::clock::realtime_precise_ns(),
+        })
+    }
+
+    /// The time that counts as the beginning, where it was before this line was made.
+    pub fn began(mut self, start_ns: u64) -> Pending {
+        self.start_ns = start_ns;
+        self
+    }
+
+    pub fn write(&self, session: &Session, outgoing: &Outgoing, connection_status: ConnectionStatus) {
+        let now_ns = saker_net::clock::realtime_precise_ns();
+        let record = Record {
+            host: &self.host,
+            body_bytes: outgoing.body_bytes(),
+            bytes_out: outgoing.bytes(),
+            start_s: (self.start_ns / 1_000_000_000) as i64,
+            start_us: (self.start_ns / 1000 % 1_000_000) as u32,
+            duration_us: Some(now_ns.saturating_sub(self.start_ns) / 1000),
+            connection_status,
+            response_fields: self.fields.as_ref(),
+            ..record(session, Some(self.head.view()), &self.path, self.status)
+        };
+        session.worker.logs.borrow_mut().write(self.site, &record, &session.worker.counters);
+    }
+}
+
+fn record<'a>(session: &'a Session, head: Option<HeadView<'a>>, path: &'a [u8], status: Status) -> Record<'a> {
+    let client = &session.client;
+    Record {
+        head,
+        request_line: head.map_or(b"", HeadView::start_line),
+        client_text: client.text().as_bytes(),
+        client_port: client.address.port(),
+        local: Some(client.local),
+        host: head.and_then(|view| view.known(saker_http::KnownField::Host)).map_or(b"", without_port),
+        path,
+        query: head.and_then(|view| query_of(view.target())),
+        status: status.0,
+        handler: "",
+        keepalive_count: session.requests.saturating_sub(1),
+        ..Record::default()
+    }
+}
+
+fn query_of(target: &[u8]) -> Option<&[u8]> {
+    target.iter().position(|byte| *byte == b'?').map(|at| &target[at + 1..])
+}
+
+fn without_port(host: &[u8]) -> &[u8] {
+    saker_http::host::parse_authority(host).map_or(host, |authority| authority.host)
+}
+
+/// Coarse unless a duration is wanted.
+fn start_time(precise: bool) -> (i64, u32) {
+    match precise {
+        true => {
+            let now_ns = saker_net::clock::realtime_precise_ns();
+            ((now_ns / 1_000_000_000) as i64, (now_ns / 1000 % 1_000_000) as u32)
+        }
+        false => (saker_net::clock::realtime_s(), 0),
+    }
+}
+
+fn request_line(bytes: &[u8]) -> &[u8] {
+    let text = bytes.trim_ascii_start();
+    &text[..text.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(text.len()).min(8192)]
+}

@@ -1,0 +1,209 @@
+//! The body of an HTTP/1 request, as the handler reads it and as the driver drains what the handler left.
+//!
+//! The interim `100 Continue` goes out when somebody first asks for content, so a request that is refused never causes an upload
+//! (RFC 9110 section 10.1.1).
+
+use super::{
+    io::Io,
+    pace::{Accounts, Direction, Pace},
+};
+use crate::{deadlines::Deadline, worker::Worker};
+use saker_config::model::Throttle;
+use saker_http1::{BodyFraming, ChunkLimits, ChunkedDecoder, Decoded};
+use saker_pipeline::{BodyError, Chunk, RequestBody};
+use saker_telemetry::{Metric, error_log, message};
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// What both sides know of the body.
+pub struct BodyState {
+    framing: Framing,
+    declared: Option<u64>,
+    received: u64,
+    /// 0: no limit.
+    bytes_max: u64,
+    /// Bytes of the interim response that are still to go out; all of them while nobody has asked.
+    interim_left: usize,
+    asked: bool,
+    failed: Option<BodyError>,
+    pace: Option<Pace>,
+}
+
+enum Framing {
+    Length(u64),
+    Chunked(Box<ChunkedDecoder>),
+    End,
+}
+
+impl BodyState {
+    pub fn new(framing: BodyFraming, expects_continue: bool) -> BodyState {
+        let (framing, declared) = match framing {
+            BodyFraming::None | BodyFraming::Length(0) => (Framing::End, Some(0)),
+            BodyFraming::Length(length) => (Framing::Length(length), Some(length)),
+            BodyFraming::Chunked => (Framing::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default()))), None),
+        };
+        let interim_left = if expects_continue { CONTINUE.len() } else { 0 };
+        BodyState { framing, declared, received: 0, bytes_max: 0, interim_left, asked: false, failed: None, pace: None }
+    }
+
+    /// Bounds what is still to come.
+    pub fn limit(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+    }
+
+    pub fn is_end(&self) -> bool {
+        matches!(self.framing, Framing::End)
+    }
+
+    pub fn failed(&self) -> Option<BodyError> {
+        self.failed
+    }
+
+    /// Whether reading the rest costs little enough to keep the connection: it is short, and the client is sending it already.
+    pub fn is_cheap_to_drain(&self, drain_bytes_max: u64) -> bool {
+        let waits_for_us = self.interim_left > 0 && !self.asked;
+        self.failed.is_none()
+            && match &self.framing {
+                Framing::End => true,
+                Framing::Length(left) => !waits_for_us && *left <= drain_bytes_max,
+                Framing::Chunked(_) => !waits_for_us,
+            }
+    }
+}
+
+/// The handler's end of it.
+pub struct Http1Body {
+    pub io: Rc<RefCell<Io>>,
+    pub worker: Rc<Worker>,
+    pub deadline: Rc<Deadline>,
+    pub state: Rc<RefCell<BodyState>>,
+    pub timeout_ms: u64,
+    pub accounts: Accounts,
+}
+
+impl RequestBody for Http1Body {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        let mut state = self.state.borrow_mut();
+        if let Some(error) = state.failed {
+            return Poll::Ready(Some(Err(error)));
+        }
+        let polled = self.poll_next(cx, &mut state);
+        match polled {
+            Poll::Pending => {
+                if self.deadline.is_over() {
+                    error_log::log(&message::BODY_TIMEOUT, format_args!(""));
+                    state.failed = Some(BodyError::TimedOut);
+                    return Poll::Ready(Some(Err(BodyError::TimedOut)));
+                }
+                self.deadline.arm_once(super::now_ms() + self.timeout_ms);
+                self.deadline.register(cx);
+                Poll::Pending
+            }
+            Poll::Ready(result) => {
+                self.deadline.disarm();
+                if let Err(error) = &result {
+                    state.failed = Some(*error);
+                }
+                Poll::Ready(result.transpose())
+            }
+        }
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.state.borrow().declared
+    }
+
+    fn is_end(&self) -> bool {
+        self.state.borrow().is_end()
+    }
+
+    fn throttle(&mut self, throttle: &Throttle, site: usize) {
+        self.state.borrow_mut().pace = Pace::new(Direction::In, throttle, &self.accounts, site);
+    }
+}
+
+impl Http1Body {
+    fn poll_next(&self, cx: &mut Context<'_>, state: &mut BodyState) -> Poll<Result<Option<Chunk>, BodyError>> {
+        loop {
+            if state.is_end() {
+                return Poll::Ready(Ok(None));
+            }
+            ready!(self.poll_interim(cx, state))?;
+            if let Some(pace) = &mut state.pace {
+                ready!(pace.poll_allowance(cx));
+            }
+            if self.io.borrow().input.is_empty() {
+                ready!(self.poll_read(cx))?;
+            }
+            if let Some(chunk) = self.decode(state)? {
+                return Poll::Ready(Ok(Some(chunk)));
+            }
+        }
+    }
+
+    fn poll_interim(&self, cx: &mut Context<'_>, state: &mut BodyState) -> Poll<Result<(), BodyError>> {
+        state.asked = true;
+        while state.interim_left > 0 && self.io.borrow().input.is_empty() {
+            let left = &CONTINUE[CONTINUE.len() - state.interim_left..];
+            match ready!(self.io.borrow_mut().stream.poll_write(cx, left)) {
+                Ok(written) if written > 0 => state.interim_left -= written,
+                _ => return Poll::Ready(Err(BodyError::Gone)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_read(&self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        let mut buffers = self.worker.buffers.borrow_mut();
+        let mut io = self.io.borrow_mut();
+        match ready!(io.stream.poll_read(cx, &mut buffers.read)) {
+            Ok(0) | Err(_) => Poll::Ready(Err(BodyError::Gone)),
+            Ok(bytes) => {
+                self.worker.counters.add(Metric::BytesIn, bytes as u64);
+                io.input.extend_from_slice(&buffers.read[..bytes]);
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+
+    /// Takes content out of the unused input; `None`: more is needed.
+    fn decode(&self, state: &mut BodyState) -> Result<Option<Chunk>, BodyError> {
+        let mut io = self.io.borrow_mut();
+        let (content, consumed) = match &mut state.framing {
+            Framing::End => return Ok(None),
+            Framing::Length(left) => {
+                let bytes = usize::try_from(*left).unwrap_or(usize::MAX).min(io.input.len());
+                *left -= bytes as u64;
+                if *left == 0 {
+                    state.framing = Framing::End;
+                }
+                (0..bytes, bytes)
+            }
+            Framing::Chunked(decoder) => match decoder.decode(&io.input) {
+                Err(_) => return Err(BodyError::Malformed),
+                Ok(Decoded::NeedMore) => (0..0, io.input.len()),
+                Ok(Decoded::Data { consumed_before, len }) => (consumed_before..consumed_before + len, consumed_before + len),
+                Ok(Decoded::End { consumed }) => {
+                    state.framing = Framing::End;
+                    (0..0, consumed)
+                }
+            },
+        };
+        let chunk = (!content.is_empty()).then(|| Chunk::new(io.input[content].into()));
+        io.consume(consumed);
+        if let (Some(pace), Some(chunk)) = (&mut state.pace, &chunk) {
+            pace.charge(chunk.len() as u64);
+        }
+        state.received += chunk.as_ref().map_or(0, |chunk| chunk.len() as u64);
+        match state.bytes_max {
+            0 => Ok(chunk),
+            max if state.received > max => Err(BodyError::TooLarge),
+            _ => Ok(chunk),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What a connection knows about its client and itself, whether it is on the event loop yet or not.
+
+use super::pace::{self, Accounts, Direction, Pace};
+use crate::{connection::Opened, worker::Worker};
+use saker_config::model::Settings;
+use saker_http::Version;
+use saker_pipeline::{
+    Client,
+    throttle::{Admission, requests},
+};
+use saker_telemetry::Metric;
+use std::{rc::Rc, sync::Arc};
+
+pub struct Session {
+    pub worker: Rc<Worker>,
+    pub client: Rc<Client>,
+    /// Gives the connection's place back when it ends.
+    _opened: Opened,
+    /// Requests so far.
+    pub requests: u32,
+    /// Made when a limit first asks for them.
+    accounts: Option<Accounts>,
+}
+
+/// Whether a response may go at once, as far as throttling is concerned.
+pub enum Throttled {
+    No,
+    /// Its body has to be paced.
+    Paced(Pace),
+    /// The request has to wait, or is refused.
+    Held(Admission),
+}
+
+impl Session {
+    pub fn new(worker: Rc<Worker>, mut client: Client, opened: Opened) -> Session {
+        client.account = opened.account().map(Arc::clone);
+        Session { worker, client: Rc::new(client), _opened: opened, requests: 0, accounts: None }
+    }
+
+    /// Asks the limits of a site for a response of known length. Costs one comparison where none is set.
+    pub fn throttle(&mut self, settings: &Settings, site: usize, bytes: u64) -> Throttled {
+        let throttle = &settings.throttle;
+        if throttle.is_idle() {
+            return Throttled::No;
+        }
+        let now_ns = saker_net::clock::monotonic_ns();
+        if let (Some(rate), Some(account)) = (&throttle.static_requests, &self.client.account) {
+            let admission = requests::admit(&account.static_requests, rate, now_ns);
+            if admission != Admission::Pass {
+                return Throttled::Held(admission);
+            }
+        }
+        if !throttle.limits_out() || pace::charge_at_once(throttle, self.accounts(), site, bytes, now_ns) {
+            return Throttled::No;
+        }
+        match self.pace(Direction::Out, settings, site) {
+            Some(pace) => Throttled::Paced(pace),
+            None => Throttled::No,
+        }
+    }
+
+    /// The pace of a body under this site's limits; `None` where there are none.
+    pub fn pace(&mut self, direction: Direction, settings: &Settings, site: usize) -> Option<Pace> {
+        if settings.throttle.is_idle() {
+            return None;
+        }
+        Pace::new(direction, &settings.throttle, self.accounts(), site)
+    }
+
+    pub fn accounts(&mut self) -> &Accounts {
+        self.accounts.get_or_insert_with(|| Accounts {
+            connection: Rc::default(),
+            address: self.client.account.clone(),
+            sites: Arc::clone(&self.worker.services.borrow().generation.site_accounts),
+        })
+    }
+
+    /// Counts a request; `false`: it has to be the last one.
+    pub fn begin_request(&mut self, requests_max: u64) -> bool {
+        self.requests = self.requests.saturating_add(1);
+        self.worker.counters.increment(Metric::RequestsHttp1);
+        (requests_max == 0 || u64::from(self.requests) < requests_max) && !self.worker.draining.get()
+    }
+}
+
+/// The `Connection` line of a response that does not change protocols.
+pub fn connection_line(version: Version, keep_alive: bool) -> &'static [u8] {
+    match (version, keep_alive) {
+        (_, false) => b"Connection: close\r\n",
+        (Version::Http10, true) => b"Connection: keep-alive\r\n",
+        (_, true) => b"",
+    }
+}

@@ -1,0 +1,324 @@
+//! One turn of a connection: write what is under way, look at what has arrived, read on.
+//!
+//! The states are few and each owns its data: a response under way (`sending`), unused input (`io.input`), or neither (idle). Time
+//! limits follow from them: write limit while sending, head limit while a head is incomplete, keep-alive limit while idle.
+
+use super::{
+    Buffers, Connection,
+    inbound::{self, Next},
+    log::Pending,
+    outgoing::{Outgoing, SendError},
+    pace::Pace,
+};
+use saker_http::{RequestHead, Status};
+use saker_http1::{BodyFraming, HeadScanner};
+use saker_pipeline::{Body, throttle::Admission};
+use saker_telemetry::{Metric, access_log::ConnectionStatus, error_log, message};
+use std::{
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
+
+/// A request that takes the walk.
+pub struct WalkRequest {
+    pub head: RequestHead,
+    pub framing: BodyFraming,
+    /// The connection may serve another request as far as limits go.
+    pub may_stay: bool,
+    /// What throttling has said already.
+    pub admission: Option<Admission>,
+}
+
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// As agreed: `Connection: close`, a limit on requests, draining.
+    Done,
+    Gone,
+    Idle,
+    HeadTimeout,
+    BodyTimeout,
+    WriteTimeout,
+    Rejected,
+    /// A response went out while the request's body had not been read.
+    Unread,
+    /// A response was cut.
+    Cut,
+}
+
+impl Cause {
+    pub fn metric(self) -> Metric {
+        match self {
+            Cause::Done | Cause::Unread => Metric::ClosedByServer,
+            Cause::Gone => Metric::ClosedByClient,
+            Cause::Idle => Metric::ClosedIdle,
+            Cause::HeadTimeout => Metric::ClosedHeadTimeout,
+            Cause::BodyTimeout => Metric::ClosedBodyTimeout,
+            Cause::WriteTimeout => Metric::ClosedWriteTimeout,
+            Cause::Rejected => Metric::ClosedMalformed,
+            Cause::Cut => Metric::ClosedError,
+        }
+    }
+}
+
+/// What follows a response.
+pub enum Then {
+    Continue,
+    Walk(Box<WalkRequest>),
+    Close(Cause),
+}
+
+/// A response under way, and what follows it.
+pub struct Sending {
+    pub outgoing: Outgoing,
+    pub then: Then,
+    pub log: Option<Pending>,
+    pub pace: Option<Pace>,
+}
+
+impl Sending {
+    pub fn bytes(bytes: Vec<u8>, then: Then) -> Box<Sending> {
+        Box::new(Sending { outgoing: Outgoing::new(bytes, Body::Empty, false), then, log: None, pace: None })
+    }
+}
+
+/// What a turn leads to.
+pub enum Step {
+    Walk(Box<WalkRequest>),
+    Close(Cause),
+}
+
+impl From<Step> for Then {
+    fn from(step: Step) -> Then {
+        match step {
+            Step::Walk(request) => Then::Walk(request),
+            Step::Close(cause) => Then::Close(cause),
+        }
+    }
+}
+
+impl Connection {
+    /// Runs until the connection needs the walk, ends, or has to wait.
+    pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        loop {
+            if self.sending.is_some() {
+                match ready!(self.poll_sending(cx)) {
+                    Then::Continue => {}
+                    Then::Walk(request) => return Poll::Ready(Step::Walk(request)),
+                    Then::Close(cause) => return Poll::Ready(Step::Close(cause)),
+                }
+            }
+            if let Some(step) = ready!(self.poll_serve(cx)) {
+                return Poll::Ready(step);
+            }
+        }
+    }
+
+    /// Serves unused input, or reads and serves. `None`: another turn.
+    fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<Option<Step>> {
+        let worker = Rc::clone(&self.session.worker);
+        let mut buffers = worker.buffers.borrow_mut();
+        let Buffers { read, out, index } = &mut *buffers;
+        out.clear();
+        let next = if self.unseen_input {
+            let input = std::mem::take(&mut self.io.borrow_mut().input);
+            let next = inbound::serve(&mut self.session, &input, index, out);
+            self.keep(&input, next.rest());
+            next
+        } else {
+            let polled = self.io.borrow_mut().stream.poll_read(cx, read);
+            let Poll::Ready(polled) = polled else { return self.wait(cx) };
+            let bytes = match polled {
+                Ok(0) | Err(_) => return Poll::Ready(Some(Step::Close(Cause::Gone))),
+                Ok(bytes) => bytes,
+            };
+            worker.counters.add(Metric::BytesIn, bytes as u64);
+            match self.joined(&read[..bytes]) {
+                Joined::Whole => {
+                    let next = inbound::serve(&mut self.session, &read[..bytes], index, out);
+                    self.keep(&read[..bytes], next.rest());
+                    next
+                }
+                Joined::Appended(true) => {
+                    self.unseen_input = true;
+                    return Poll::Ready(None);
+                }
+                Joined::Appended(false) => return Poll::Ready(None),
+            }
+        };
+        let written = self.write_now(cx, out);
+        Poll::Ready(self.take(next, out, written))
+    }
+
+    /// Keeps what a turn did not use.
+    fn keep(&mut self, bytes: &[u8], rest: usize) {
+        self.scanner = HeadScanner::default();
+        self.in_head = false;
+        if rest < bytes.len() {
+            self.io.borrow_mut().input = bytes[rest..].to_vec();
+        }
+    }
+
+    /// Puts new bytes behind a head that had begun; says whether it is worth parsing now.
+    fn joined(&mut self, bytes: &[u8]) -> Joined {
+        let mut io = self.io.borrow_mut();
+        if io.input.is_empty() {
+            return Joined::Whole;
+        }
+        io.input.extend_from_slice(bytes);
+        let services = self.session.worker.services();
+        let limits = inbound::request_limits(&services.generation.model.limits);
+        Joined::Appended(self.scanner.worth_parsing(&io.input, &limits))
+    }
+
+    fn write_now(&self, cx: &mut Context<'_>, out: &[u8]) -> usize {
+        if out.is_empty() {
+            return 0;
+        }
+        match self.io.borrow_mut().stream.poll_write(cx, out) {
+            Poll::Ready(Ok(written)) => {
+                self.session.worker.counters.add(Metric::BytesOut, written as u64);
+                written
+            }
+            // A broken connection shows again at the next call.
+            Poll::Ready(Err(_)) | Poll::Pending => 0,
+        }
+    }
+
+    /// Goes on from what `serve` said; `out[written..]` still has to be sent.
+    pub(super) fn take(&mut self, next: Next, out: &[u8], written: usize) -> Option<Step> {
+        self.unseen_input = !matches!(next, Next::Read { .. } | Next::Close { .. }) && !self.io.borrow().input.is_empty();
+        let then = match next {
+            Next::Read { .. } | Next::Again { .. } => Then::Continue,
+            Next::Walk { request, .. } => Then::Walk(request),
+            Next::Close { cause } => Then::Close(cause),
+            Next::Send { mut sending, .. } => {
+                sending.outgoing.prefix(out[written..].to_vec());
+                self.sending = Some(sending);
+                return None;
+            }
+        };
+        match (written == out.len(), then) {
+            (true, Then::Continue) => None,
+            (true, Then::Walk(request)) => Some(Step::Walk(request)),
+            (true, Then::Close(cause)) => Some(Step::Close(cause)),
+            (false, then) => {
+                self.sending = Some(Sending::bytes(out[written..].to_vec(), then));
+                None
+            }
+        }
+    }
+
+    /// Nothing to read: sets the limit that applies, or ends a connection whose limit is over.
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Option<Step>> {
+        let services = self.session.worker.services();
+        let limits = &services.generation.model.limits;
+        let partial = !self.io.borrow().input.is_empty();
+        if self.deadline.is_over() {
+            return Poll::Ready(self.over(partial));
+        }
+        if !partial && self.session.worker.draining.get() {
+            return Poll::Ready(Some(Step::Close(Cause::Done)));
+        }
+        let now_ms = super::now_ms();
+        match (partial, self.in_head) {
+            (false, _) => self.deadline.arm(now_ms + limits.keep_alive_timeout_ms),
+            // The limit is for the whole head, so more of it does not move it.
+            (true, false) => self.deadline.arm(now_ms + limits.head_timeout_ms),
+            (true, true) => {}
+        }
+        self.in_head = partial;
+        self.deadline.register(cx);
+        Poll::Pending
+    }
+
+    fn over(&mut self, partial: bool) -> Option<Step> {
+        if !partial {
+            return Some(Step::Close(Cause::Idle));
+        }
+        error_log::log_client(&message::HEAD_TIMEOUT, self.session.client.address, format_args!(""));
+        let mut out = Vec::new();
+        inbound::refuse_with(&self.session, Status::REQUEST_TIMEOUT, &[], &mut out);
+        self.renew_deadline();
+        self.sending = Some(Sending::bytes(out, Then::Close(Cause::HeadTimeout)));
+        None
+    }
+
+    /// Sends on; `then` once everything has gone.
+    fn poll_sending(&mut self, cx: &mut Context<'_>) -> Poll<Then> {
+        let Some(mut sending) = self.sending.take() else { return Poll::Ready(Then::Continue) };
+        let result = self.poll_outgoing(cx, &mut sending);
+        let Poll::Ready(result) = result else {
+            self.sending = Some(sending);
+            return Poll::Pending;
+        };
+        self.deadline.disarm();
+        self.writing = false;
+        let (then, status) = match result {
+            Ok(()) => (sending.then, ConnectionStatus::KeepAlive),
+            Err(cause) => (Then::Close(cause), ConnectionStatus::Aborted),
+        };
+        if let Some(log) = sending.log.take() {
+            let closes = matches!(then, Then::Close(_)) && status != ConnectionStatus::Aborted;
+            log.write(&self.session, &sending.outgoing, if closes { ConnectionStatus::Close } else { status });
+        }
+        if matches!(then, Then::Close(Cause::WriteTimeout)) {
+            // What the client would not take must not stay in the kernel's buffers either.
+            let _ = self.io.borrow().stream.reset_on_drop();
+        }
+        Poll::Ready(then)
+    }
+
+    fn poll_outgoing(&mut self, cx: &mut Context<'_>, sending: &mut Sending) -> Poll<Result<(), Cause>> {
+        loop {
+            let allowance = match &mut sending.pace {
+                Some(pace) => ready!(pace.poll_allowance(cx)),
+                None => u64::MAX,
+            };
+            let before = sending.outgoing.body_bytes();
+            let mut progress = false;
+            let polled = sending.outgoing.poll_send(cx, &self.io, &self.session.worker, allowance, &mut progress);
+            if let Some(pace) = &mut sending.pace {
+                pace.charge(sending.outgoing.body_bytes() - before);
+            }
+            match polled {
+                Poll::Ready(Ok(())) if sending.outgoing.is_done() => return Poll::Ready(Ok(())),
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(self.send_failed(error))),
+                Poll::Pending => return self.wait_to_send(cx, progress),
+            }
+        }
+    }
+
+    fn wait_to_send(&mut self, cx: &mut Context<'_>, progress: bool) -> Poll<Result<(), Cause>> {
+        if self.deadline.is_over() {
+            error_log::log_client(&message::WRITE_TIMEOUT, self.session.client.address, format_args!(""));
+            return Poll::Ready(Err(Cause::WriteTimeout));
+        }
+        let limit = self.session.worker.services().generation.model.limits.write_timeout_ms;
+        let at_ms = super::now_ms() + limit;
+        match progress || !self.writing {
+            true => self.deadline.arm(at_ms),
+            false => self.deadline.arm_once(at_ms),
+        }
+        self.writing = true;
+        self.deadline.register(cx);
+        Poll::Pending
+    }
+
+    fn send_failed(&self, error: SendError) -> Cause {
+        match error {
+            SendError::Gone => Cause::Gone,
+            SendError::Cut => {
+                error_log::log_client(&message::RESPONSE_CUT, self.session.client.address, format_args!(""));
+                Cause::Cut
+            }
+        }
+    }
+}
+
+enum Joined {
+    /// Nothing was kept: the bytes stand for themselves.
+    Whole,
+    Appended(bool),
+}

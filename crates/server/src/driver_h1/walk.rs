@@ -1,0 +1,152 @@
+//! A request that needs the walk: an exchange is made, answered, and its response put under way.
+
+use super::{
+    Connection, inbound,
+    log::{Facts, Pending},
+    outgoing::Outgoing,
+    pace::Direction,
+    request_body::{BodyState, Http1Body},
+    turn::{Cause, Sending, Step, Then, WalkRequest},
+};
+use saker_http::{KnownField, Method, RequestHead, Status, Version};
+use saker_http1::{BodyFraming, Expectation, ResponseFraming, expectation, keep_alive};
+use saker_pipeline::{Body, BodyError, Exchange, Key, NoBody, Outcome, RequestBody, Response, ResponseHead, Services, phases, respond};
+use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
+
+/// Of a body that nobody wanted, this much is read so that the connection can stay.
+const DRAIN_BYTES_MAX: u64 = 256 << 10;
+
+impl Connection {
+    /// Answers a request and puts its response under way. The step that follows when there is nothing to send first.
+    pub(super) async fn walk(&mut self, request: WalkRequest) -> Option<Step> {
+        let began_ns = saker_net::clock::realtime_precise_ns();
+        let services = self.session.worker.services();
+        self.deadline.disarm();
+        let view = request.head.view();
+        let expectation = expectation(view);
+        let state = Rc::new(RefCell::new(BodyState::new(request.framing, expectation == Expectation::Continue)));
+        let mut exchange = self.exchange(request.head.clone(), &services, &state);
+        exchange.admission = request.admission;
+        let mut response = match expectation {
+            // RFC 9110 section 10.1.1: what we don't know how to meet.
+            Expectation::Unknown => respond::built_in_page(Response::new(Status::EXPECTATION_FAILED)),
+            _ => respond::answer(&mut exchange, &services).await,
+        };
+        if let Some(error) = state.borrow().failed() {
+            response = refusal(error, response);
+        }
+        self.remember(&mut exchange, request.framing);
+        let stays = request.may_stay && keep_alive(request.head.view()) && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
+        let limit = phases::body_bytes_max(&exchange, &services);
+        state.borrow_mut().limit(if limit == 0 { DRAIN_BYTES_MAX } else { limit.min(DRAIN_BYTES_MAX) });
+        let sending = self.sending(&exchange, response, stays, began_ns);
+        drop(exchange);
+        self.sending = Some(sending);
+        self.unseen_input = true;
+        let drained = poll_fn(|cx| self.poll_sending(cx)).await;
+        self.after(drained, &state).await
+    }
+
+    fn exchange(&mut self, head: RequestHead, services: &Services, state: &Rc<RefCell<BodyState>>) -> Exchange {
+        let limits = &services.generation.model.limits;
+        state.borrow_mut().limit(limits.body_bytes_max);
+        let body: Box<dyn RequestBody> = match state.borrow().is_end() {
+            true => Box::new(NoBody),
+            false => Box::new(self.body(state, limits.body_timeout_ms)),
+        };
+        let site = Arc::clone(&services.generation.no_site);
+        Exchange::new(Rc::clone(&self.session.client), head, body, site, saker_net::clock::realtime_s())
+    }
+
+    fn body(&mut self, state: &Rc<RefCell<BodyState>>, timeout_ms: u64) -> Http1Body {
+        Http1Body {
+            io: Rc::clone(&self.io),
+            worker: Rc::clone(&self.session.worker),
+            deadline: Rc::clone(&self.deadline),
+            state: Rc::clone(state),
+            timeout_ms,
+            accounts: self.session.accounts().clone(),
+        }
+    }
+
+    /// Keeps an outcome that can answer later requests.
+    fn remember(&self, exchange: &mut Exchange, framing: BodyFraming) {
+        let Some(reusable) = exchange.reusable.take() else { return };
+        let view = exchange.head.view();
+        let simple =
+            matches!(view.method(), Method::Get | Method::Head) && framing == BodyFraming::None && view.target().first() == Some(&b'/');
+        if exchange.request_dependent || !simple {
+            return;
+        }
+        let key = Key {
+            listener: &exchange.client.listener,
+            host: view.known(KnownField::Host).unwrap_or_default(),
+            path: inbound::without_query(view.target()),
+        };
+        let outcome = Outcome {
+            site_index: exchange.site_index,
+            settings: Arc::clone(&exchange.settings),
+            reusable,
+            stamps: std::mem::take(&mut exchange.stamps),
+            path: exchange.path.clone(),
+        };
+        self.session.worker.resources.borrow_mut().insert(&key, outcome);
+    }
+
+    fn sending(&mut self, exchange: &Exchange, mut response: Response, stays: bool, began_ns: u64) -> Box<Sending> {
+        let view = exchange.head.view();
+        let framing = inbound::framing_of(&response, view);
+        let stays = stays && framing != ResponseFraming::UntilClose;
+        let mut head = Vec::with_capacity(512);
+        let worker = &self.session.worker;
+        let now = saker_net::clock::realtime_s();
+        match &response.head {
+            ResponseHead::Ready(_) => inbound::append_head(worker, &exchange.settings, &mut response, view, stays, now, &mut head),
+            ResponseHead::Built(_) => {
+                let connection = inbound::connection_of(view.version(), stays);
+                inbound::append_built(&response, &mut worker.tail.borrow_mut(), framing, connection, now, &mut head);
+            }
+        }
+        let facts = Facts { site: exchange.site_index, status: response.status, path: &exchange.path, stays };
+        let log = Pending::with_fields(&self.session, view, &facts, &exchange.host, Some(response.fields()));
+        let no_content = view.method() == Method::Head || response.status.forbids_content();
+        let body = if no_content { Body::Empty } else { std::mem::take(&mut response.body) };
+        let chunked = framing == ResponseFraming::Chunked && view.version() >= Version::Http11;
+        let then = if stays { Then::Continue } else { Then::Close(Cause::Done) };
+        let pace = self.session.pace(Direction::Out, &exchange.settings, exchange.site_index);
+        Box::new(Sending { outgoing: Outgoing::new(head, body, chunked), then, log: log.map(|log| log.began(began_ns)), pace })
+    }
+
+    /// Reads what is left of the request's body, or ends the connection because of it.
+    async fn after(&mut self, then: Then, state: &Rc<RefCell<BodyState>>) -> Option<Step> {
+        let left = !state.borrow().is_end();
+        match then {
+            Then::Close(Cause::Done) if left => return Some(Step::Close(Cause::Unread)),
+            Then::Close(cause) => return Some(Step::Close(cause)),
+            Then::Walk(request) => return Some(Step::Walk(request)),
+            Then::Continue if !left => return None,
+            Then::Continue => {}
+        }
+        let services = self.session.worker.services();
+        let mut body = self.body(state, services.generation.model.limits.body_timeout_ms);
+        loop {
+            match poll_fn(|cx| body.poll_chunk(cx)).await {
+                Some(Ok(_)) => {}
+                None => return None,
+                Some(Err(BodyError::TimedOut)) => return Some(Step::Close(Cause::BodyTimeout)),
+                Some(Err(_)) => return Some(Step::Close(Cause::Unread)),
+            }
+        }
+    }
+}
+
+/// What the client hears when its body was at fault; what the handler made of it is of no use then.
+fn refusal(error: BodyError, response: Response) -> Response {
+    let status = match error {
+        BodyError::Malformed => Status::BAD_REQUEST,
+        BodyError::TooLarge => Status::CONTENT_TOO_LARGE,
+        BodyError::TimedOut => Status::REQUEST_TIMEOUT,
+        BodyError::Gone | BodyError::Source => return response,
+    };
+    respond::built_in_page(Response::new(status))
+}

@@ -1,0 +1,196 @@
+//! The process: configuration, listeners, workers, signals, reload, end. Runs on the main thread, which serves no request.
+
+mod listeners;
+mod operator;
+mod privileges;
+mod signals;
+mod workers;
+
+use crate::{
+    control::{self, Lock, StateDir},
+    log_files::LogFiles,
+    shared::Shared,
+};
+use listeners::Listeners;
+use operator::Operator;
+use saker_config::{Model, ServeOptions, model};
+use saker_files::Watcher;
+use saker_pipeline::{Generation, throttle::AddressTable};
+use saker_telemetry::{
+    Counters, Level,
+    error_log::{self, ErrorLogTarget},
+    message,
+};
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use workers::Workers;
+
+/// Where the configuration comes from; asked again at each reload.
+#[derive(Clone, Debug)]
+pub enum Source {
+    Directory(ServeOptions),
+    File { path: PathBuf, workers: Option<usize>, state_dir: Option<PathBuf> },
+}
+
+/// A configuration and what is noteworthy about it; or all that is wrong with it.
+pub struct Read {
+    pub model: Model,
+    pub warnings: Vec<String>,
+}
+
+impl Source {
+    pub fn read(&self) -> Result<Read, String> {
+        match self {
+            Source::Directory(options) => Ok(Read { model: Model::for_directory(options.clone()), warnings: Vec::new() }),
+            Source::File { path, workers, state_dir } => {
+                let loaded = saker_config::load(path).map_err(|diagnostics| diagnostics.to_string())?;
+                let mut model = loaded.model;
+                if let Some(count) = workers {
+                    model.server.workers = model::Workers::Count(*count);
+                }
+                if let Some(path) = state_dir {
+                    model.server.state_dir = path.clone();
+                }
+                Ok(Read { model, warnings: loaded.warnings.iter().map(ToString::to_string).collect() })
+            }
+        }
+    }
+
+    /// For status and messages.
+    pub fn name(&self) -> String {
+        match self {
+            Source::Directory(options) => options.root.display().to_string(),
+            Source::File { path, .. } => path.display().to_string(),
+        }
+    }
+}
+
+/// Why the server did not start, and the exit status that says so.
+enum Failure {
+    Configuration(String),
+    Start(String),
+}
+
+/// Runs a server until it is told to stop.
+pub fn run(source: Source) -> ExitCode {
+    match try_run(source) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Configuration(text)) => {
+            eprint!("{text}");
+            ExitCode::from(1)
+        }
+        Err(Failure::Start(text)) => {
+            error_log::log(&message::START_FAILED, format_args!("{text}"));
+            error_log::flush(Duration::from_secs(1));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn try_run(source: Source) -> Result<(), Failure> {
+    let started = Instant::now();
+    let read = source.read().map_err(Failure::Configuration)?;
+    let server = &read.model.server;
+    start_error_log(&server.error_log).map_err(Failure::Start)?;
+    report_panics();
+    read.warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{warning}")));
+    let lock = lock_state(server).map_err(Failure::Start)?;
+    check_descriptors(&read.model);
+    let mut listeners = Listeners::default();
+    listeners.adopt_activated();
+    let workers = workers::count(&server.workers);
+    listeners.bind_all(&read.model.listeners, workers).map_err(Failure::Start)?;
+    // The control socket belongs to whoever the server is later, so it is bound after the change of user where that is allowed.
+    privileges::drop(server, lock.path()).map_err(Failure::Start)?;
+    let control_socket = lock.bind_control().map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}"))).ok();
+    let shared = shared(workers, started).map_err(Failure::Start)?;
+    let core_of = workers::placement(&server.affinity);
+    let generation = Arc::new(Generation::new(1, read.model));
+    operator::open_logs(&generation, &shared).map_err(Failure::Start)?;
+    let workers = Workers::start(&shared, &generation, workers, core_of).map_err(|error| Failure::Start(error.to_string()))?;
+    let operator = Operator::new(source, shared, generation, workers, listeners);
+    serve(operator, control_socket, &lock)
+}
+
+/// The main thread's loop. Ends when the server has ended.
+fn serve(operator: Operator, control_socket: Option<std::os::unix::net::UnixListener>, _lock: &Lock) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| Failure::Start(error.to_string()))?;
+    let operator = Rc::new(operator);
+    runtime.block_on(async {
+        let mut signals = signals::Signals::new().map_err(|error| Failure::Start(error.to_string()))?;
+        operator.listen_all();
+        operator.announce();
+        let control = control_socket.and_then(|socket| tokio::net::UnixListener::from_std(socket).ok());
+        let conversations = async {
+            match control {
+                Some(listener) => control::serve(listener, Rc::clone(&operator) as Rc<dyn control::Control>).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = conversations => {}
+            () = signals.obey(&operator) => {}
+            () = operator.stopping() => {}
+        }
+        operator.stop_workers().await;
+        Ok(())
+    })
+}
+
+fn start_error_log(log: &model::ErrorLog) -> Result<(), String> {
+    let target = match &log.path {
+        Some(path) => ErrorLogTarget::File(path.clone()),
+        None => ErrorLogTarget::Stderr,
+    };
+    error_log::init(&target, level(log.level)).map_err(|error| format!("error log {target:?}: {error}"))
+}
+
+pub fn level(level: model::LogLevel) -> Level {
+    match level {
+        model::LogLevel::Error => Level::Error,
+        model::LogLevel::Warn => Level::Warn,
+        model::LogLevel::Notice => Level::Notice,
+        model::LogLevel::Info => Level::Info,
+        model::LogLevel::Debug => Level::Debug,
+    }
+}
+
+/// A panic in a connection's task ends that connection; the operator hears of it.
+fn report_panics() {
+    std::panic::set_hook(Box::new(|info| error_log::log(&message::WORKER_PANIC, format_args!("{info}"))));
+}
+
+fn lock_state(server: &model::Server) -> Result<Lock, String> {
+    let uid = server.user.as_deref().and_then(privileges::uid_of);
+    StateDir::open_for(&server.state_dir, uid).and_then(StateDir::lock).map_err(|error| error.to_string())
+}
+
+/// Each connection needs a descriptor, and so do open files; a low limit is raised as far as it goes.
+fn check_descriptors(model: &Model) {
+    match saker_net::process::raise_descriptor_limit() {
+        Ok(limit) if limit < model.limits.connections_max => {
+            error_log::log(
+                &message::DESCRIPTOR_LIMIT_LOW,
+                format_args!("{limit} descriptors, {} connections", model.limits.connections_max),
+            );
+        }
+        _ => {}
+    }
+}
+
+fn shared(workers: usize, started: Instant) -> Result<Arc<Shared>, String> {
+    let watcher = Watcher::start().map_err(|error| format!("inotify: {error}"))?;
+    Ok(Arc::new(Shared {
+        watcher,
+        counters: (0..workers).map(|_| Counters::new()).collect(),
+        connections: Default::default(),
+        addresses: Arc::new(AddressTable::default()),
+        logs: LogFiles::default(),
+        started,
+    }))
+}

@@ -1,0 +1,252 @@
+//! What an operator can ask of the running server: status, reload, reopening logs, stopping. By signal and by control socket alike.
+
+use super::{Source, listeners::Listeners, workers::Workers};
+use crate::{
+    control::{self, Control, LastReload, ReloadReport, StatusReport},
+    shared::Shared,
+    worker::Command,
+};
+use saker_config::model::Address;
+use saker_pipeline::{Generation, LocalFuture};
+use saker_telemetry::{
+    Counters, Metric, Snapshot, error_log, message,
+    metrics::{ExtraGauge, prometheus},
+};
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+pub struct Operator {
+    source: Source,
+    shared: Arc<Shared>,
+    generation: RefCell<Arc<Generation>>,
+    workers: Workers,
+    listeners: RefCell<Listeners>,
+    last_reload: RefCell<Option<LastReload>>,
+    reloads: Arc<Counters>,
+    graceful: Cell<bool>,
+    stop: Notify,
+}
+
+/// Opens every access log of a generation, so that what can't be written is known before anything is served.
+pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String> {
+    let logs = generation.model.sites.iter().flat_map(|site| &site.access_logs);
+    let failed = logs.filter_map(|log| {
+        shared.logs.open(&log.target).err().map(|error| format!("{}: access log {:?}: {error}\n", log.origin, log.target))
+    });
+    match failed.collect::<String>() {
+        text if text.is_empty() => Ok(()),
+        text => Err(text),
+    }
+}
+
+impl Operator {
+    pub fn new(source: Source, shared: Arc<Shared>, generation: Arc<Generation>, workers: Workers, listeners: Listeners) -> Operator {
+        Operator {
+            source,
+            shared,
+            generation: RefCell::new(generation),
+            workers,
+            listeners: RefCell::new(listeners),
+            last_reload: RefCell::new(None),
+            reloads: Counters::new(),
+            graceful: Cell::new(true),
+            stop: Notify::new(),
+        }
+    }
+
+    /// Hands every bound listener to the workers.
+    pub fn listen_all(&self) {
+        let addresses = self.listeners.borrow().addresses();
+        addresses.iter().for_each(|address| self.listen(address));
+    }
+
+    fn listen(&self, address: &Arc<Address>) {
+        let sockets = self.listeners.borrow_mut().take(address);
+        for (index, socket) in sockets.into_iter().enumerate() {
+            self.workers.tell(index, Command::Listen(Arc::clone(address), socket));
+        }
+    }
+
+    /// Says that the server serves: to people, and to systemd.
+    pub fn announce(&self) {
+        let generation = Arc::clone(&self.generation.borrow());
+        for address in self.listeners.borrow().addresses() {
+            error_log::log(&message::LISTENING, format_args!("{address}"));
+        }
+        let elapsed = self.shared.started.elapsed();
+        error_log::log(
+            &message::STARTED,
+            format_args!(
+                "Saker {}, {} workers, {} sites, {elapsed:.0?}",
+                env!("CARGO_PKG_VERSION"),
+                self.workers.len(),
+                generation.model.sites.len()
+            ),
+        );
+        notify(&format!("READY=1\nMAINPID={}\nSTATUS=serving", std::process::id()));
+    }
+
+    pub fn ask_stop(&self, graceful: bool) {
+        self.graceful.set(graceful);
+        self.stop.notify_one();
+    }
+
+    pub async fn stopping(&self) {
+        self.stop.notified().await;
+    }
+
+    pub async fn stop_workers(&self) {
+        notify("STOPPING=1");
+        error_log::log(&message::STOPPING, format_args!(""));
+        let limit_ms = self.generation.borrow().model.server.shutdown_timeout_ms;
+        let timeout = if self.graceful.get() { Duration::from_millis(limit_ms) } else { Duration::ZERO };
+        if !self.workers.end(&self.shared, timeout).await && self.graceful.get() {
+            error_log::log(&message::SHUTDOWN_TIMED_OUT, format_args!("after {limit_ms} ms"));
+        }
+        error_log::log(&message::STOPPED, format_args!(""));
+        error_log::flush(Duration::from_secs(1));
+    }
+
+    pub fn reopen(&self) -> Result<(), String> {
+        let mut failures = self.shared.logs.reopen();
+        failures.extend(error_log::reopen().err().map(|error| format!("error log: {error}")));
+        match failures.is_empty() {
+            true => {
+                error_log::log(&message::LOG_REOPENED, format_args!(""));
+                Ok(())
+            }
+            false => {
+                failures.iter().for_each(|failure| error_log::log(&message::LOG_REOPEN_FAILED, format_args!("{failure}")));
+                Err(failures.join("\n"))
+            }
+        }
+    }
+
+    /// Builds the new configuration beside the running one and swaps it in whole, or leaves everything as it is and says why.
+    pub fn reload_now(&self) -> Result<ReloadReport, String> {
+        notify("RELOADING=1");
+        let result = self.try_reload();
+        let at_unix_s = saker_net::clock::realtime_s().unsigned_abs();
+        *self.last_reload.borrow_mut() = Some(LastReload { at_unix_s, error: result.as_ref().err().cloned() });
+        match &result {
+            Ok(report) => {
+                self.reloads.increment(Metric::ReloadsOk);
+                error_log::log(&message::RELOADED, format_args!("generation {}", report.generation));
+            }
+            Err(text) => {
+                self.reloads.increment(Metric::ReloadsFailed);
+                error_log::log(&message::RELOAD_REFUSED, format_args!("{text}"));
+            }
+        }
+        notify("READY=1");
+        result
+    }
+
+    fn try_reload(&self) -> Result<ReloadReport, String> {
+        let mut read = self.source.read()?;
+        let old = Arc::clone(&self.generation.borrow());
+        read.warnings.extend(fixed_until_restart(&old, &read.model));
+        let generation = Arc::new(Generation::new(old.number + 1, read.model));
+        open_logs(&generation, &self.shared)?;
+        let added = self.listeners.borrow_mut().bind_all(&generation.model.listeners, self.workers.len())?;
+        // From here on nothing fails.
+        error_log::set_level(super::level(generation.model.server.error_log.level));
+        self.workers.tell_all(|| Command::Generation(Arc::clone(&generation)));
+        for address in &added {
+            error_log::log(&message::LISTENER_ADDED, format_args!("{address}"));
+            self.listen(address);
+        }
+        let removed = self.listeners.borrow_mut().remove_all_but(&generation.model.listeners);
+        for address in removed {
+            error_log::log(&message::LISTENER_REMOVED, format_args!("{address}"));
+            self.workers.tell_all(|| Command::Unlisten((*address).clone()));
+        }
+        let report = ReloadReport {
+            generation: generation.number,
+            listeners: generation.model.listeners.len() as u64,
+            sites: generation.model.sites.len() as u64,
+            warnings: read.warnings,
+        };
+        *self.generation.borrow_mut() = generation;
+        Ok(report)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut all = self.shared.counters.clone();
+        all.push(Arc::clone(&self.reloads));
+        Counters::sum(&all)
+    }
+}
+
+/// What a reload can't change, where it was asked to.
+fn fixed_until_restart(old: &Generation, new: &saker_config::Model) -> Vec<String> {
+    let (old, new) = (&old.model.server, &new.server);
+    let rows = [
+        ("server.workers", old.workers != new.workers),
+        ("server.affinity", old.affinity != new.affinity),
+        ("server.user", old.user != new.user),
+        ("server.group", old.group != new.group),
+        ("server.state_dir", old.state_dir != new.state_dir),
+        ("server.error_log", old.error_log.path != new.error_log.path),
+    ];
+    rows.into_iter().filter(|row| row.1).map(|row| format!("{} changes with the next start, not with a reload", row.0)).collect()
+}
+
+fn notify(state: &str) {
+    let state = match state {
+        // systemd wants to know when the reload began (sd_notify(3), Type=notify-reload).
+        "RELOADING=1" => format!("RELOADING=1\nMONOTONIC_USEC={}", saker_net::clock::monotonic_precise_ns() / 1000),
+        state => state.to_owned(),
+    };
+    if let Err(error) = saker_net::systemd::notify(&state) {
+        error_log::log(&message::NOTIFY_FAILED, format_args!("{error}"));
+    }
+}
+
+impl Control for Operator {
+    fn status(&self) -> StatusReport {
+        let generation = self.generation.borrow();
+        StatusReport {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            uptime_ms: self.shared.started.elapsed().as_millis() as u64,
+            generation: generation.number,
+            configuration: self.source.name(),
+            workers: self.workers.len() as u64,
+            listeners: self.listeners.borrow().addresses().iter().map(ToString::to_string).collect(),
+            sites: generation.model.sites.len() as u64,
+            shutdown_timeout_ms: generation.model.server.shutdown_timeout_ms,
+            counters: control::counters(&self.snapshot()),
+            last_reload: self.last_reload.borrow().clone(),
+        }
+    }
+
+    fn prometheus(&self) -> String {
+        let gauges = [
+            ExtraGauge { name: "uptime_seconds", help: "Seconds since the start.", value: self.shared.started.elapsed().as_secs_f64() },
+            ExtraGauge {
+                name: "watched_directories",
+                help: "Directories watched for changes.",
+                value: self.shared.watcher.watched_directories() as f64,
+            },
+            ExtraGauge { name: "generation", help: "Configurations loaded so far.", value: self.generation.borrow().number as f64 },
+        ];
+        prometheus(&self.snapshot(), &gauges)
+    }
+
+    fn reload(&self) -> LocalFuture<'_, Result<ReloadReport, String>> {
+        Box::pin(async { self.reload_now() })
+    }
+
+    fn stop(&self, graceful: bool) {
+        self.ask_stop(graceful);
+    }
+
+    fn reopen_logs(&self) -> Result<(), String> {
+        self.reopen()
+    }
+}

@@ -1,0 +1,50 @@
+//! Everything that cores share, declared in one place. All else belongs to one worker and is `!Send`.
+
+use crate::log_files::LogFiles;
+use saker_files::Watcher;
+use saker_pipeline::throttle::AddressTable;
+use saker_telemetry::Counters;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+pub struct Shared {
+    /// The inotify instance whose stamps every worker reads.
+    pub watcher: Watcher,
+    /// One set per worker, written by that worker alone.
+    pub counters: Vec<Arc<Counters>>,
+    /// Open connections of all workers, for `limits.connections`.
+    pub connections: ConnectionCount,
+    /// What each client address has used up.
+    pub addresses: Arc<AddressTable>,
+    /// Open access logs by target.
+    pub logs: LogFiles,
+    pub started: Instant,
+}
+
+/// A number with a ceiling.
+#[derive(Default)]
+pub struct ConnectionCount(AtomicU64);
+
+impl ConnectionCount {
+    /// Counts one more unless that were more than `max`.
+    pub fn enter(&self, max: u64) -> bool {
+        let admitted = self.0.fetch_add(1, Ordering::Relaxed) < max;
+        if !admitted {
+            self.leave();
+        }
+        admitted
+    }
+
+    pub fn leave(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

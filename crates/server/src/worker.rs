@@ -1,0 +1,200 @@
+//! One worker: a thread, a single-threaded runtime, and all that its connections share without locks.
+
+use crate::{
+    deadlines::{Deadlines, TICK_MS},
+    driver_h1::Buffers,
+    listener::{self, WorkerListener},
+    registry,
+    shared::Shared,
+    site_logs::SiteLogs,
+    tail::Tail,
+};
+use saker_config::model::Address;
+use saker_net::BoundSocket;
+use saker_pipeline::{Generation, Resources, Services};
+use saker_telemetry::{Counters, Metric, error_log, message};
+use std::{
+    cell::{Cell, RefCell},
+    io,
+    rc::Rc,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// What the main thread tells a worker.
+pub enum Command {
+    /// A new configuration: requests from now on are answered by it.
+    Generation(Arc<Generation>),
+    Listen(Arc<Address>, BoundSocket),
+    /// Takes what is in the accept queue, then closes the listener.
+    Unlisten(Address),
+    /// Accept nothing more, close idle connections, let requests finish.
+    Drain,
+    /// End now, whatever is open.
+    Stop,
+}
+
+/// The main thread's grip on a worker.
+pub struct WorkerHandle {
+    pub commands: UnboundedSender<Command>,
+    pub thread: Option<thread::JoinHandle<()>>,
+}
+
+pub struct Worker {
+    pub index: usize,
+    pub shared: Arc<Shared>,
+    pub counters: Arc<Counters>,
+    pub services: RefCell<Rc<Services>>,
+    pub resources: RefCell<Resources>,
+    pub logs: RefCell<SiteLogs>,
+    pub buffers: RefCell<Buffers>,
+    pub deadlines: Deadlines,
+    pub tail: RefCell<Tail>,
+    pub draining: Cell<bool>,
+    pub listeners: RefCell<Vec<Rc<WorkerListener>>>,
+}
+
+/// Starts a worker's thread; returns once its runtime stands.
+pub fn start(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, core: Option<usize>) -> io::Result<WorkerHandle> {
+    let (commands, receiver) = unbounded_channel();
+    let (ready, is_ready) = mpsc::channel();
+    let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
+        if let Some(core) = core.filter(|core| saker_net::process::pin_to_core(*core).is_err()) {
+            error_log::log(&message::AFFINITY_FAILED, format_args!("worker {index}, core {core}"));
+        }
+        match tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default()) {
+            Ok(runtime) => {
+                let _ = ready.send(Ok(()));
+                runtime.block_on(run(index, shared, generation, receiver));
+            }
+            Err(error) => drop(ready.send(Err(error))),
+        }
+    })?;
+    is_ready.recv().map_err(|_| io::Error::other("the worker ended while it started"))??;
+    Ok(WorkerHandle { commands, thread: Some(thread) })
+}
+
+async fn run(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, mut commands: UnboundedReceiver<Command>) {
+    let worker = Rc::new(Worker::new(index, shared, generation));
+    let ticker = tokio::task::spawn_local(tick(Rc::clone(&worker)));
+    while let Some(command) = commands.recv().await {
+        if matches!(command, Command::Stop) {
+            break;
+        }
+        worker.obey(command);
+    }
+    ticker.abort();
+    worker.logs.borrow_mut().flush(&worker.counters);
+}
+
+/// Time limits, batched log lines and the sweep of outdated resources.
+async fn tick(worker: Rc<Worker>) {
+    let mut interval = tokio::time::interval(Duration::from_millis(TICK_MS));
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = 0u64;
+    loop {
+        interval.tick().await;
+        ticks += 1;
+        worker.deadlines.fire(saker_net::clock::monotonic_ns() / 1_000_000);
+        if ticks.is_multiple_of(1000 / TICK_MS) {
+            worker.logs.borrow_mut().flush(&worker.counters);
+            worker.publish_resource_counts();
+        }
+        if ticks.is_multiple_of(30_000 / TICK_MS) {
+            worker.sweep();
+        }
+    }
+}
+
+impl Worker {
+    fn new(index: usize, shared: Arc<Shared>, generation: Arc<Generation>) -> Worker {
+        let counters = Arc::clone(&shared.counters[index]);
+        let worker = Worker {
+            index,
+            counters,
+            resources: RefCell::new(resources(&generation, &shared)),
+            logs: RefCell::new(open_logs(&generation, &shared)),
+            services: RefCell::new(Rc::new(registry::services(Arc::clone(&generation), &shared.watcher))),
+            buffers: RefCell::default(),
+            deadlines: Deadlines::default(),
+            tail: RefCell::new(Tail::new(&generation.model.server.server_field)),
+            draining: Cell::new(false),
+            listeners: RefCell::default(),
+            shared,
+        };
+        worker
+    }
+
+    pub fn services(&self) -> Rc<Services> {
+        Rc::clone(&self.services.borrow())
+    }
+
+    fn obey(self: &Rc<Self>, command: Command) {
+        match command {
+            Command::Generation(generation) => self.replace_generation(generation),
+            Command::Listen(address, socket) => listener::start(self, address, socket),
+            Command::Unlisten(address) => self.unlisten(Some(&address)),
+            Command::Drain => {
+                self.draining.set(true);
+                self.unlisten(None);
+                self.deadlines.wake_all();
+            }
+            Command::Stop => {}
+        }
+    }
+
+    /// Swaps everything that hangs on the configuration at once. Requests that are under way keep what they began with.
+    fn replace_generation(&self, generation: Arc<Generation>) {
+        *self.resources.borrow_mut() = resources(&generation, &self.shared);
+        self.logs.borrow_mut().flush(&self.counters);
+        *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
+        *self.tail.borrow_mut() = Tail::new(&generation.model.server.server_field);
+        *self.services.borrow_mut() = Rc::new(registry::services(generation, &self.shared.watcher));
+    }
+
+    fn unlisten(&self, address: Option<&Address>) {
+        self.listeners.borrow_mut().retain(|listener| {
+            let goes = address.is_none_or(|address| *listener.address == *address);
+            if goes {
+                listener.close();
+            }
+            !goes
+        });
+    }
+
+    fn publish_resource_counts(&self) {
+        let mut resources = self.resources.borrow_mut();
+        let counts = resources.take_counts();
+        self.counters.add(Metric::ResourceCacheHits, counts.hits);
+        self.counters.add(Metric::ResourceCacheMisses, counts.misses);
+        self.counters.add(Metric::ResourceCacheEvictions, counts.evicted);
+        self.counters.add(Metric::ResourceCacheInvalidations, counts.invalidated);
+        self.counters.set(Metric::ResourceCacheEntries, resources.len() as u64);
+        self.counters.set(Metric::ResourceCacheBytes, resources.memory_bytes() as u64);
+    }
+
+    fn sweep(&self) {
+        self.resources.borrow_mut().sweep(self.shared.watcher.now_ms());
+        if self.index == 0 {
+            self.shared.watcher.sweep();
+            self.shared.addresses.sweep(saker_net::clock::monotonic_ns());
+            self.shared.logs.forget_unused();
+        }
+    }
+}
+
+fn resources(generation: &Generation, shared: &Shared) -> Resources {
+    let server = &generation.model.server;
+    let workers = shared.counters.len().max(1) as u64;
+    Resources::new((server.resource_memory_bytes_max / workers) as usize, (server.resource_entries_max / workers) as usize)
+}
+
+/// A log that can't be opened is said and left out: serving goes on.
+fn open_logs(generation: &Generation, shared: &Shared) -> SiteLogs {
+    SiteLogs::open(generation, &shared.logs).unwrap_or_else(|error| {
+        error_log::log(&message::LOG_WRITE_FAILED, format_args!("{error}"));
+        SiteLogs::default()
+    })
+}
