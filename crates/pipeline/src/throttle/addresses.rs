@@ -45,9 +45,10 @@ impl AddressState {
         self.connections.load(Relaxed)
     }
 
+    /// Nothing to pay off, on any account.
     fn is_at_rest(&self, now_ns: u64) -> bool {
         let accounts = [&self.out_bytes, &self.in_bytes, &self.static_requests, &self.dynamic_requests];
-        self.connections() == 0 && accounts.iter().all(|account| account.is_at_rest(now_ns))
+        accounts.iter().all(|account| account.is_at_rest(now_ns))
     }
 }
 
@@ -152,7 +153,7 @@ impl AddressTable {
 
     fn sweep_shard(&self, shard: &mut Shard, now_ns: u64) -> usize {
         let before = shard.len();
-        // Where nobody else holds a state, nobody gets it while the lock is held, and all that was charged to it is seen here.
+        // A counted connection holds its state. Where nobody else holds one, nobody gets it while the lock is held, and all that was charged to it is seen here.
         shard.retain(|_, state| Arc::get_mut(state).is_none_or(|state| !state.is_at_rest(now_ns)));
         let gone = before - shard.len();
         self.entries.fetch_sub(gone, Relaxed);

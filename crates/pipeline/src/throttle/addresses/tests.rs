@@ -20,6 +20,7 @@ fn one_state_for_what_one_client_has() {
         ("192.0.2.1", "192.0.2.2", false),
         ("192.0.2.1", "::ffff:192.0.2.1", true),
         ("2001:db8::1", "2001:db8::ffff:1", true),
+        ("2001:db8::1", "2001:db8:0:0:ffff:ffff:ffff:ffff", true),
         ("2001:db8::1", "2001:db8:0:1::1", false),
         ("::192.0.2.1", "192.0.2.1", false),
     ];
