@@ -153,7 +153,8 @@ impl AddressTable {
 
     fn sweep_shard(&self, shard: &mut Shard, now_ns: u64) -> usize {
         let before = shard.len();
-        // A counted connection holds its state. Where nobody else holds one, nobody gets it while the lock is held, and all that was charged to it is seen here.
+        // A counted connection holds its state. Where nobody else holds one, nobody gets it while the lock is held, and all that
+        // was charged to it is seen here.
         shard.retain(|_, state| Arc::get_mut(state).is_none_or(|state| !state.is_at_rest(now_ns)));
         let gone = before - shard.len();
         self.entries.fetch_sub(gone, Relaxed);
