@@ -3,9 +3,22 @@
 //! Floor 1. `resolve` walks a path component by component (so that the symbolic link policy holds on each and every directory on the
 //! way is known), and returns the open file with a [`Stamp`] per directory entry it depended on. A stamp tells with one atomic load
 //! whether that entry may have changed since: inotify events bump it, and where watching is impossible it runs out after a second.
+//! `content` reads small files whole without mixing two versions, `directory` lists.
 
+pub mod content;
+pub mod directory;
+pub mod metadata;
 pub mod resolve;
 pub mod stamp;
+pub mod watcher;
 
-pub use resolve::{Kind, LinkPolicy, Metadata, ResolveError, Resolved, resolve};
-pub use stamp::{Stamp, Watcher};
+#[cfg(test)]
+mod scratch;
+mod walk;
+
+pub use content::{is_settled, read_consistent};
+pub use directory::{Entry, Listing, read_directory};
+pub use metadata::{Kind, Metadata, metadata};
+pub use resolve::{LinkPolicy, ResolveError, Resolved, resolve};
+pub use stamp::Stamp;
+pub use watcher::Watcher;

@@ -1,16 +1,206 @@
-//! Stamps on directory entries, kept current by inotify.
+//! Stamps on directory entries, and the counters per directory that they are compared with.
+//!
+//! Made by `watcher` and `walk`, kept by whoever keeps an outcome, checked once per request. The difficulty is order. A counter is read
+//! *after* its directory is being watched and *before* the entry is looked at. A change before the look was seen by the look; a change
+//! after it has its event still to come, and that event makes the counter differ. The only error left is a stamp that runs out too early.
+//!
+//! What inotify can't see, and therefore a stamp doesn't either: writes through another name of the same file (hard link), writes through
+//! a shared memory mapping until it is closed, changes made on the server's side of a network file system, a file system mounted over a
+//! directory. `walk` adds a timed stamp where it can know (hard links, network file systems); a mount needs a reload.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU32, Ordering},
+};
+
+/// Names of one directory share this many counters, so that a busy neighbour seldom spoils an entry.
+const BUCKETS: usize = 16;
+
+/// One counter per bucket for the entry itself, one for it or its content, and a last one for the directory as a whole.
+const COUNTERS: usize = 2 * BUCKETS + 1;
+const ANY: usize = 2 * BUCKETS;
 
 /// Says whether a directory entry may have changed since it was looked at.
 #[derive(Clone, Debug)]
-pub struct Stamp {}
+pub struct Stamp(Basis);
+
+#[derive(Clone, Debug)]
+enum Basis {
+    Watched { directory: Arc<WatchedDirectory>, counter: u8, seen: u32 },
+    Timed { until_ms: u64 },
+}
 
 impl Stamp {
-    /// `now_ms`: any monotonic clock that the watcher was told too (see [`Watcher::now_ms`]).
-    pub fn is_current(&self, _now_ms: u64) -> bool {
-        unimplemented!()
+    /// `now_ms`: any monotonic clock that the watcher was told too (see [`crate::Watcher::now_ms`]).
+    pub fn is_current(&self, now_ms: u64) -> bool {
+        match &self.0 {
+            Basis::Watched { directory, counter, seen } => directory.count(usize::from(*counter)) == *seen,
+            Basis::Timed { until_ms } => now_ms < *until_ms,
+        }
+    }
+
+    /// A stamp that runs out by time only.
+    pub fn until(until_ms: u64) -> Stamp {
+        Stamp(Basis::Timed { until_ms })
+    }
+
+    /// Whether it runs out by time, because watching was impossible.
+    pub fn is_timed(&self) -> bool {
+        matches!(self.0, Basis::Timed { .. })
     }
 }
 
-/// The process's one inotify instance; cheap to clone, shared by all workers.
-#[derive(Clone, Debug)]
-pub struct Watcher {}
+/// Which change to an entry matters to whoever looked at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Concern {
+    /// Created, removed, moved, attributes changed: enough for directories, links and absent names.
+    Entry(u8),
+    /// That, or written to: for files.
+    Content(u8),
+    /// Anything in the directory: for listings.
+    Any,
+}
+
+impl Concern {
+    pub(crate) fn entry(name: &[u8]) -> Concern {
+        Concern::Entry(bucket(name))
+    }
+
+    pub(crate) fn content(name: &[u8]) -> Concern {
+        Concern::Content(bucket(name))
+    }
+
+    fn counter(self) -> u8 {
+        match self {
+            Concern::Entry(bucket) => bucket,
+            Concern::Content(bucket) => BUCKETS as u8 + bucket,
+            Concern::Any => ANY as u8,
+        }
+    }
+}
+
+/// The counters of one directory. The watcher's table holds one reference, stamps the others.
+#[derive(Debug)]
+pub(crate) struct WatchedDirectory {
+    counters: [AtomicU32; COUNTERS],
+    is_dead: AtomicBool,
+}
+
+impl WatchedDirectory {
+    pub(crate) fn new() -> Self {
+        WatchedDirectory { counters: [const { AtomicU32::new(0) }; COUNTERS], is_dead: AtomicBool::new(false) }
+    }
+
+    /// A stamp as of now; `None` when the watch has ended, so that no event would ever come. Death is looked at last and announced first
+    /// ([`WatchedDirectory::end`]): a stamp that misses it has a count from before the final touch.
+    pub(crate) fn stamp(self: &Arc<Self>, concern: Concern) -> Option<Stamp> {
+        let counter = concern.counter();
+        let seen = self.count(usize::from(counter));
+        let is_dead = self.is_dead.load(Ordering::Acquire);
+        (!is_dead).then(|| Stamp(Basis::Watched { directory: Arc::clone(self), counter, seen }))
+    }
+
+    /// The entry `name` came, went or got other attributes. Its content may be another's then, too.
+    pub(crate) fn touch_entry(&self, name: &[u8]) {
+        self.bump(Concern::entry(name));
+        self.touch_content(name);
+    }
+
+    pub(crate) fn touch_content(&self, name: &[u8]) {
+        self.bump(Concern::content(name));
+        self.bump(Concern::Any);
+    }
+
+    pub(crate) fn touch_all(&self) {
+        for counter in &self.counters {
+            counter.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// No more events will come.
+    pub(crate) fn end(&self) {
+        self.is_dead.store(true, Ordering::Release);
+        self.touch_all();
+    }
+
+    fn bump(&self, concern: Concern) {
+        if let Some(counter) = self.counters.get(usize::from(concern.counter())) {
+            counter.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    fn count(&self, counter: usize) -> u32 {
+        self.counters.get(counter).map_or(0, |counter| counter.load(Ordering::Acquire))
+    }
+}
+
+/// FNV-1a, mixed once more for the sake of short names, and of that the upper bits. An unlucky neighbour costs a look-up, nothing more, so that no secret is needed.
+fn bucket(name: &[u8]) -> u8 {
+    let hash = name.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    ((hash ^ (hash >> 15)).wrapping_mul(0x9e37_79b1) >> 28) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamps(directory: &Arc<WatchedDirectory>, name: &[u8]) -> [Stamp; 3] {
+        [Concern::entry(name), Concern::content(name), Concern::Any].map(|concern| directory.stamp(concern).unwrap())
+    }
+
+    fn current(stamps: &[Stamp; 3]) -> [bool; 3] {
+        stamps.each_ref().map(|stamp| stamp.is_current(0))
+    }
+
+    #[test]
+    fn each_concern_hears_what_it_must() {
+        let directory = Arc::new(WatchedDirectory::new());
+        let kept = stamps(&directory, b"a");
+        assert_eq!(current(&kept), [true; 3]);
+        directory.touch_content(b"a");
+        assert_eq!(current(&kept), [true, false, false]);
+        let kept = stamps(&directory, b"a");
+        directory.touch_entry(b"a");
+        assert_eq!(current(&kept), [false; 3]);
+        let kept = stamps(&directory, b"a");
+        directory.touch_all();
+        assert_eq!(current(&kept), [false; 3]);
+    }
+
+    #[test]
+    fn another_bucket_is_left_alone() {
+        let directory = Arc::new(WatchedDirectory::new());
+        let kept = stamps(&directory, b"a");
+        let other = (b'b'..=b'z').find(|other| bucket(&[*other]) != bucket(b"a")).unwrap();
+        directory.touch_entry(&[other]);
+        assert_eq!(current(&kept), [true, true, false]);
+    }
+
+    #[test]
+    fn names_spread_over_all_buckets() {
+        for (names, expected) in [(1600, 50..200), (16, 0..6)] {
+            let mut counts = [0; BUCKETS];
+            for number in 0..names {
+                counts[usize::from(bucket(format!("image-{number}.jpg").as_bytes()))] += 1;
+            }
+            assert!(counts.iter().all(|count| expected.contains(count)), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn an_ended_watch_gives_no_stamps() {
+        let directory = Arc::new(WatchedDirectory::new());
+        let kept = stamps(&directory, b"a");
+        directory.end();
+        assert_eq!(current(&kept), [false; 3]);
+        assert!(directory.stamp(Concern::Any).is_none());
+    }
+
+    #[test]
+    fn a_timed_stamp_runs_out() {
+        let stamp = Stamp::until(1000);
+        assert!(stamp.is_timed());
+        assert!(stamp.is_current(999));
+        assert!(!stamp.is_current(1000));
+    }
+}

@@ -1,0 +1,102 @@
+//! Reading a directory for a listing.
+//!
+//! Used by the listing handler with the directory that `resolve` returned. The difficulty is that resolve needs only the right to search
+//! a directory, reading it is another right: so it is opened for reading only here. Absent on purpose: order, which is the reader's wish.
+
+use crate::{Kind, Metadata};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+use std::{fs::File, io};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub name: Vec<u8>,
+    /// Of what the entry leads to, when it is a symbolic link.
+    pub metadata: Metadata,
+    pub kind: Kind,
+    /// Whether it may be shown is a matter of the link policy, which only resolving the entry decides.
+    pub is_link: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// In the file system's order, without `.` and `..`; entries that vanish meanwhile and links that lead nowhere are left out.
+    pub entries: Vec<Entry>,
+    /// False when there was more than the bound.
+    pub is_complete: bool,
+}
+
+/// The entries of an open directory, at most `entries_max`.
+pub fn read_directory(directory: &File, entries_max: usize) -> io::Result<Listing> {
+    let readable = openat(directory, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut entries = Vec::new();
+    for entry in Dir::new(readable)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        if entries.len() == entries_max {
+            return Ok(Listing { entries, is_complete: false });
+        }
+        let Ok(stat) = statat(directory, name, AtFlags::empty()) else { continue };
+        let metadata = Metadata::from(&stat);
+        let is_link = is_link(directory, name, entry.file_type());
+        entries.push(Entry { name: name.to_bytes().to_vec(), kind: metadata.kind, metadata, is_link });
+    }
+    Ok(Listing { entries, is_complete: true })
+}
+
+/// Some file systems don't tell the type in the directory itself. Unknown counts as a link, the careful answer.
+fn is_link(directory: &File, name: &std::ffi::CStr, told: FileType) -> bool {
+    match told {
+        FileType::Unknown => statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_or(true, |stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink),
+        told => told == FileType::Symlink,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn listing(scratch: &Scratch, entries_max: usize) -> Listing {
+        let mut listing = read_directory(&File::open(scratch.root()).unwrap(), entries_max).unwrap();
+        listing.entries.sort_by(|a, b| a.name.cmp(&b.name));
+        listing
+    }
+
+    #[test]
+    fn lists_files_directories_and_links() {
+        let scratch = Scratch::new();
+        scratch.write("a.txt", "hello");
+        scratch.write("directory/inner", "");
+        scratch.link("link", "a.txt");
+        scratch.link("nowhere", "gone");
+        let listing = listing(&scratch, 3);
+        assert!(listing.is_complete);
+        let seen: Vec<_> = listing.entries.iter().map(|entry| (&*entry.name, entry.kind, entry.is_link)).collect();
+        assert_eq!(
+            seen,
+            [(&b"a.txt"[..], Kind::File, false), (&b"directory"[..], Kind::Directory, false), (&b"link"[..], Kind::File, true)]
+        );
+        assert_eq!(listing.entries[0].metadata.size, 5);
+        assert_eq!(listing.entries[2].metadata.size, 5);
+    }
+
+    #[test]
+    fn the_bound_holds() {
+        let scratch = Scratch::new();
+        (0..5).for_each(|number| scratch.write(&number.to_string(), ""));
+        assert!(listing(&scratch, 5).is_complete);
+        let cut = listing(&scratch, 4);
+        assert_eq!((cut.entries.len(), cut.is_complete), (4, false));
+    }
+
+    #[test]
+    fn a_file_is_no_directory() {
+        let scratch = Scratch::new();
+        scratch.write("a", "");
+        assert!(read_directory(&File::open(scratch.path("a")).unwrap(), 10).is_err());
+    }
+}

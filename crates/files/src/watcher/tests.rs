@@ -1,0 +1,286 @@
+//! Real directories, real events. Every change must make the stamps run out.
+
+use super::*;
+use crate::{
+    LinkPolicy, ResolveError, read_directory,
+    scratch::{Kept, Scratch},
+};
+use std::{fs, os::unix::fs::PermissionsExt, time::Instant};
+
+fn keep(watcher: &Watcher, scratch: &Scratch, relative: &str) -> Kept {
+    let kept = Kept::new(watcher, scratch.root(), relative, LinkPolicy::Follow);
+    assert!(kept.stamps.iter().all(|stamp| !stamp.is_timed()), "the test's directory can't be watched");
+    kept
+}
+
+/// Lets the events of the preparation pass, keeps the outcome, makes the change and waits for the stamps to run out.
+fn notices(prepare: impl Fn(&Scratch), relative: &str, change: impl Fn(&Scratch)) -> Duration {
+    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    prepare(&scratch);
+    let kept = keep(&watcher, &scratch, relative);
+    thread::sleep(Duration::from_millis(20));
+    let kept = if kept.is_current(&watcher) { kept } else { keep(&watcher, &scratch, relative) };
+    change(&scratch);
+    kept.runs_out(&watcher)
+}
+
+#[test]
+fn renamed_over() {
+    notices(
+        |scratch| {
+            scratch.write("a/b/page.html", "old");
+            scratch.write("a/new", "new");
+        },
+        "a/b/page.html",
+        |scratch| fs::rename(scratch.path("a/new"), scratch.path("a/b/page.html")).unwrap(),
+    );
+}
+
+#[test]
+fn written_in_place_truncated_removed_and_made_again() {
+    let prepare = |scratch: &Scratch| scratch.write("page.html", "old");
+    let path = "page.html";
+    notices(prepare, path, |scratch| fs::write(scratch.path(path), "new").unwrap());
+    notices(prepare, path, |scratch| File::options().append(true).open(scratch.path(path)).unwrap().set_len(1).unwrap());
+    notices(prepare, path, |scratch| fs::remove_file(scratch.path(path)).unwrap());
+    notices(prepare, path, |scratch| {
+        fs::remove_file(scratch.path(path)).unwrap();
+        fs::write(scratch.path(path), "old").unwrap();
+    });
+}
+
+#[test]
+fn permissions_of_file_and_directory() {
+    let prepare = |scratch: &Scratch| scratch.write("a/b/page.html", "");
+    for changed in ["a", "a/b", "a/b/page.html"] {
+        notices(prepare, "a/b/page.html", |scratch| {
+            fs::set_permissions(scratch.path(changed), fs::Permissions::from_mode(0o700)).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_name_that_was_absent_appears() {
+    let prepare = |scratch: &Scratch| scratch.write("a/other", "");
+    let appear = |scratch: &Scratch| scratch.write("a/new/page.html", "");
+    notices(prepare, "a/new/page.html", appear);
+    notices(prepare, "a/new", appear);
+    notices(prepare, "a/new", |scratch| scratch.link("a/new", "other"));
+    notices(prepare, "a/new", |scratch| fs::hard_link(scratch.path("a/other"), scratch.path("a/new")).unwrap());
+}
+
+#[test]
+fn directories_on_the_way_moved() {
+    for moved in ["a", "a/b"] {
+        notices(
+            |scratch| scratch.write("a/b/page.html", ""),
+            "a/b/page.html",
+            |scratch| fs::rename(scratch.path(moved), scratch.path("elsewhere")).unwrap(),
+        );
+    }
+}
+
+#[test]
+fn a_whole_tree_removed() {
+    notices(|scratch| scratch.write("a/b/page.html", ""), "a/b/page.html", |scratch| fs::remove_dir_all(scratch.path("a")).unwrap());
+}
+
+/// As deployments do it: `current` leads to a release, and is swapped by a rename.
+#[test]
+fn a_swapped_link_in_the_root_and_below() {
+    let prepare = |scratch: &Scratch| {
+        scratch.write("releases/5/page.html", "five");
+        scratch.write("releases/6/page.html", "six");
+        scratch.link("current", "releases/5");
+        scratch.link("next", "releases/6");
+    };
+    let swap = |scratch: &Scratch| fs::rename(scratch.path("next"), scratch.path("current")).unwrap();
+    notices(prepare, "current/page.html", swap);
+
+    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    prepare(&scratch);
+    let kept = Kept::new(&watcher, &scratch.path("current"), "page.html", LinkPolicy::Never);
+    swap(&scratch);
+    kept.runs_out(&watcher);
+    let now = Kept::new(&watcher, &scratch.path("current"), "page.html", LinkPolicy::Never);
+    assert_eq!(now.outcome.unwrap().metadata.size, 3);
+}
+
+#[test]
+fn what_a_link_leads_through_is_watched() {
+    notices(
+        |scratch| {
+            scratch.write("store/deep/page.html", "");
+            scratch.link("way", "store/deep");
+            scratch.link("page", "way/page.html");
+        },
+        "page",
+        |scratch| fs::rename(scratch.path("store"), scratch.path("moved")).unwrap(),
+    );
+}
+
+#[test]
+fn unrelated_changes_leave_an_outcome_alone() {
+    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    scratch.write("site/page.html", "");
+    scratch.write("logs/access.log", "");
+    keep(&watcher, &scratch, "site/page.html");
+    thread::sleep(Duration::from_millis(30));
+    // Beneath /tmp other tests make and remove directories whose names may share a bucket with ours: only our own directories count here.
+    let mut stamps = Vec::new();
+    let site = File::open(scratch.path("site")).unwrap();
+    let watched = watcher.watch(&site, metadata(&site).unwrap().device);
+    stamps.push(watcher.stamp(watched.as_ref(), Concern::content(b"page.html")));
+    stamps.push(watcher.stamp(watched.as_ref(), Concern::Any));
+    fs::write(scratch.path("logs/access.log"), "line\n").unwrap();
+    fs::read(scratch.path("site/page.html")).unwrap();
+    thread::sleep(Duration::from_millis(50));
+    assert!(stamps.iter().all(|stamp| stamp.is_current(0)));
+}
+
+/// A log that grows beside a directory must not spoil what is kept of the directory, whatever buckets their names fall into.
+#[test]
+fn growing_files_do_not_touch_entries() {
+    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    scratch.write("access.log", "");
+    let root = File::open(scratch.root()).unwrap();
+    let watched = watcher.watch(&root, metadata(&root).unwrap().device);
+    let entry = watcher.stamp(watched.as_ref(), Concern::entry(b"access.log"));
+    let content = watcher.stamp(watched.as_ref(), Concern::content(b"access.log"));
+    fs::write(scratch.path("access.log"), "line\n").unwrap();
+    Kept { outcome: Err(ResolveError::NotFound), stamps: vec![content] }.runs_out(&watcher);
+    assert!(entry.is_current(0));
+}
+
+#[test]
+fn listings_run_out_with_any_change() {
+    let changes: [fn(&Scratch); 4] = [
+        |scratch| scratch.write("new", ""),
+        |scratch| fs::remove_file(scratch.path("a")).unwrap(),
+        |scratch| fs::write(scratch.path("a"), "longer").unwrap(),
+        |scratch| fs::rename(scratch.path("a"), scratch.path("b")).unwrap(),
+    ];
+    for change in changes {
+        let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+        scratch.write("a", "");
+        let mut kept = keep(&watcher, &scratch, "");
+        let directory = &kept.outcome.as_ref().unwrap().file;
+        kept.stamps = vec![watcher.stamp_directory(directory)];
+        assert_eq!(read_directory(directory, 10).unwrap().entries.len(), 1);
+        change(&scratch);
+        kept.runs_out(&watcher);
+    }
+}
+
+#[test]
+fn a_change_shows_within_100_ms() {
+    let mut delays: Vec<Duration> = (0..11)
+        .map(|_| {
+            let prepare = |scratch: &Scratch| scratch.write("page.html", "old");
+            notices(prepare, "page.html", |scratch| fs::write(scratch.path("page.html"), "new").unwrap())
+        })
+        .collect();
+    delays.sort();
+    assert!(delays[5] < Duration::from_millis(100), "median {:?}", delays[5]);
+}
+
+#[test]
+fn an_overflow_makes_everything_run_out() {
+    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    scratch.write("quiet/page.html", "");
+    let quiet = File::open(scratch.path("quiet")).unwrap();
+    let stamp = watcher.stamp_directory(&quiet);
+    let noisy = watcher.stamp_directory(&File::open(scratch.root()).unwrap());
+    let shared = watcher.handle.shared().unwrap();
+    let limit: usize = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
+    // With the table locked the thread can't go on, so that the queue fills.
+    let table = shared.lock();
+    for number in 0..limit {
+        let name = scratch.path(&format!("file-{number}"));
+        fs::write(&name, "").unwrap();
+        fs::remove_file(&name).unwrap();
+    }
+    drop(table);
+    Kept { outcome: Err(ResolveError::NotFound), stamps: vec![stamp] }.runs_out(&watcher);
+    assert!(!noisy.is_current(0));
+}
+
+#[test]
+fn sweep_drops_only_what_nobody_keeps() {
+    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    scratch.write("a/page.html", "");
+    scratch.write("b/page.html", "");
+    let kept = keep(&watcher, &scratch, "a/page.html");
+    let other = keep(&watcher, &scratch, "b/page.html");
+    let watched = watcher.watched_directories();
+    assert_eq!(watcher.sweep(), 0);
+    drop(other);
+    assert_eq!(watcher.sweep(), 1);
+    assert_eq!(watcher.watched_directories(), watched - 1);
+    fs::write(scratch.path("a/page.html"), "new").unwrap();
+    kept.runs_out(&watcher);
+    let again = keep(&watcher, &scratch, "b/page.html");
+    fs::write(scratch.path("b/page.html"), "new").unwrap();
+    again.runs_out(&watcher);
+    drop((kept, again));
+    watcher.sweep();
+    assert_eq!(watcher.watched_directories(), 0);
+    assert!(watcher.touches() > 0);
+}
+
+#[test]
+fn removed_directories_leave_the_table() {
+    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    scratch.write("a/b/page.html", "");
+    let kept = keep(&watcher, &scratch, "a/b/page.html");
+    let before = watcher.watched_directories();
+    fs::remove_dir_all(scratch.path("a")).unwrap();
+    kept.runs_out(&watcher);
+    drop(kept); // the open file keeps its directory alive
+    let start = Instant::now();
+    while watcher.watched_directories() > before - 2 {
+        assert!(start.elapsed() < Duration::from_secs(5));
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn stamps_are_timed_where_changes_are_silent() {
+    let watcher = Watcher::start().unwrap();
+    let kept = Kept::new(&watcher, "/proc/sys".as_ref(), "kernel/hostname", LinkPolicy::Never);
+    assert!(kept.outcome.is_ok());
+    let timed = kept.stamps.iter().filter(|stamp| stamp.is_timed()).count();
+    assert_eq!(timed, 3, "sys, kernel and hostname; proc itself is an entry of /");
+    let now_ms = watcher.now_ms();
+    assert!(kept.stamps.iter().filter(|stamp| stamp.is_timed()).all(|stamp| stamp.is_current(now_ms)));
+    assert!(!kept.stamps.iter().filter(|stamp| stamp.is_timed()).any(|stamp| stamp.is_current(now_ms + TIMED_MS)));
+}
+
+#[test]
+fn hard_links_add_a_timed_stamp() {
+    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    scratch.write("a", "");
+    fs::hard_link(scratch.path("a"), scratch.path("b")).unwrap();
+    let kept = Kept::new(&watcher, scratch.root(), "a", LinkPolicy::Never);
+    assert_eq!(kept.stamps.iter().filter(|stamp| stamp.is_timed()).count(), 1);
+}
+
+#[test]
+fn without_inotify_everything_is_timed() {
+    let (watcher, scratch) = (Watcher::timed(), Scratch::new());
+    scratch.write("a/b", "");
+    let kept = Kept::new(&watcher, scratch.root(), "a/b", LinkPolicy::Never);
+    assert!(kept.outcome.is_ok() && kept.is_current(&watcher));
+    assert!(kept.stamps.iter().all(Stamp::is_timed));
+    assert_eq!((watcher.sweep(), watcher.watched_directories(), watcher.touches()), (0, 0, 0));
+}
+
+#[test]
+fn the_thread_ends_with_the_last_watcher_and_its_stamps_run_out() {
+    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    scratch.write("a", "");
+    let kept = keep(&watcher, &scratch, "a");
+    drop(watcher.clone());
+    drop(watcher);
+    kept.runs_out(&Watcher::timed());
+}
