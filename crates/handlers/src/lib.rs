@@ -1,1 +1,23 @@
+//! What answers requests: files of the document root, directory listings, redirects and fixed answers; and the filter that compresses.
+//!
+//! Floor 5: knows the pipeline's contract (`Exchange` in, `Response` out), never a socket or a protocol version. `server` puts
+//! [`StaticFiles`], [`FixedAnswers`], [`FieldFilter`] and [`Compress`] into its registry.
 
+pub mod coding;
+pub mod compress;
+mod encoded_stream;
+pub mod field_filter;
+mod fixed;
+mod listing;
+mod listing_page;
+mod location;
+pub mod redirect;
+pub mod static_files;
+
+#[cfg(test)]
+mod testing;
+
+pub use compress::Compress;
+pub use field_filter::FieldFilter;
+pub use redirect::FixedAnswers;
+pub use static_files::StaticFiles;

@@ -1,0 +1,120 @@
+//! Compresses built responses on their way up (filter): listings, fixed texts, error pages, and streams of other handlers.
+//!
+//! Static files do not come here: their codings are kept (`static_files`), their heads are ready. Difficulty: which fields still hold for
+//! other bytes. A strong entity tag does not, so it is weakened (RFC 9110 section 8.8.1); ranges of what is made anew each time are
+//! not offered; and Vary is due as soon as another client could have got other bytes, compressed or not.
+//! Absent on purpose: parts (206), and whatever says `no-transform`.
+
+use crate::{
+    coding::{self, Encoder, Levels},
+    encoded_stream::EncodedStream,
+    static_files::names,
+};
+use saker_http::{Fields, Status, content_coding::{AcceptedCodings, Coding}};
+use saker_pipeline::{Body, Chunk, Exchange, Filter, LocalFuture, Response, ResponseHead};
+
+/// Up to that, encoding takes less than handing it to another thread.
+const INLINE_BYTES_MAX: usize = 4 << 10;
+/// Fields over the exact bytes of a body (RFC 9530; RFC 9110 section 8.6 as to length is dealt with by itself).
+const DIGESTS: [&str; 4] = ["Content-Digest", "Repr-Digest", "Digest", "Content-MD5"];
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Compress;
+
+impl Filter for Compress {
+    fn name(&self) -> &'static str {
+        "compress"
+    }
+
+    fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()> {
+        Box::pin(async move {
+            if is_candidate(exchange, response) {
+                compress(exchange, response).await;
+            }
+        })
+    }
+}
+
+async fn compress(exchange: &mut Exchange, response: &mut Response) {
+    // From here on the outcome differs from client to client.
+    exchange.depends_on_request();
+    response.fields_mut().add_token("Vary", "Accept-Encoding");
+    let Some(coding) = selected(exchange) else { return };
+    let levels = Levels::from(&exchange.settings.compression);
+    let Some(body) = encoded(coding, levels, std::mem::take(&mut response.body)).await.map_err(|body| response.body = body).ok() else {
+        return;
+    };
+    exchange.trace("respond", None, || format!("compressed with {}", coding.token()));
+    response.body = body;
+    let length = response.body.length();
+    let fields = response.fields_mut();
+    describe(fields, coding);
+    match length {
+        Some(length) if fields.has("Content-Length") => fields.set("Content-Length", length.to_string().into_bytes()),
+        _ => drop(fields.remove("Content-Length")),
+    }
+}
+
+/// The coding that this client and the configuration like best; `None` for identity.
+fn selected(exchange: &Exchange) -> Option<Coding> {
+    let mut offered: Vec<Coding> = exchange.settings.compression.codings.iter().map(|coding| coding::from_config(*coding)).collect();
+    offered.push(Coding::Identity);
+    AcceptedCodings::of(exchange.head.view()).best(&offered).filter(|coding| *coding != Coding::Identity)
+}
+
+/// Whether this response is one that is compressed for those who want it.
+fn is_candidate(exchange: &Exchange, response: &Response) -> bool {
+    let ResponseHead::Built(fields) = &response.head else { return false };
+    let compression = &exchange.settings.compression;
+    let fits = match (&response.body, response.body.length()) {
+        (Body::Memory(_) | Body::Stream(_), Some(length)) => (compression.min_bytes..=compression.max_bytes).contains(&length),
+        (Body::Stream(_), None) => true,
+        _ => false,
+    };
+    let whole = response.status != Status::PARTIAL_CONTENT && !response.status.forbids_content() && !fields.has("Content-Range");
+    let free = !fields.has("Content-Encoding") && !DIGESTS.iter().any(|name| fields.has(name)) && !forbids_transformation(fields);
+    let compressible = fields.first("Content-Type").is_some_and(|value| names::is_compressible(compression, value));
+    fits && whole && free && compressible && !compression.codings.is_empty()
+}
+
+/// RFC 9111 section 5.2.2.6.
+fn forbids_transformation(fields: &Fields) -> bool {
+    let values = fields.iter().filter(|field| field.0.eq_ignore_ascii_case("Cache-Control"));
+    values.flat_map(|field| field.1.split(|byte| *byte == b',')).any(|part| part.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
+}
+
+fn describe(fields: &mut Fields, coding: Coding) {
+    fields.set("Content-Encoding", coding.token().as_bytes());
+    fields.remove("Accept-Ranges");
+    let weakened = fields.first("ETag").filter(|tag| !tag.starts_with(b"W/")).map(|tag| [b"W/", tag].concat());
+    if let Some(tag) = weakened {
+        fields.set("ETag", tag);
+    }
+}
+
+/// The body in its coding, or as it was where that is no gain.
+async fn encoded(coding: Coding, levels: Levels, body: Body) -> Result<Body, Body> {
+    match body {
+        Body::Memory(chunk) => match encoded_chunk(coding, levels, &chunk).await {
+            Some(data) => Ok(Body::Memory(Chunk::from(data))),
+            None => Err(Body::Memory(chunk)),
+        },
+        Body::Stream(stream) => match Encoder::new(coding, levels, None) {
+            Some(encoder) => Ok(Body::Stream(Box::new(EncodedStream::new(stream, encoder)))),
+            None => Err(Body::Stream(stream)),
+        },
+        other => Err(other),
+    }
+}
+
+async fn encoded_chunk(coding: Coding, levels: Levels, chunk: &Chunk) -> Option<Vec<u8>> {
+    if chunk.len() <= INLINE_BYTES_MAX {
+        return coding::encode(coding, levels, chunk.bytes());
+    }
+    let data = chunk.bytes().to_vec();
+    tokio::task::spawn_blocking(move || coding::encode(coding, levels, &data)).await.ok().flatten()
+}
+
+#[cfg(test)]
+#[path = "compress_tests.rs"]
+mod tests;

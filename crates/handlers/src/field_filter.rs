@@ -1,0 +1,40 @@
+//! Lays the configured edits of response fields over built heads (filter, the first). Ready heads had them laid over when they were made.
+
+use saker_pipeline::{Exchange, Filter, LocalFuture, Response, field_edits};
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FieldFilter;
+
+impl Filter for FieldFilter {
+    fn name(&self) -> &'static str {
+        "fields"
+    }
+
+    fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()> {
+        let status = response.status;
+        field_edits::apply(&exchange.settings.fields, status, response.fields_mut());
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Folder, block_on, exchange};
+    use saker_config::model::{FieldEdit, FieldEditAction, Origin, Settings};
+    use saker_http::Status;
+
+    #[test]
+    fn edits_reach_built_heads() {
+        let edit =
+            FieldEdit { name: "X-A".into(), action: FieldEditAction::Set("1".into()), always: false, origin: Origin::built_in() };
+        let settings = Settings { fields: vec![edit], ..Settings::default() };
+        let folder = Folder::new();
+        for (status, expected) in [(Status::OK, Some(&b"1"[..])), (Status::NOT_FOUND, None)] {
+            let mut exchange = exchange(&folder.site(settings.clone()), "GET", "/", &[]);
+            let mut response = Response::new(status);
+            block_on(FieldFilter.apply(&mut exchange, &mut response));
+            assert_eq!(response.fields().first("X-A"), expected);
+        }
+    }
+}

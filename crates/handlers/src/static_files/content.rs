@@ -1,0 +1,112 @@
+//! The bytes of a file as they are kept: in memory when small, as an open file when large.
+//!
+//! Difficulty: a file may be written to while it is read. What is in memory was read between two equal looks at the file's metadata and
+//! is never touched again; what goes out from an open file carries a [`FileCheck`], and a connection whose check fails is cut.
+
+use saker_files::{Metadata, is_settled, read_consistent};
+use saker_pipeline::{Body, Chunk, FilePart, StillValid};
+use std::{
+    fs::File,
+    ops::Range,
+    rc::Rc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// A file that is being written to settles within these or is sent unkept.
+const SETTLE_ATTEMPTS_MAX: u32 = 10;
+const SETTLE_PAUSE: Duration = Duration::from_millis(25);
+
+pub enum Content {
+    Memory(Chunk),
+    File { file: Rc<File>, length: u64, check: Rc<dyn StillValid> },
+}
+
+impl Content {
+    pub fn length(&self) -> u64 {
+        match self {
+            Content::Memory(chunk) => chunk.len() as u64,
+            Content::File { length, .. } => *length,
+        }
+    }
+
+    /// Bytes of memory that it holds.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Content::Memory(chunk) => chunk.len(),
+            Content::File { .. } => size_of::<FileCheck>(),
+        }
+    }
+
+    pub fn whole(&self) -> Body {
+        match self {
+            Content::Memory(chunk) => Body::Memory(chunk.clone()),
+            Content::File { length, .. } => self.part(0..*length),
+        }
+    }
+
+    /// `range` must lie within [`Content::length`].
+    pub fn part(&self, range: Range<u64>) -> Body {
+        match self {
+            Content::Memory(chunk) => Body::Memory(chunk.slice(range.start as usize..range.end as usize)),
+            Content::File { file, check, .. } => Body::File(FilePart {
+                file: Rc::clone(file),
+                offset: range.start,
+                length: range.end - range.start,
+                check: Some(Rc::clone(check)),
+            }),
+        }
+    }
+}
+
+/// Content, and the metadata that was true of the file when it was taken.
+pub struct Loaded {
+    pub content: Content,
+    pub metadata: Metadata,
+    /// Nobody was writing to it: it may be kept.
+    pub settled: bool,
+}
+
+/// Takes the content of an open regular file. Waits a little for one that is being written to.
+pub async fn load(file: File, metadata: Metadata, memory_bytes_max: u64) -> std::io::Result<Loaded> {
+    let mut metadata = metadata;
+    for _ in 0..SETTLE_ATTEMPTS_MAX {
+        if metadata.size > memory_bytes_max {
+            return Ok(Loaded { content: from_file(file, metadata), metadata, settled: true });
+        }
+        if is_settled(&metadata, now_ms()) {
+            if let Some(data) = read_consistent(&file, &metadata, memory_bytes_max)? {
+                return Ok(Loaded { content: Content::Memory(Chunk::new(data.into())), metadata, settled: true });
+            }
+        }
+        tokio::time::sleep(SETTLE_PAUSE).await;
+        metadata = saker_files::metadata(&file)?;
+    }
+    Ok(Loaded { content: from_file(file, metadata), metadata, settled: false })
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn from_file(file: File, metadata: Metadata) -> Content {
+    let file = Rc::new(file);
+    let check = FileCheck { file: Rc::clone(&file), metadata };
+    Content::File { file, length: metadata.size, check: Rc::new(check) }
+}
+
+/// Compares an open file with what it was. Size and time of modification only: the time of change moves too when the file is renamed,
+/// linked or replaced by another, which leaves the bytes behind the descriptor as they are.
+struct FileCheck {
+    file: Rc<File>,
+    metadata: Metadata,
+}
+
+impl StillValid for FileCheck {
+    fn still_valid(&self) -> bool {
+        let same = |now: Metadata| {
+            let was = &self.metadata;
+            (now.size, now.mtime_s, now.mtime_ns) == (was.size, was.mtime_s, was.mtime_ns)
+        };
+        saker_files::metadata(&self.file).is_ok_and(same)
+    }
+}

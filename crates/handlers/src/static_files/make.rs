@@ -1,0 +1,195 @@
+//! Makes representations from what the walk has opened, and their codings when somebody wants them.
+//!
+//! Difficulty: two requests may want the same coding at once; the second waits for the first one's. Encoding happens on the blocking pool,
+//! so that a worker's other connections go on meanwhile.
+
+use super::{
+    content::{Content, Loaded, load},
+    kept::{Sources, Table},
+    multipart::Boundaries,
+    names,
+    representation::{Facts, Representation, Slot},
+    variant::{Tag, Variant},
+};
+use crate::coding::{self, Levels};
+use saker_config::model::Settings;
+use saker_files::{Metadata, Resolved};
+use saker_http::content_coding::Coding;
+use std::{cell::Cell, rc::Rc, sync::Arc};
+
+/// A tag may be strong once the file's time of modification is that long ago: a second write can't get the same time any more.
+const STRONG_AFTER_S: i64 = 1;
+/// The order in which precompressed siblings are offered that the configuration does not rank.
+const SIBLING_CODINGS: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
+
+/// A regular file that the walk has arrived at.
+pub struct Found {
+    /// From the root.
+    pub relative: Vec<u8>,
+    pub original: Resolved,
+    /// Its precompressed siblings.
+    pub siblings: Vec<(Coding, Resolved)>,
+}
+
+impl Found {
+    fn sources(&self) -> Sources {
+        let sibling = |coding| self.siblings.iter().find(|sibling| sibling.0 == coding).map(|sibling| sibling.1.metadata);
+        Sources { identity: self.original.metadata, siblings: [Coding::Gzip, Coding::Brotli, Coding::Zstd].map(sibling) }
+    }
+
+    fn take_sibling(&mut self, coding: Coding) -> Option<Resolved> {
+        let at = self.siblings.iter().position(|sibling| sibling.0 == coding)?;
+        Some(self.siblings.swap_remove(at).1)
+    }
+}
+
+#[derive(Default)]
+pub struct Maker {
+    /// Files up to this size are kept in memory.
+    pub memory_bytes_max: u64,
+    pub boundaries: Rc<Boundaries>,
+    pub table: Table,
+}
+
+impl Maker {
+    /// The representation of a file: one in use, or a new one.
+    pub async fn representation(&self, settings: &Arc<Settings>, found: &Found, now: i64) -> std::io::Result<Rc<Representation>> {
+        if let Some(living) = self.table.find(settings, &found.relative, &found.sources()) {
+            if living.weak_until_s.is_none_or(|until| now <= until) {
+                return Ok(living);
+            }
+        }
+        let loaded = load(found.original.file.try_clone()?, found.original.metadata, self.memory_bytes_max).await?;
+        let settled = loaded.settled;
+        let made = Rc::new(self.build(settings, found, loaded, now));
+        if settled {
+            self.table.insert(&found.relative, &made);
+        }
+        Ok(made)
+    }
+
+    fn build(&self, settings: &Arc<Settings>, found: &Found, loaded: Loaded, now: i64) -> Representation {
+        let content_type = names::content_type(&settings.files, &found.relative);
+        let offered = offered(settings, content_type.as_deref(), &loaded.content, found);
+        let facts = Facts {
+            settings: Arc::clone(settings),
+            content_type,
+            varies: !offered.is_empty(),
+            built_s: now,
+            boundaries: Rc::clone(&self.boundaries),
+        };
+        let siblings = found.siblings.iter().map(|sibling| &sibling.1.metadata);
+        let weak_until_s = siblings.chain([&loaded.metadata]).filter_map(|metadata| weak_until(metadata, now)).max();
+        let tag = Tag::new(settings.files.entity_tag, &loaded.metadata, "", weak_until_s.is_some());
+        let identity = Variant::new(&facts, Coding::Identity, loaded.content, tag, loaded.metadata.mtime_s);
+        Representation {
+            facts,
+            identity,
+            offered,
+            coded: [Slot::new(), Slot::new(), Slot::new()],
+            weak_until_s,
+            unsettled: Cell::new(!loaded.settled),
+            making: tokio::sync::Mutex::new(()),
+            sources: Sources { identity: loaded.metadata, ..found.sources() },
+        }
+    }
+
+    /// Fills the slot of a coding.
+    pub async fn make(&self, representation: &Representation, coding: Coding, found: &mut Found) {
+        let _making = representation.making.lock().await;
+        let slot = representation.slot(coding);
+        if slot.get().is_some() {
+            return;
+        }
+        let variant = match found.take_sibling(coding) {
+            Some(sibling) => self.from_sibling(representation, coding, sibling).await,
+            None => encoded(representation, coding).await,
+        };
+        // Nobody else can have filled it: we hold the lock.
+        let _ = slot.set(variant);
+    }
+
+    async fn from_sibling(&self, representation: &Representation, coding: Coding, sibling: Resolved) -> Option<Variant> {
+        let Ok(loaded) = load(sibling.file, sibling.metadata, self.memory_bytes_max).await else {
+            representation.unsettled.set(true);
+            return None;
+        };
+        let facts = &representation.facts;
+        if !loaded.settled || loaded.metadata != sibling.metadata {
+            representation.unsettled.set(true);
+        }
+        let weak = representation.weak_until_s.is_some();
+        let tag = Tag::new(facts.settings.files.entity_tag, &loaded.metadata, &format!("-{}", coding.token()), weak);
+        Some(Variant::new(facts, coding, loaded.content, tag, loaded.metadata.mtime_s))
+    }
+}
+
+async fn encoded(representation: &Representation, coding: Coding) -> Option<Variant> {
+    let Content::Memory(plain) = &representation.identity.content else { return None };
+    let facts = &representation.facts;
+    let levels = Levels::from(&facts.settings.compression);
+    let data = plain.bytes().to_vec();
+    let encoded = tokio::task::spawn_blocking(move || coding::encode(coding, levels, &data)).await.ok().flatten()?;
+    let metadata = &representation.sources.identity;
+    // With the level, because another level makes other bytes.
+    let suffix = format!("-{}{}", coding.token(), levels.of(coding));
+    let tag = Tag::new(facts.settings.files.entity_tag, metadata, &suffix, representation.weak_until_s.is_some());
+    Some(Variant::new(facts, coding, Content::Memory(encoded.into()), tag, metadata.mtime_s))
+}
+
+/// Until when a tag of this file has to be weak, if now (RFC 9110 section 8.8.1).
+fn weak_until(metadata: &Metadata, now: i64) -> Option<i64> {
+    let age = now.saturating_sub(metadata.mtime_s);
+    (-STRONG_AFTER_S..=STRONG_AFTER_S).contains(&age).then(|| metadata.mtime_s.saturating_add(STRONG_AFTER_S))
+}
+
+/// The codings that a file may have, best first: the configured order, then siblings that it does not name.
+fn offered(settings: &Settings, content_type: Option<&[u8]>, content: &Content, found: &Found) -> Vec<Coding> {
+    let compression = &settings.compression;
+    let fits = (compression.min_bytes..=compression.max_bytes).contains(&content.length());
+    let on_the_fly = fits && matches!(content, Content::Memory(_)) && is_compressible(settings, content_type);
+    let has_sibling = |coding: Coding| found.siblings.iter().any(|sibling| sibling.0 == coding);
+    let configured: Vec<Coding> = compression.codings.iter().map(|coding| coding::from_config(*coding)).collect();
+    let unranked = SIBLING_CODINGS.iter().filter(|coding| !configured.contains(coding) && has_sibling(**coding));
+    let ranked = configured.iter().filter(|coding| on_the_fly || has_sibling(**coding));
+    let mut offered: Vec<Coding> = ranked.chain(unranked).copied().collect();
+    // A coding that was named twice is offered once.
+    let mut seen = Vec::new();
+    offered.retain(|coding| !seen.contains(coding) && {
+        seen.push(*coding);
+        true
+    });
+    offered
+}
+
+/// Whether bodies of this type are compressed, and siblings of such files looked for.
+pub fn is_compressible(settings: &Settings, content_type: Option<&[u8]>) -> bool {
+    content_type.is_some_and(|content_type| names::is_compressible(&settings.compression, content_type))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_files::Kind;
+
+    #[test]
+    fn young_files_have_weak_tags() {
+        let at = |mtime_s| Metadata {
+            kind: Kind::File,
+            size: 1,
+            mtime_s,
+            mtime_ns: 0,
+            ctime_s: 0,
+            ctime_ns: 0,
+            inode: 1,
+            device: 1,
+            mode: 0,
+            uid: 0,
+        };
+        let cases =
+            [(100, 100, Some(101)), (100, 101, Some(101)), (100, 102, None), (101, 100, Some(102)), (102, 100, None), (i64::MIN, 5, None)];
+        for (mtime, now, expected) in cases {
+            assert_eq!(weak_until(&at(mtime), now), expected, "{mtime} {now}");
+        }
+    }
+}

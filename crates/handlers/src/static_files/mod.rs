@@ -1,0 +1,137 @@
+//! Static files (handler `files`): from a path below the document root to a representation, and its answer.
+//!
+//! Place in the walk: the content phase, for requests that no route gives another action. [`locate`] maps path to file and says what
+//! it depended on; [`make`] builds the [`representation`], which is left in the exchange and answers further requests by itself.
+//! The one difficulty is what may not be shown: hidden names are as if they were not there, and only regular files are read.
+//! Absent on purpose: writing methods, content negotiation by language or type.
+
+mod content;
+mod kept;
+mod locate;
+mod make;
+mod multipart;
+pub mod names;
+mod representation;
+mod variant;
+
+#[cfg(test)]
+mod tests;
+
+pub use locate::link_policy;
+
+use crate::{fixed, listing};
+use locate::Located;
+use make::{Found, Maker};
+use representation::Outcome;
+use saker_config::model::Action;
+use saker_files::Watcher;
+use saker_http::{Method, Status};
+use saker_pipeline::{Exchange, Handled, Handler, LocalFuture, Response};
+use std::rc::Rc;
+
+const ALLOW: &[u8] = b"GET, HEAD, OPTIONS";
+/// Each coding is made once at most, then the request can be answered.
+const ROUNDS_MAX: usize = 4;
+
+pub struct StaticFiles {
+    watcher: Watcher,
+    maker: Maker,
+}
+
+impl StaticFiles {
+    /// One per worker. Files up to `memory_file_bytes_max` are kept in memory.
+    pub fn new(watcher: Watcher, memory_file_bytes_max: u64) -> StaticFiles {
+        StaticFiles { watcher, maker: Maker { memory_bytes_max: memory_file_bytes_max, ..Maker::default() } }
+    }
+
+    async fn answer(&self, exchange: &mut Exchange) -> Response {
+        match exchange.head.view().method() {
+            Method::Get | Method::Head => {}
+            Method::Options => return with_allow(Status::NO_CONTENT),
+            _ => return with_allow(Status::METHOD_NOT_ALLOWED),
+        }
+        match locate::locate(&self.watcher, exchange) {
+            Located::File(found) => self.file(exchange, found).await,
+            Located::Folder { relative, folder } if exchange.settings.files.listing => {
+                listing::respond(exchange, &self.watcher, relative, folder).await
+            }
+            Located::Folder { .. } => {
+                exchange.trace("content", None, || "a folder without an index file, and listings are off".into());
+                Response::new(Status::FORBIDDEN)
+            }
+            Located::SlashMissing => slash_redirect(exchange),
+            Located::Refused(status) => Response::new(status),
+        }
+    }
+
+    async fn file(&self, exchange: &mut Exchange, mut found: Found) -> Response {
+        let Ok(representation) = self.maker.representation(&exchange.settings, &found, exchange.now).await else {
+            return Response::new(Status::INTERNAL_SERVER_ERROR);
+        };
+        for _ in 0..ROUNDS_MAX {
+            let outcome = representation.respond(exchange.head.view(), exchange.now);
+            if let Outcome::Make(coding) = outcome {
+                self.maker.make(&representation, coding, &mut found).await;
+                continue;
+            }
+            if !exchange.request_dependent && !representation.unsettled.get() {
+                exchange.reusable = Some(Rc::clone(&representation) as _);
+            }
+            return response(outcome, representation.facts.varies);
+        }
+        Response::new(Status::INTERNAL_SERVER_ERROR)
+    }
+}
+
+impl Handler for StaticFiles {
+    fn name(&self) -> &'static str {
+        "files"
+    }
+
+    fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
+        Box::pin(async move {
+            if exchange.site.root.is_none() || *exchange.action() != Action::Files {
+                return Handled::Declined;
+            }
+            Handled::Answered(self.answer(exchange).await)
+        })
+    }
+}
+
+fn response(outcome: Outcome, varies: bool) -> Response {
+    let mut response = match outcome {
+        Outcome::Answer(response) => return response,
+        Outcome::Failed => Response::new(Status::PRECONDITION_FAILED),
+        Outcome::Unsatisfiable(length) => {
+            let mut response = Response::new(Status::RANGE_NOT_SATISFIABLE);
+            // RFC 9110 section 15.5.17.
+            response.fields_mut().append("Content-Range", format!("bytes */{length}").into_bytes());
+            response
+        }
+        Outcome::Make(_) => Response::new(Status::INTERNAL_SERVER_ERROR),
+    };
+    if varies {
+        response.fields_mut().add_token("Vary", "Accept-Encoding");
+    }
+    response
+}
+
+/// RFC 9110 sections 9.3.7 and 15.5.6.
+fn with_allow(status: Status) -> Response {
+    let mut response = Response::new(status);
+    response.fields_mut().append("Allow", ALLOW);
+    response
+}
+
+/// To the folder's own address, so that relative links in it work.
+fn slash_redirect(exchange: &mut Exchange) -> Response {
+    let mut location = crate::location::path(&exchange.path);
+    location.push(b'/');
+    if let Some(query) = exchange.query.clone() {
+        exchange.depends_on_request();
+        location.push(b'?');
+        crate::location::push_query(&query, &mut location);
+    }
+    exchange.trace("content", None, || "a folder: redirected to its address with a slash".into());
+    fixed::redirect(exchange, Status::MOVED_PERMANENTLY, location, fixed::Queries::Decline)
+}

@@ -1,0 +1,162 @@
+//! One coding of a file: its content, validators and the two heads that are sent again and again (200 and 304).
+
+use super::{content::Content, representation::Facts};
+use saker_config::model::EntityTagParts;
+use saker_files::Metadata;
+use saker_http::{
+    Fields, Status,
+    conditional::Validators,
+    content_coding::Coding,
+    date::{DATE_BYTES, format_date},
+    entity_tag::EntityTag,
+};
+use saker_pipeline::{ReadyHead, field_edits};
+use std::{cell::OnceCell, rc::Rc};
+
+/// Line terminators, separators and the `Rc` around a head, about.
+const HEAD_OVERHEAD_BYTES: usize = 200;
+
+pub struct Variant {
+    pub coding: Coding,
+    pub content: Content,
+    tag: Option<Tag>,
+    modified_s: i64,
+    full: Rc<ReadyHead>,
+    /// Made when the first client asks for it.
+    not_modified: OnceCell<Rc<ReadyHead>>,
+}
+
+impl Variant {
+    pub fn new(facts: &Facts, coding: Coding, content: Content, tag: Option<Tag>, mtime_s: i64) -> Variant {
+        // RFC 9110 section 8.8.2.1: never later than the time of the response.
+        let modified_s = mtime_s.min(facts.built_s);
+        let mut fields = representation_fields(facts, coding, tag.as_ref(), modified_s);
+        fields.append("Content-Length", content.length().to_string().into_bytes());
+        let full = facts.ready_head(Status::OK, fields);
+        Variant { coding, content, tag, modified_s, full, not_modified: OnceCell::new() }
+    }
+
+    pub fn validators(&self, now: i64) -> Validators<'_> {
+        Validators { entity_tag: self.tag.as_ref().map(Tag::as_entity_tag), last_modified: Some(self.modified_s), now }
+    }
+
+    pub fn full(&self) -> Rc<ReadyHead> {
+        Rc::clone(&self.full)
+    }
+
+    /// RFC 9110 section 15.4.5: what a cache needs to find the stored response and refresh it, and nothing else of ours.
+    pub fn not_modified(&self, facts: &Facts) -> Rc<ReadyHead> {
+        let make = || {
+            let mut fields = Fields::new();
+            match &self.tag {
+                Some(tag) => fields.append("ETag", tag.text.to_vec()),
+                None => fields.append("Last-Modified", format_date(self.modified_s).to_vec()),
+            }
+            facts.ready_head(Status::NOT_MODIFIED, fields)
+        };
+        Rc::clone(self.not_modified.get_or_init(make))
+    }
+
+    /// The fields of a 206, edits included, but for those that say which part it is: no edit may touch those.
+    pub fn partial_fields(&self, facts: &Facts) -> Fields {
+        let mut fields = representation_fields(facts, self.coding, self.tag.as_ref(), self.modified_s);
+        facts.finish(Status::PARTIAL_CONTENT, &mut fields);
+        fields
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        let head = |head: &ReadyHead| head.http1.len() * 3 + HEAD_OVERHEAD_BYTES;
+        size_of::<Variant>() + self.content.memory_bytes() + head(&self.full) + self.not_modified.get().map_or(0, |ready| head(ready))
+    }
+}
+
+fn representation_fields(facts: &Facts, coding: Coding, tag: Option<&Tag>, modified_s: i64) -> Fields {
+    let mut fields = Fields::new();
+    if let Some(content_type) = &facts.content_type {
+        fields.append("Content-Type", content_type.clone());
+    }
+    if coding != Coding::Identity {
+        fields.append("Content-Encoding", coding.token().as_bytes());
+    }
+    let date: [u8; DATE_BYTES] = format_date(modified_s);
+    fields.append("Last-Modified", date.to_vec());
+    if let Some(tag) = tag {
+        fields.append("ETag", tag.text.to_vec());
+    }
+    fields.append("Accept-Ranges", &b"bytes"[..]);
+    fields
+}
+
+impl Facts {
+    /// Lays the configured edits over `fields`. Vary comes after them, because an edit that takes it away would poison shared caches.
+    pub fn ready_head(&self, status: Status, mut fields: Fields) -> Rc<ReadyHead> {
+        self.finish(status, &mut fields);
+        Rc::new(ReadyHead::new(status, fields))
+    }
+
+    fn finish(&self, status: Status, fields: &mut Fields) {
+        field_edits::apply(&self.settings.fields, status, fields);
+        if self.varies {
+            fields.add_token("Vary", "Accept-Encoding");
+        }
+    }
+}
+
+/// An entity tag with its text as sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tag {
+    weak: bool,
+    text: Box<[u8]>,
+}
+
+impl Tag {
+    /// Inode, size and time of modification in microseconds, in hexadecimal digits and this order, as Apache has them. `suffix` tells
+    /// codings of one file apart: each has bytes of its own (RFC 9110 section 8.8.3.3).
+    pub fn new(parts: EntityTagParts, metadata: &Metadata, suffix: &str, weak: bool) -> Option<Tag> {
+        let mtime_us = metadata.mtime_s.wrapping_mul(1_000_000).wrapping_add(i64::from(metadata.mtime_ns / 1000));
+        let values = [(parts.inode, metadata.inode), (parts.size, metadata.size), (parts.mtime, mtime_us as u64)];
+        let digits: Vec<String> = values.iter().filter(|part| part.0).map(|part| format!("{:x}", part.1)).collect();
+        let start = if weak { "W/" } else { "" };
+        (!digits.is_empty()).then(|| Tag { weak, text: format!("{start}\"{}{suffix}\"", digits.join("-")).into_bytes().into() })
+    }
+
+    pub fn as_entity_tag(&self) -> EntityTag<'_> {
+        let start = if self.weak { 3 } else { 1 };
+        EntityTag { weak: self.weak, opaque: &self.text[start..self.text.len() - 1] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_files::Kind;
+
+    const METADATA: Metadata = Metadata {
+        kind: Kind::File,
+        size: 0x11d,
+        mtime_s: 1_700_000_000,
+        mtime_ns: 123_456_789,
+        ctime_s: 0,
+        ctime_ns: 0,
+        inode: 0xabc,
+        device: 1,
+        mode: 0o644,
+        uid: 0,
+    };
+
+    #[test]
+    fn tags_have_the_parts_asked_for() {
+        let mtime = format!("{:x}", 1_700_000_000_123_456_u64);
+        let cases = [
+            ((false, true, true), "", false, format!("\"11d-{mtime}\"")),
+            ((true, true, true), "-br", false, format!("\"abc-11d-{mtime}-br\"")),
+            ((false, false, true), "", true, "W/\"11d\"".into()),
+        ];
+        for ((inode, mtime, size), suffix, weak, expected) in cases {
+            let tag = Tag::new(EntityTagParts { inode, mtime, size }, &METADATA, suffix, weak).unwrap();
+            assert_eq!(tag.text, expected.as_bytes().into());
+            assert_eq!(Some(tag.as_entity_tag()), EntityTag::parse(expected.as_bytes()));
+        }
+        assert_eq!(Tag::new(EntityTagParts { inode: false, mtime: false, size: false }, &METADATA, "", false), None);
+    }
+}
