@@ -10,7 +10,10 @@ use crate::{
     encoded_stream::EncodedStream,
     static_files::names,
 };
-use saker_http::{Fields, Status, content_coding::{AcceptedCodings, Coding}};
+use saker_http::{
+    Fields, Status,
+    content_coding::{AcceptedCodings, Coding},
+};
 use saker_pipeline::{Body, Chunk, Exchange, Filter, LocalFuture, Response, ResponseHead};
 
 /// Up to that, encoding takes less than handing it to another thread.

@@ -26,8 +26,7 @@ mod tests {
 
     #[test]
     fn edits_reach_built_heads() {
-        let edit =
-            FieldEdit { name: "X-A".into(), action: FieldEditAction::Set("1".into()), always: false, origin: Origin::built_in() };
+        let edit = FieldEdit { name: "X-A".into(), action: FieldEditAction::Set("1".into()), always: false, origin: Origin::built_in() };
         let settings = Settings { fields: vec![edit], ..Settings::default() };
         let folder = Folder::new();
         for (status, expected) in [(Status::OK, Some(&b"1"[..])), (Status::NOT_FOUND, None)] {

@@ -59,7 +59,10 @@ pub fn html(path: &[u8], entries: &Entries, order: Order, files: &Files) -> Vec<
     breadcrumb(path, &mut out);
     head_row(order, &mut out);
     if path != b"/" {
-        push(&mut out, "<tr><td class=\"name\"><a href=\"../\"><svg><use href=\"#up\"/></svg>Parent folder</a><td class=\"size\"><td class=\"date\">\n");
+        push(
+            &mut out,
+            "<tr><td class=\"name\"><a href=\"../\"><svg><use href=\"#up\"/></svg>Parent folder</a><td class=\"size\"><td class=\"date\">\n",
+        );
     }
     for entry in &entries.list {
         row(entry, files, &mut out);
@@ -129,7 +132,10 @@ fn date(mtime_s: i64, out: &mut Vec<u8>) {
     let full = format_date(mtime_s);
     let full = String::from_utf8_lossy(&full);
     let (day, time) = iso(&full);
-    push(out, &format!("<td class=\"date\"><time datetime=\"{day}T{time}Z\" title=\"{full}\">{day} <span class=\"time\">{time}</span></time>\n"));
+    push(
+        out,
+        &format!("<td class=\"date\"><time datetime=\"{day}T{time}Z\" title=\"{full}\">{day} <span class=\"time\">{time}</span></time>\n"),
+    );
 }
 
 /// Year, month and day, then hours and minutes, of an IMF-fixdate (`Sun, 06 Nov 1994 08:49:37 GMT`).

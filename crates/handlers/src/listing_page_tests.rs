@@ -58,7 +58,7 @@ fn a_click_on_the_current_column_turns_the_order_round() {
         String::from_utf8(out).unwrap()
     };
     let by_name = heads(Column::Name, false);
-    assert!(by_name.contains("aria-sort=\"ascending\"><a href=\"?C=N;O=D\">Name ↑") && by_name.contains("?C=S;O=A\">Size</a>") || by_name.contains("?C=S;O=A\">Size"));
+    assert!(by_name.contains("aria-sort=\"ascending\"><a href=\"?C=N;O=D\">Name ↑") && by_name.contains("?C=S;O=A\">Size"));
     let by_size = heads(Column::Size, true);
     assert!(by_size.contains("aria-sort=\"descending\"><a href=\"?C=S;O=A\">Size ↓") && by_size.contains("?C=M;O=A\">Modified"));
 }

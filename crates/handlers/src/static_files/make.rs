@@ -155,9 +155,11 @@ fn offered(settings: &Settings, content_type: Option<&[u8]>, content: &Content, 
     let mut offered: Vec<Coding> = ranked.chain(unranked).copied().collect();
     // A coding that was named twice is offered once.
     let mut seen = Vec::new();
-    offered.retain(|coding| !seen.contains(coding) && {
-        seen.push(*coding);
-        true
+    offered.retain(|coding| {
+        !seen.contains(coding) && {
+            seen.push(*coding);
+            true
+        }
     });
     offered
 }

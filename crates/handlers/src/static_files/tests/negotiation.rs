@@ -3,10 +3,12 @@
 use super::{Bench, answer};
 use crate::{
     coding::{self, Levels},
-    testing::{body_bytes, field, now},
+    testing::{block_on, body_bytes, exchange, field, now},
 };
 use saker_config::model::{Compression, Settings};
 use saker_http::{content_coding::Coding, date::format_date};
+use saker_pipeline::{Handled, Handler, Response, ResponseHead};
+use std::rc::Rc;
 
 const TEXT: &str = "text/plain lines of it\n";
 
@@ -21,7 +23,7 @@ fn bench() -> Bench {
 }
 
 /// Status and the fields that matter, `-` where there is none: Content-Encoding, Content-Range, and what follows.
-fn summary(response: &saker_pipeline::Response) -> String {
+fn summary(response: &Response) -> String {
     let show = |name| Some(field(response, name)).filter(|value| !value.is_empty()).unwrap_or_else(|| "-".into());
     format!("{} {} {} {}", response.status.0, show("content-encoding"), show("content-range"), show("vary"))
 }
@@ -172,6 +174,25 @@ fn a_coding_that_gains_nothing_is_dropped() {
     let (response, exchange) = bench.get("/x.txt", &fields);
     assert_eq!(summary(&response), "200 - - Accept-Encoding");
     assert!(answer(&exchange.reusable.unwrap(), "/x.txt", &fields, exchange.now).is_some());
+}
+
+/// The second of two requests at once waits for what the first one makes.
+#[test]
+fn a_coding_is_made_once() {
+    let bench = bench();
+    bench.folder.write("x.txt", text().repeat(30).split_at(9000).0);
+    let _in_use = bench.reusable("/x.txt", &[]);
+    let fields = [("Accept-Encoding", "br")];
+    let mut requests = [exchange(&bench.site, "GET", "/x.txt", &fields), exchange(&bench.site, "GET", "/x.txt", &fields)];
+    let [one, two] = &mut requests;
+    let answers = block_on(async { tokio::join!(bench.handler.handle(one), bench.handler.handle(two)) });
+    let head = |handled| match handled {
+        Handled::Answered(Response { head: ResponseHead::Ready(head), .. }) => head,
+        _ => panic!("not answered"),
+    };
+    let (one, two) = (head(answers.0), head(answers.1));
+    assert_eq!(one.fields.first("content-encoding"), Some(&b"br"[..]));
+    assert!(Rc::ptr_eq(&one, &two));
 }
 
 #[test]
