@@ -48,3 +48,47 @@ impl fmt::Display for Network {
         write!(f, "{}/{}", self.address, self.prefix)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contains_on_both_sides_of_the_edge() {
+        for (block, inside, outside) in [
+            ("10.0.0.0/8", "10.255.255.255", "11.0.0.0"),
+            ("192.0.2.128/25", "192.0.2.128", "192.0.2.127"),
+            ("192.0.2.1", "192.0.2.1", "192.0.2.2"),
+            ("0.0.0.0/0", "255.255.255.255", "::1"),
+            ("::/0", "2001:db8::1", "192.0.2.1"),
+            ("2001:db8::/33", "2001:db8:7fff::1", "2001:db8:8000::1"),
+            ("::1", "::1", "::2"),
+            ("10.0.0.0/8", "::ffff:10.1.2.3", "::ffff:11.1.2.3"),
+        ] {
+            let network: Network = block.parse().unwrap();
+            assert!(network.contains(inside.parse().unwrap()), "{block} {inside}");
+            assert!(!network.contains(outside.parse().unwrap()), "{block} {outside}");
+        }
+    }
+
+    #[test]
+    fn host_bits_do_not_matter() {
+        let network: Network = "10.1.2.3/8".parse().unwrap();
+        assert!(network.contains("10.9.9.9".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_is_no_block_is_refused() {
+        for text in ["", "10.0.0.0/33", "::/129", "10.0.0/8", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8/8", "example.com", " 10.0.0.0/8"] {
+            assert!(text.parse::<Network>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn shown_as_it_is_written() {
+        for text in ["10.0.0.0/8", "2001:db8::/32"] {
+            assert_eq!(text.parse::<Network>().unwrap().to_string(), text);
+        }
+        assert_eq!("192.0.2.1".parse::<Network>().unwrap().to_string(), "192.0.2.1/32");
+    }
+}

@@ -40,6 +40,12 @@ pub fn become_user(user: &str, group: Option<&str>) -> io::Result<()> {
     identity.prove()
 }
 
+/// The number of a user given by name or number; `None` if there is no such user.
+pub fn user_id(user: &str) -> io::Result<Option<u32>> {
+    let entry = user_entry(&CString::new(user)?)?;
+    Ok(entry.map(|(uid, _)| uid).or_else(|| user.parse().ok()))
+}
+
 /// Raises the soft limit of open descriptors to the hard one and returns the limit now in force.
 pub fn raise_descriptor_limit() -> io::Result<u64> {
     let limit = rustix::process::getrlimit(Resource::Nofile);

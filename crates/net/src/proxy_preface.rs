@@ -39,7 +39,7 @@ pub enum Preface {
     },
 }
 
-/// Why a preface was refused. The connection must be closed (2.: "a receiver must never guess").
+/// Why a preface was refused. The connection must be closed: nothing may be guessed about who is there (2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefaceError {
     /// Begins like neither version.
@@ -146,7 +146,7 @@ type Proxied = (Option<(SocketAddr, SocketAddr)>, bool);
 fn v2_proxied(preface: &[u8], family: u8) -> Result<Proxied, PrefaceError> {
     let body = preface.get(V2_HEAD_BYTES..).unwrap_or_default();
     let (source, address_bytes) = match family {
-        // UNSPEC: "the receiver should ignore address information", and where it would end is unknown, so TLVs too.
+        // UNSPEC: addresses are to be ignored (2.2), and since their length is unknown, so is where TLVs would begin.
         0x00 => return Ok((None, false)),
         0x11 => (Some(v2_tcp4(body)?), 12),
         0x21 => (Some(v2_tcp6(body)?), 36),
@@ -176,15 +176,20 @@ fn v2_ports(source: IpAddr, destination: IpAddr, mut rest: &[u8]) -> Result<(Soc
     Ok((SocketAddr::new(source, source_port), SocketAddr::new(destination, destination_port)))
 }
 
-/// Walks the TLVs (2.2.): all must be whole, the checksum right, and TLS is noted.
+/// Walks the TLVs (2.2): all must be whole, the checksum right, and TLS is noted.
 fn v2_tlvs(preface: &[u8], mut tlvs: &[u8]) -> Result<bool, PrefaceError> {
-    let mut tls = false;
+    let (mut tls, mut is_checked) = (false, false);
     while !tlvs.is_empty() {
         let [kind, high, low] = take(&mut tlvs)?;
         let length = usize::from(u16::from_be_bytes([high, low]));
         let (value, rest) = tlvs.split_at_checked(length).ok_or(PrefaceError::Malformed)?;
         match kind {
-            TLV_CRC32C => v2_checksum(preface, preface.len() - tlvs.len(), value)?,
+            // Two checksums can't both be right, as each counts the other's bytes.
+            TLV_CRC32C if is_checked => return Err(PrefaceError::Malformed),
+            TLV_CRC32C => {
+                v2_checksum(preface, preface.len() - tlvs.len(), value)?;
+                is_checked = true;
+            }
             TLV_SSL => tls |= v2_ssl(value)?,
             _ => {}
         }
