@@ -52,9 +52,11 @@ fn memory_is_compressed_and_described() {
     }
 }
 
+type Lines = &'static [(&'static str, &'static str)];
+
 #[test]
 fn what_stays_as_it_is() {
-    let cases: [(&[(&'static str, &'static str)], Body, &str, &str); 10] = [
+    let cases: [(Lines, Body, &str, &str); 10] = [
         (&[HTML], memory(1023), "gzip", ""),
         (&[HTML], memory((4 << 20) + 1), "gzip", ""),
         (&[HTML], memory(2000), "", "Accept-Encoding"),

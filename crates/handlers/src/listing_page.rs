@@ -1,7 +1,7 @@
 //! The HTML of a directory listing: one self-contained page, light or dark as the reader likes, usable on a phone and without scripts.
 //!
-//! Difficulty: names are anything but `/` and NUL. In text they are escaped, control characters are shown as pictures and isolated
-//! against changes of writing direction; in links each is encoded and starts with `./`, or `a:b` would be a scheme.
+//! Difficulty: names are anything but `/` and NUL. In text they are escaped, characters that don't print or turn the writing
+//! direction round are shown as signs; in links each is encoded and starts with `./`, or `a:b` would be a scheme.
 
 use crate::{
     listing::{Column, ENTRIES_MAX, Entries, Entry, Order},
@@ -30,13 +30,14 @@ tbody tr:hover{background:var(--hover)}
 .size,.date{white-space:nowrap;font-variant-numeric:tabular-nums}
 th.size,td.size{text-align:right}
 svg{flex:none;width:1.2em;height:1.5em;color:var(--dim)}
+svg.icons{position:absolute;width:0;height:0}
 svg.folder{color:var(--folder)}
 p{color:var(--dim);font-size:.875rem}
 @media(max-width:36rem){.date .time{display:none}th,td{padding:.6rem .3rem}}";
 
 /// Drawn once, used by each row.
 const ICONS: &str = "\
-<svg hidden><defs>\
+<svg class=\"icons\"><defs>\
 <symbol id=\"folder\" viewBox=\"0 0 20 24\"><path fill=\"currentColor\" d=\"M1 6a2 2 0 0 1 2-2h5l2 3h7a2 2 0 0 1 2 2v9a2 2 0 0 1-2 2H3a2 2 0 0 1-2-2z\"/></symbol>\
 <symbol id=\"up\" viewBox=\"0 0 20 24\"><path fill=\"none\" stroke=\"currentColor\" stroke-width=\"2\" d=\"M5 10l5-5 5 5M10 5v14\"/></symbol>\
 <symbol id=\"file\" viewBox=\"0 0 20 24\"><path fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.5\" d=\"M3 2h9l5 5v15H3zM12 2v5h5\"/></symbol>\
@@ -146,17 +147,19 @@ fn iso(date: &str) -> (String, &str) {
     (format!("{}-{month:02}-{}", part(12..16), part(5..7)), part(17..22))
 }
 
-/// Appends a name as text: what does not print is shown as the picture of it.
+/// Appends a name as text: what does not print, or would turn the writing direction round (`\u{202e}gpj.exe` looks like a picture), is
+/// shown as a sign for it.
 fn text(name: &[u8], out: &mut Vec<u8>) {
-    let is_control = |byte: &u8| *byte < 0x20 || *byte == 0x7f;
-    for piece in name.chunk_by(|one, other| !is_control(one) && !is_control(other)) {
-        match piece {
-            [byte] if is_control(byte) => {
-                let picture = char::from_u32(0x2400 + u32::from(if *byte == 0x7f { 0x21 } else { *byte })).unwrap_or('\u{fffd}');
-                push(out, picture.encode_utf8(&mut [0; 4]));
-            }
-            piece => escape::html(piece, out),
-        }
+    let shown: String = String::from_utf8_lossy(name).chars().map(visible).collect();
+    escape::html(shown.as_bytes(), out);
+}
+
+fn visible(letter: char) -> char {
+    match letter {
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + letter as u32).unwrap_or(char::REPLACEMENT_CHARACTER),
+        '\u{7f}' => '\u{2421}',
+        '\u{80}'..='\u{9f}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => char::REPLACEMENT_CHARACTER,
+        letter => letter,
     }
 }
 

@@ -24,7 +24,7 @@ fn rows_have_link_size_and_date() {
 /// Whatever a file is called: its link leads to it and to nothing else, and its name is text.
 #[test]
 fn names_that_try_to_be_something_else() {
-    let cases: [(&[u8], &str, &str); 9] = [
+    let cases: [(&[u8], &str, &str); 10] = [
         (b"<script>", "./%3Cscript%3E", "&lt;script&gt;"),
         (b"a:b", "./a%3Ab", "a:b"),
         (b"javascript:x", "./javascript%3Ax", "javascript:x"),
@@ -33,6 +33,7 @@ fn names_that_try_to_be_something_else() {
         (b"it's", "./it&#39;s", "it&#39;s"),
         (b"a\nb\x7f", "./a%0Ab%7F", "a\u{240a}b\u{2421}"),
         (b"z\xff", "./z%FF", "z\u{fffd}"),
+        ("\u{202e}gpj.exe".as_bytes(), "./%E2%80%AEgpj.exe", "\u{fffd}gpj.exe"),
         (b"100%", "./100%25", "100%"),
     ];
     for (name, href, text) in cases {

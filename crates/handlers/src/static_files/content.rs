@@ -73,10 +73,10 @@ pub async fn load(file: File, metadata: Metadata, memory_bytes_max: u64) -> std:
         if metadata.size > memory_bytes_max {
             return Ok(Loaded { content: from_file(file, metadata), metadata, settled: true });
         }
-        if is_settled(&metadata, now_ms()) {
-            if let Some(data) = read_consistent(&file, &metadata, memory_bytes_max)? {
-                return Ok(Loaded { content: Content::Memory(Chunk::new(data.into())), metadata, settled: true });
-            }
+        if is_settled(&metadata, now_ms())
+            && let Some(data) = read_consistent(&file, &metadata, memory_bytes_max)?
+        {
+            return Ok(Loaded { content: Content::Memory(Chunk::new(data.into())), metadata, settled: true });
         }
         tokio::time::sleep(SETTLE_PAUSE).await;
         metadata = saker_files::metadata(&file)?;

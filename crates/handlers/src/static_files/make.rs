@@ -54,10 +54,9 @@ pub struct Maker {
 impl Maker {
     /// The representation of a file: one in use, or a new one.
     pub async fn representation(&self, settings: &Arc<Settings>, found: &Found, now: i64) -> std::io::Result<Rc<Representation>> {
-        if let Some(living) = self.table.find(settings, &found.relative, &found.sources()) {
-            if living.weak_until_s.is_none_or(|until| now <= until) {
-                return Ok(living);
-            }
+        let living = self.table.find(settings, &found.relative, &found.sources());
+        if let Some(living) = living.filter(|living| living.weak_until_s.is_none_or(|until| now <= until)) {
+            return Ok(living);
         }
         let loaded = load(found.original.file.try_clone()?, found.original.metadata, self.memory_bytes_max).await?;
         let settled = loaded.settled;
@@ -102,14 +101,14 @@ impl Maker {
             return;
         }
         let variant = match found.take_sibling(coding) {
-            Some(sibling) => self.from_sibling(representation, coding, sibling).await,
+            Some(sibling) => self.precompressed(representation, coding, sibling).await,
             None => encoded(representation, coding).await,
         };
         // Nobody else can have filled it: we hold the lock.
         let _ = slot.set(variant);
     }
 
-    async fn from_sibling(&self, representation: &Representation, coding: Coding, sibling: Resolved) -> Option<Variant> {
+    async fn precompressed(&self, representation: &Representation, coding: Coding, sibling: Resolved) -> Option<Variant> {
         let Ok(loaded) = load(sibling.file, sibling.metadata, self.memory_bytes_max).await else {
             representation.unsettled.set(true);
             return None;
