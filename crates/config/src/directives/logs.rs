@@ -8,6 +8,7 @@ use crate::{
     source::At,
     value::{Given, Value},
 };
+use saker_telemetry::access_log::{Format, FormatError};
 use std::path::PathBuf;
 
 const DEFAULT_FORMAT: &str = "combined";
@@ -16,7 +17,7 @@ const TABLE: Kind = Kind::Table(&TableKind { context: ACCESS_LOG, read: read_tab
 const ONE: Kind = Kind::OneOf(&[Kind::Choice(&["stdout"]), Kind::Path, TABLE]);
 
 static FORMAT: Word = Word {
-    expects: "\"common\", \"combined\", \"json\" or a format of Apache's LogFormat, such as \"%h %t \\\"%r\\\" %>s %b\"",
+    expects: "\"common\", \"combined\", \"vhost_combined\", \"json\" or a format of Apache's LogFormat, such as \"%h %t \\\"%r\\\" %>s %b\"",
     pattern: "",
     read: read_format,
 };
@@ -85,7 +86,7 @@ pub static ROWS: &[Row] = &[
         contexts: ACCESS_LOG,
         kind: Kind::Word(&FORMAT),
         default: Some("\"combined\""),
-        summary: "`common`, `combined`, `json`, or a format string as of Apache's LogFormat.",
+        summary: "`common`, `combined`, `vhost_combined`, `json`, or a format string as of Apache's LogFormat.",
         apache: Some("LogFormat"),
         aliases: &["log_format"],
         set: Set::AccessLog(|log, given| log.format = Some(given.text())),
@@ -137,21 +138,12 @@ fn level(word: &str) -> LogLevel {
 }
 
 fn read_format(text: &str) -> Result<Value, Fault> {
-    if !text.contains('%') && !["common", "combined", "json"].contains(&text) {
-        let near = crate::suggest::nearest(text, ["common", "combined", "json"]);
+    const NAMES: [&str; 4] = ["common", "combined", "vhost_combined", "json"];
+    let Err(FormatError { offset, message }) = Format::parse(text) else { return Ok(Value::Text(text.to_owned())) };
+    if !text.contains('%') {
+        let near = crate::suggest::nearest(text, NAMES);
         return Err(Fault::plain(near.map(|name| format!("did you mean \"{name}\"?"))));
     }
-    match format_fault(text) {
-        Some((offset, message)) => {
-            let before = text.get(..offset).unwrap_or_default().chars().count();
-            Err(Fault::new(format!("{message} (at character {})", before + 1)))
-        }
-        None => Ok(Value::Text(text.to_owned())),
-    }
-}
-
-/// Offset and reason, where the access log's own parser refuses a format.
-fn format_fault(text: &str) -> Option<(usize, String)> {
-    let _ = text;
-    None
+    let before = text.get(..offset).unwrap_or_default().chars().count();
+    Err(Fault::new(format!("{message} (at character {})", before + 1)))
 }
