@@ -1,5 +1,7 @@
+//! What the filter compresses, what it leaves alone, and what it says about it.
+
 use super::*;
-use crate::testing::{Folder, block_on, body_bytes, exchange, field};
+use crate::tests::{Folder, block_on, body_bytes, exchange, field};
 use saker_config::model::{Compression, Settings};
 use saker_pipeline::{BodyError, BodyStream};
 use std::task::{Context, Poll};

@@ -20,7 +20,7 @@ impl Filter for FieldFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Folder, block_on, exchange};
+    use crate::tests::{Folder, block_on, exchange};
     use saker_config::model::{FieldEdit, FieldEditAction, Origin, Settings};
     use saker_http::Status;
 

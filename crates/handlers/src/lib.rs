@@ -15,7 +15,7 @@ pub mod redirect;
 pub mod static_files;
 
 #[cfg(test)]
-mod testing;
+mod tests;
 
 pub use compress::Compress;
 pub use field_filter::FieldFilter;

@@ -1,3 +1,5 @@
+//! The page as text: links, names, sizes, order, whatever files are called.
+
 use super::*;
 
 fn entry(name: impl AsRef<[u8]>, folder: bool, size: u64) -> Entry {

@@ -1,7 +1,9 @@
+//! Listings through the handler, on real folders: order, what is left out, HTML or JSON.
+
 use super::*;
 use crate::{
     StaticFiles,
-    testing::{Folder, block_on, body_bytes, exchange, field},
+    tests::{Folder, block_on, body_bytes, exchange, field},
 };
 use saker_config::model::{Settings, SymlinkPolicy};
 use saker_pipeline::{Handled, Handler};

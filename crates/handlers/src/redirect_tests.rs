@@ -1,5 +1,7 @@
+//! How targets are put together, what a request can not do to them, and which answers are kept.
+
 use super::*;
-use crate::testing::{Folder, block_on, body_bytes, exchange, field};
+use crate::tests::{Folder, block_on, body_bytes, exchange, field};
 use saker_config::model::{Origin, PathPattern, Settings, Site};
 use saker_http::{RequestHead, Version};
 use saker_pipeline::ResponseHead;

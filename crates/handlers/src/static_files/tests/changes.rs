@@ -1,7 +1,7 @@
 //! Files that change while they are served, before, and after.
 
 use super::{Bench, MEMORY_MAX, answer};
-use crate::testing::{block_on, body_bytes, exchange, field, now};
+use crate::tests::{block_on, body_bytes, exchange, field, now};
 use saker_config::model::Settings;
 use saker_files::Watcher;
 use saker_pipeline::{Body, Handler};

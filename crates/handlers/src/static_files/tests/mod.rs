@@ -5,7 +5,7 @@ mod changes;
 mod negotiation;
 
 use super::StaticFiles;
-use crate::testing::{Folder, block_on, body_bytes, exchange, field};
+use crate::tests::{Folder, block_on, body_bytes, exchange, field};
 use saker_config::model::{FieldEdit, FieldEditAction, Origin, Settings, Site};
 use saker_files::Watcher;
 use saker_http::{RequestHead, Status, Version};

@@ -3,7 +3,7 @@
 use super::{Bench, answer};
 use crate::{
     coding::{self, Levels},
-    testing::{block_on, body_bytes, exchange, field, now},
+    tests::{block_on, body_bytes, exchange, field, now},
 };
 use saker_config::model::{Compression, Settings};
 use saker_http::{content_coding::Coding, date::format_date};
