@@ -19,10 +19,10 @@ help:
 	@echo "make docs    the reference pages"
 
 build:
-	$(CARGO) build --release -p saker
+	$(CARGO) build --release -p saker -p xtask
 
 demo:
-	@$(CARGO) run -q -p xtask -- demo demo/site
+	$(CARGO) run -q --release -p xtask -- demo demo/site
 
 run: build demo
 	@echo "Saker serves demo/site on http://$(ADDRESS)/ (Ctrl-C stops it)"
