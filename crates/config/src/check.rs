@@ -20,12 +20,11 @@ pub(crate) fn whole(loader: &mut Loader, top: &At) {
 }
 
 fn something_to_do(loader: &mut Loader, top: &At) {
-    let is_given = |key: &str| top.source.text.contains(&format!("[{key}"));
-    if loader.listeners.is_empty() && !is_given("listener") {
+    if !loader.has_listeners {
         let help = "add [[listener]] with address = \":80\"";
         loader.report(Severity::Error, top, "there is no [[listener]]".into(), Some(help.into()));
     }
-    if loader.sites.is_empty() && !is_given("site") {
+    if !loader.has_sites {
         let help = "add [[site]] with root = \"/srv/www\"";
         loader.report(Severity::Error, top, "there is no [[site]]".into(), Some(help.into()));
     }
@@ -78,7 +77,7 @@ fn idle_listeners(loader: &mut Loader) {
         .map(|(listener, at)| (at.clone(), format!("no site is found on {}", listener.address)))
         .collect();
     for (at, message) in idle {
-        let help = "every request there is answered with 404: add it to the `listeners` of a site";
+        let help = "add it to the `listeners` of a site";
         loader.report(Severity::Warning, &at, message, Some(help.into()));
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     source::{At, Source},
 };
 use std::{
+    collections::HashSet,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -56,7 +57,11 @@ pub(crate) struct Loader {
     pub limits: Option<(Limits, At)>,
     pub listeners: Vec<(Listener, At)>,
     pub sites: Vec<SiteDraft>,
+    /// Syntax errors may hide what seems to be missing.
     pub has_syntax_errors: bool,
+    /// Whether there is a listener, a site, be it as broken as it may.
+    pub has_listeners: bool,
+    pub has_sites: bool,
     sources: Vec<PathBuf>,
     /// Of `sources`, without links and dots.
     canonical: Vec<PathBuf>,
@@ -96,8 +101,10 @@ impl Loader {
     fn text(&mut self, source: &Arc<Source>) -> Vec<(String, At)> {
         let (document, errors) = DeTable::parse_recoverable(&source.text);
         self.has_syntax_errors |= !errors.is_empty();
-        let broken_lines = errors.iter().map(|error| self.syntax_error(source, error)).collect();
+        let broken_lines = self.syntax_errors(source, &errors);
         let table = document.get_ref();
+        self.has_listeners |= table.contains_key("listener");
+        self.has_sites |= table.contains_key("site");
         let mut reader = Reader::new(source.clone(), &mut self.diagnostics);
         reader.broken_lines = broken_lines;
         let mut draft = FileDraft::default();
@@ -114,17 +121,17 @@ impl Loader {
         draft.include
     }
 
-    /// Reports it; answers its line.
-    fn syntax_error(&mut self, source: &Arc<Source>, error: &toml::de::Error) -> usize {
-        let span = error.span().unwrap_or(0..0);
-        let at = At { source: source.clone(), span: floor(&source.text, span.start)..floor(&source.text, span.end) };
-        let line = source.line_of(at.span.start);
-        let message = match error.message() {
-            "duplicate key" => format!("`{}` is given twice", source.slice(at.span.clone())),
-            message => message.to_owned(),
-        };
-        self.diagnostics.push(Diagnostic::new(Severity::Error, &at, message, None));
-        line
+    /// Reports the first of each line, as the others there follow from it; answers the lines.
+    fn syntax_errors(&mut self, source: &Arc<Source>, errors: &[toml::de::Error]) -> HashSet<usize> {
+        let mut lines = HashSet::new();
+        for error in errors {
+            let diagnostic = syntax_error(source, error);
+            let line = (diagnostic.origin.line as usize).saturating_sub(1);
+            if lines.insert(line) {
+                self.diagnostics.push(diagnostic);
+            }
+        }
+        lines
     }
 
     fn include(&mut self, pattern: &str, at: &At) {
@@ -179,6 +186,16 @@ fn once<T>(reader: &mut Reader<'_>, slot: &mut Option<(T, At)>, header: &str, va
         }
         (None, Some(at)) => *slot = Some((value, at)),
     }
+}
+
+fn syntax_error(source: &Arc<Source>, error: &toml::de::Error) -> Diagnostic {
+    let span = error.span().unwrap_or(0..0);
+    let at = At { source: source.clone(), span: floor(&source.text, span.start)..floor(&source.text, span.end) };
+    let message = match error.message() {
+        "duplicate key" => format!("`{}` is given twice", source.slice(at.span.clone())),
+        message => message.to_owned(),
+    };
+    Diagnostic::new(Severity::Error, &at, message, None)
 }
 
 fn read_file(path: &Path) -> Result<String, String> {

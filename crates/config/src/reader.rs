@@ -12,7 +12,11 @@ use crate::{
     suggest, units,
     value::{Given, Value},
 };
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+    sync::Arc,
+};
 use toml::{
     Spanned,
     de::{DeArray, DeInteger, DeString, DeTable, DeValue},
@@ -25,14 +29,14 @@ pub(crate) struct Reader<'r> {
     pub source: Arc<Source>,
     pub diagnostics: &'r mut Vec<Diagnostic>,
     /// Lines with syntax errors.
-    pub broken_lines: Vec<usize>,
+    pub broken_lines: HashSet<usize>,
     /// What messages call the value being read.
     subject: String,
 }
 
 impl<'r> Reader<'r> {
     pub fn new(source: Arc<Source>, diagnostics: &'r mut Vec<Diagnostic>) -> Self {
-        Reader { source, diagnostics, broken_lines: Vec::new(), subject: String::new() }
+        Reader { source, diagnostics, broken_lines: HashSet::new(), subject: String::new() }
     }
 
     pub fn at(&self, span: Range<usize>) -> At {
@@ -121,9 +125,9 @@ impl<'r> Reader<'r> {
 
     fn missing_keys(&mut self, table: &Table<'_>, context: Contexts, header: &At) {
         for row in crate::directives::rows_in(context) {
-            if row.required && !table.contains_key(row.name) {
+            if row.required && !is_meant(table, row.name, context) {
                 let example = row.example.unwrap_or("...");
-                let message = format!("{} has no `{}`", context.described().header, row.name);
+                let message = format!("`{}` is missing {}", row.name, context.place());
                 self.error(header, message, Some(format!("add {} = {example}", row.name)));
             }
         }
@@ -256,6 +260,11 @@ pub(crate) fn in_order<'n, 't>(table: &'n Table<'t>) -> Vec<(&'n Spanned<DeStrin
     entries
 }
 
+/// Whether a key is given, or an unknown key that seems to stand for it.
+pub(crate) fn is_meant(table: &Table<'_>, name: &str, context: Contexts) -> bool {
+    table.contains_key(name) || table.keys().any(|key| crate::directives::unknown::stands_for(key.get_ref(), name, context))
+}
+
 /// What the parser puts where a value is missing; it has reported that.
 fn is_hole(node: &Node<'_>) -> bool {
     node.span() == (0..0)
@@ -324,7 +333,7 @@ fn plain_text(text: &str) -> Result<String, Fault> {
     if text.is_empty() {
         return Err(Fault::new("it is empty"));
     }
-    match text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') {
+    match text.chars().any(char::is_control) {
         true => Err(Fault::new("it has control characters")),
         false => Ok(text.to_owned()),
     }

@@ -63,8 +63,7 @@ fn directive(page: &mut String, row: &Row) {
 }
 
 fn sentence(phrase: &str) -> String {
-    let phrase = if phrase.contains('<') { phrase.replace('<', "\\<") } else { phrase.to_owned() };
-    format!("{phrase}.")
+    format!("{}.", phrase.replace('<', "\\<").replace('*', "\\*"))
 }
 
 fn apache(page: &mut String) {

@@ -45,6 +45,12 @@ impl Contexts {
         CONTEXTS.iter().find(|row| row.context == self).unwrap_or(&CONTEXTS[0])
     }
 
+    /// Of a single context, in a sentence: where a key stands.
+    pub fn place(self) -> String {
+        let header = self.described().header;
+        if self == FILE { format!("at {header}") } else { format!("in {header}") }
+    }
+
     /// The single contexts in it, in the order of [`CONTEXTS`].
     pub fn each(self) -> impl Iterator<Item = &'static ContextRow> {
         CONTEXTS.iter().filter(move |row| self.includes(row.context))
@@ -87,13 +93,13 @@ pub const CONTEXTS: &[ContextRow] = &[
     context(REDIRECT, "redirect", "[[site.redirect]]", "A route that redirects, in fewer words. Takes its place among the routes."),
     context(COMPRESSION, "compression", "[site.compression]", "Compression on the fly. In a route: `[site.route.compression]`."),
     context(THROTTLE, "throttle", "[site.throttle]", "Bandwidth and request rates. In a route: `[site.route.throttle]`."),
-    context(ACCESS_LOG, "access_log", "access_log = { ... }", "An access log with a format."),
-    context(RATE, "rate", "{ rate = ... } of bandwidth", "Bandwidth with its details."),
-    context(REQUEST_RATE, "request_rate", "{ rate = ... } of requests", "A request rate with its details."),
+    context(ACCESS_LOG, "access_log", "{ path = \"...\", ... }", "An access log with a format."),
+    context(RATE, "rate", "{ rate = \"1MB/s\", ... }", "Bandwidth with its details."),
+    context(REQUEST_RATE, "request_rate", "{ rate = \"30/m\", ... }", "A request rate with its details."),
     context(
         FIELD,
         "field",
-        "[site.headers] \"Name\" = { ... }",
+        "{ set = \"...\", ... }",
         "An edit of a response field. Exactly one of `set`, `append`, `if_absent`, `remove`.",
     ),
 ];
@@ -291,7 +297,7 @@ impl Kind {
             Kind::Choice(words) => alternatives(words.iter().map(|word| quoted(word)).collect()),
             Kind::Word(word) => word.expects.into(),
             Kind::OneOf(kinds) => alternatives(kinds.iter().map(Kind::expects).collect()),
-            Kind::ListOf(kind) => format!("a list [...] whose elements are {}", kind.expects()),
+            Kind::ListOf(kind) => format!("a list [...] of which each is {}", kind.expects()),
             Kind::MapOf(key, kind) => format!("a table {{ {} = {} }}", key.expects, kind.expects()),
             Kind::Section(context) | Kind::Table(TableKind { context, .. }) => format!("a table {}", context.described().header),
             Kind::Sections(context) => format!("tables {}", context.described().header),

@@ -43,7 +43,7 @@ pub fn parse_duration_ms(text: &str) -> Result<u64, Option<String>> {
 
 /// The largest unit that says it exactly.
 pub fn show_size(bytes: u64) -> String {
-    let exact = SIZE_UNITS.iter().find(|(_, factor)| bytes > 0 && bytes % factor == 0);
+    let exact = SIZE_UNITS.iter().find(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor));
     match exact {
         Some((unit, factor)) => format!("{}{unit}", bytes / factor),
         None => "0".into(),
@@ -51,7 +51,7 @@ pub fn show_size(bytes: u64) -> String {
 }
 
 pub fn show_duration(ms: u64) -> String {
-    match DURATION_UNITS.iter().find(|(_, factor)| ms > 0 && ms % factor == 0) {
+    match DURATION_UNITS.iter().find(|(_, factor)| ms > 0 && ms.is_multiple_of(*factor)) {
         Some((unit, factor)) => format!("{}{unit}", ms / factor),
         None => "0s".into(),
     }

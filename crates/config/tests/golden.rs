@@ -2,6 +2,8 @@
 //! file for none), shown as the command line shows them. Folders of `tests/config` hold what the files include.
 //! `UPDATE_GOLDEN=1` rewrites the expectations; read the difference before it is kept.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use saker_config::{json_schema, parse, reference_markdown};
 use std::{
     fs,

@@ -1,5 +1,7 @@
 //! Whatever a file says, it is loaded or refused with reasons that can be shown.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use proptest::prelude::*;
 use saker_config::{Severity, parse};
 use std::path::Path;

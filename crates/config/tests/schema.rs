@@ -1,5 +1,7 @@
 //! The JSON Schema accepts what loads and refuses what can be seen to be wrong, by a checker of the keywords that it uses.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use saker_config::json_schema;
 use serde_json::{Value, json};
 use std::{fs, path::Path};

@@ -2,6 +2,7 @@
 //!
 //! A route's edit of a name takes the place of the site's edit of that name; the others stay.
 
+use super::row_for;
 use crate::{
     model::{FieldEdit, FieldEditAction},
     reader::{Reader, Table},
@@ -132,6 +133,9 @@ fn read_edit(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value
             None
         }
         _ => {
+            if given == 0 && table.keys().any(|key| row_for(key.get_ref(), FIELD).is_none()) {
+                return None;
+            }
             let help = "write one of `set`, `append`, `if_absent`, `remove`";
             reader.error(&at, if given == 0 { "this edit does nothing" } else { "this edit does several things" }, Some(help.into()));
             None

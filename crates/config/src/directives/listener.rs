@@ -2,7 +2,7 @@
 
 use crate::{
     model::{Address, Listener},
-    reader::{Reader, Table},
+    reader::{Reader, Table, is_meant},
     row::{Fault, Kind, LISTENER, ROW, Row, Set, Target, Word},
     source::At,
     value::{Given, Value},
@@ -103,7 +103,7 @@ pub static ROWS: &[Row] = &[
 pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: &At) -> Vec<(Listener, At)> {
     let mut draft = ListenerDraft::default();
     reader.fill(table, LISTENER, header, &mut draft);
-    if !table.contains_key("address") && !table.contains_key("addresses") {
+    if !is_meant(table, "address", LISTENER) && !is_meant(table, "addresses", LISTENER) {
         reader.error(header, "this listener has no address", Some("add address = \":80\"".into()));
     }
     if let Some(at) = draft.both_forms.take().filter(|_| table.contains_key("address") && table.contains_key("addresses")) {

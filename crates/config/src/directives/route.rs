@@ -269,7 +269,8 @@ fn read_redirect_to(text: &str) -> Result<String, Fault> {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
     });
     if !has_scheme && !text.starts_with(['/', '$']) {
-        return Err(Fault::plain(Some(format!("write {} or {}", quoted(&format!("/{text}")), quoted(&format!("https://{text}"))))));
+        let help = || format!("write {} or {}", quoted(&format!("/{text}")), quoted(&format!("https://{text}")));
+        return Err(Fault::plain((!text.is_empty()).then(help)));
     }
     match Redirect::pieces(text) {
         Ok(_) => Ok(text.to_owned()),

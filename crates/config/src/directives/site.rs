@@ -6,7 +6,7 @@
 use super::{listener, redirect, route};
 use crate::{
     model::{AccessLog, Action, Address, PathPattern, Route, Settings, Site, SiteName},
-    reader::{Reader, Table},
+    reader::{Reader, Table, is_meant},
     row::{Fault, Kind, REDIRECT, ROUTE, ROW, Row, SITE, Set, Target, Word},
     source::At,
     value::{Given, Value},
@@ -147,7 +147,7 @@ fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
             let written = reader.source.slice(at.span.clone()).to_owned();
             reader.warning(at, format!("the root {written} is not a folder"), Some("until there is one, the site answers 404".into()));
         }
-        None if !table.contains_key("root") && needs_root(site) => {
+        None if !is_meant(table, "root", SITE) && needs_root(site) => {
             let help = "add root = \"/srv/www\", or a route that answers path = \"*\"";
             reader.error(&site.at, "this site has no `root`, and its routes don't answer everything", Some(help.into()));
         }

@@ -1,7 +1,11 @@
 //! What to say about a key that no row knows.
 
 use super::{rows, rows_in};
-use crate::{diagnostic::quoted, row::Contexts, suggest};
+use crate::{
+    diagnostic::quoted,
+    row::{Contexts, Row},
+    suggest,
+};
 
 /// Keys of the next versions, so that nobody searches for a typing error.
 const LATER: &[(&[&str], &str)] = &[(
@@ -29,14 +33,20 @@ const LATER: &[(&[&str], &str)] = &[(
 
 /// Message and help.
 pub fn explain(key: &str, context: Contexts) -> (String, Option<String>) {
-    let message = format!("unknown key {} in {}", quoted(key), context.described().header);
-    let help = later(key).or_else(|| elsewhere(key, context)).or_else(|| foreign(key, context)).or_else(|| similar(key, context));
-    (message, help)
+    let message = format!("unknown key {} {}", quoted(key), context.place());
+    let same_table = foreign(key, |row| row.contexts.includes(context));
+    let other_table = || elsewhere(key, context).or_else(|| foreign(key, |_| true));
+    (message, later(key).or(same_table).or_else(other_table).or_else(|| similar(key, context)))
 }
 
 fn later(key: &str) -> Option<String> {
     let row = LATER.iter().find(|(names, _)| names.iter().any(|name| suggest::same_word(name, key)));
     row.map(|(_, help)| (*help).to_owned())
+}
+
+/// Whether an unknown key seems to stand for the one that is missing.
+pub fn stands_for(key: &str, missing: &str, context: Contexts) -> bool {
+    rows_in(context).all(|row| row.name != key) && explain(key, context).1.is_some_and(|help| help.contains(&format!("`{missing}`")))
 }
 
 /// The right word in the wrong table.
@@ -51,12 +61,11 @@ fn elsewhere(key: &str, context: Contexts) -> Option<String> {
     }
 }
 
-/// The word of another server.
-fn foreign(key: &str, context: Contexts) -> Option<String> {
-    let known = |row: &&&'static crate::Row| row.is_known_elsewhere_as(key);
-    let row = rows().iter().filter(|row| row.contexts.includes(context)).find(known).or_else(|| rows().iter().find(known))?;
+/// The word of another server, for a row among those.
+fn foreign(key: &str, among: impl Fn(&Row) -> bool) -> Option<String> {
+    let row = rows().iter().find(|row| among(row) && row.is_known_elsewhere_as(key))?;
     let home = row.contexts.each().next()?;
-    Some(format!("here it is called `{}`, in {}", row.name, home.header))
+    Some(format!("here it is called `{}`, {}", row.name, home.context.place()))
 }
 
 fn similar(key: &str, context: Contexts) -> Option<String> {
@@ -65,5 +74,5 @@ fn similar(key: &str, context: Contexts) -> Option<String> {
     }
     let name = suggest::nearest(key, rows().iter().map(|row| row.name))?;
     let home = rows().iter().find(|row| row.name == name)?.contexts.each().next()?;
-    Some(format!("did you mean `{name}`? It belongs in {}", home.header))
+    Some(format!("did you mean `{name}`? It stands {}", home.context.place()))
 }

@@ -1,0 +1,128 @@
+//! What a file means: values in the model, and how a route's settings lie over its site's.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use saker_config::{
+    Model,
+    model::{AccessLogTarget, Action, Affinity, ErrorPage, Excess, FieldEditAction, PathPattern, Rate, RequestRate, SiteName, Workers},
+    parse,
+};
+use std::path::{Path, PathBuf};
+
+fn model(text: &str) -> Model {
+    parse(text, "saker.toml", Path::new("/etc/saker")).unwrap_or_else(|diagnostics| panic!("{diagnostics}")).model
+}
+
+const LISTENER: &str = "[[listener]]\naddress = \":8080\"\n[[site]]\nroot = \"www\"\n";
+
+#[test]
+fn server_and_listeners() {
+    let model = model(
+        "[server]\nworkers = 3\naffinity = [0, 2]\nuser = 33\nerror_log = \"log/error.log\"\nshutdown_timeout = \"2m\"\n\
+         [[listener]]\naddress = \":8080\"\nproxy_protocol_from = [\"10.0.0.0/8\"]\n\
+         [[listener]]\naddresses = [\"unix:/run/a\", \"[::1]:1\"]\nmode = \"0660\"\nbacklog = 7\n[[site]]\nroot = \"/\"\n",
+    );
+    assert_eq!((model.server.workers, model.server.affinity), (Workers::Count(3), Affinity::Cores(vec![0, 2])));
+    assert_eq!(model.server.user.as_deref(), Some("33"));
+    assert_eq!(model.server.error_log.path, Some(PathBuf::from("/etc/saker/log/error.log")));
+    assert_eq!(model.server.shutdown_timeout_ms, 120_000);
+    let shown: Vec<String> = model.listeners.iter().map(|listener| listener.address.to_string()).collect();
+    assert_eq!(shown, ["0.0.0.0:8080", "[::]:8080", "unix:/run/a", "[::1]:1"]);
+    assert_eq!(model.listeners.iter().map(|listener| listener.mode).collect::<Vec<_>>(), [None, None, Some(0o660), None]);
+    assert!(model.listeners[1].proxy_protocol_from[0].contains([10, 1, 2, 3].into()));
+    assert_eq!((model.listeners[2].backlog, model.listeners[2].origin.to_string()), (7, "saker.toml:11:14".into()));
+}
+
+#[test]
+fn a_route_lies_over_its_site() {
+    let model = model(&format!(
+        "{LISTENER}index = [\"a\", \"b\"]\nlisting = true\ntypes = {{ x = \"a/x\", y = \"a/y\" }}\n\
+         [site.headers]\nA = \"site\"\nB = \"site\"\n[site.error_pages]\n404 = \"/site404\"\n500 = \"/site500\"\n[site.compression]\nmin = 5\n\
+         [[site.route]]\npath = \"/r/*\"\nindex = [\"c\"]\ntypes = {{ Y = \"b/y\" }}\nheaders = {{ b = \"route\", C = {{ append = \"c\", always = true }} }}\n\
+         error_pages = {{ 503 = \"text:busy\", 5xx = \"/class\" }}\ncompression.max = 9\n"
+    ));
+    let site = &model.sites[0];
+    assert_eq!(site.root, Some(PathBuf::from("/etc/saker/www")));
+    let (below, over) = (&site.settings, &site.routes[0].settings);
+    assert_eq!(over.files.index, ["c"]);
+    assert!(over.files.listing);
+    assert_eq!((over.files.types["x"].as_str(), over.files.types["y"].as_str()), ("a/x", "b/y"));
+    let edits: Vec<_> = over.fields.iter().map(|edit| (edit.name.as_str(), edit.action.clone(), edit.always)).collect();
+    let set = |text: &str| FieldEditAction::Set(text.into());
+    assert_eq!(edits, [("A", set("site"), false), ("b", set("route"), false), ("C", FieldEditAction::Append("c".into()), true)]);
+    assert_eq!(over.error_pages[&404], ErrorPage::Path("/site404".into()));
+    assert_eq!(over.error_pages[&500], ErrorPage::Path("/class".into()));
+    assert_eq!(over.error_pages[&503], ErrorPage::Text("busy".into()));
+    assert_eq!((over.compression.min_bytes, over.compression.max_bytes), (5, 9));
+    assert_eq!((below.files.index.len(), below.fields.len(), below.compression.max_bytes, below.error_pages.len()), (2, 2, 4 << 20, 2));
+}
+
+#[test]
+fn routes_and_redirects_keep_their_order() {
+    let model = model(&format!(
+        "{LISTENER}[[site.redirect]]\nfrom = \"/a/*\"\nto = \"/1\"\n[[site.route]]\npath = \"*.b\"\ndeny = true\n\
+         [[site.redirect]]\nfrom = \"/c\"\nto = \"/2\"\nstatus = 308\n[[site.route]]\npath = \"/d\"\nrespond = \"hi\"\n"
+    ));
+    let routes = &model.sites[0].routes;
+    let patterns: Vec<_> = routes.iter().map(|route| route.pattern.clone()).collect();
+    let expected = [
+        PathPattern::Prefix("/a/".into()),
+        PathPattern::Suffix(".b".into()),
+        PathPattern::Exact("/c".into()),
+        PathPattern::Exact("/d".into()),
+    ];
+    assert_eq!(patterns, expected);
+    assert!(matches!(&routes[2].action, Action::Redirect(redirect) if redirect.status.0 == 308 && redirect.to == "/2"));
+    assert!(matches!(&routes[3].action, Action::Respond { status, content_type, body }
+        if status.0 == 200 && content_type == "text/plain; charset=utf-8" && body == "hi"));
+    assert_eq!(routes[3].origin.line, 15);
+}
+
+#[test]
+fn throttles() {
+    let model = model(&format!(
+        "{LISTENER}[site.throttle]\nout_per_site = \"1MB/s\"\nin_per_address = {{ rate = \"1KiB/s\", burst = 5, after = \"1kB\" }}\n\
+         requests_static = \"30/m\"\nrequests_dynamic = {{ rate = \"2/s\", excess = \"delay\", delay_max = \"2s\" }}\n\
+         [[site.route]]\npath = \"/\"\nthrottle.out_per_site = \"off\"\n"
+    ));
+    let throttle = &model.sites[0].settings.throttle;
+    assert_eq!(throttle.out_site, Some(Rate { bytes_per_s: 1_000_000, burst_bytes: 1_000_000, after_bytes: 0 }));
+    assert_eq!(throttle.in_address, Some(Rate { bytes_per_s: 1024, burst_bytes: 5, after_bytes: 1000 }));
+    assert_eq!(throttle.static_requests, Some(RequestRate { per_1000_s: 500, burst: 1, excess: Excess::Refuse }));
+    let delayed = RequestRate { per_1000_s: 2000, burst: 2, excess: Excess::Delay { at_most_ms: 2000 } };
+    assert_eq!(throttle.dynamic_requests, Some(delayed));
+    assert_eq!(model.sites[0].routes[0].settings.throttle.out_site, None);
+    assert_eq!(model.sites[0].routes[0].settings.throttle.static_requests, throttle.static_requests);
+}
+
+#[test]
+fn names_and_logs() {
+    let model = model(&format!(
+        "{LISTENER}names = [\"A.org\", \"*.B.org\", \"*\"]\naccess_log = [\"stdout\", \"x.log\", {{ path = \"y\", format = \"%h\" }}]\n\
+         [[site]]\nnames = [\"c\"]\nroot = \"/\"\naccess_log = \"off\"\n"
+    ));
+    let names = [SiteName::Exact("a.org".into()), SiteName::Wildcard("b.org".into()), SiteName::Any];
+    assert_eq!(model.sites[0].names, names);
+    let logs: Vec<_> = model.sites[0].access_logs.iter().map(|log| (log.target.clone(), log.format.to_string())).collect();
+    let file = |name: &str| AccessLogTarget::File(Path::new("/etc/saker").join(name));
+    assert_eq!(logs, [(AccessLogTarget::Stdout, "combined".into()), (file("x.log"), "combined".into()), (file("y"), "%h".into())]);
+    assert!(model.sites[1].access_logs.is_empty());
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_diagnostic() {
+    let shown = saker_config::load(Path::new("/no/such/saker.toml")).unwrap_err().to_string();
+    assert!(shown.starts_with("/no/such/saker.toml: error: this file can't be read: "), "{shown}");
+    assert!(saker_config::load(Path::new("/")).unwrap_err().to_string().contains("not a file"));
+}
+
+#[test]
+fn ten_thousand_sites_are_read_in_time() {
+    let site = |number: usize| {
+        format!("[[site]]\nnames = [\"host{number}.example.org\"]\nroot = \"/\"\nlisting = true\n[site.headers]\nA = \"b\"\n")
+    };
+    let text: String = std::iter::once("[[listener]]\naddress = \":80\"\n".to_owned()).chain((0..10_000).map(site)).collect();
+    let begun = std::time::Instant::now();
+    assert_eq!(model(&text).sites.len(), 10_000);
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+}
