@@ -101,6 +101,9 @@ async fn tick(worker: Rc<Worker>) {
         if ticks.is_multiple_of(1000 / TICK_MS) {
             worker.logs.borrow_mut().flush(&worker.counters);
             worker.publish_resource_counts();
+            if worker.index == 0 {
+                error_log::tick();
+            }
         }
         if ticks.is_multiple_of(30_000 / TICK_MS) {
             worker.sweep();
@@ -111,7 +114,7 @@ async fn tick(worker: Rc<Worker>) {
 impl Worker {
     fn new(index: usize, shared: Arc<Shared>, generation: Arc<Generation>) -> Worker {
         let counters = Arc::clone(&shared.counters[index]);
-        let worker = Worker {
+        Worker {
             index,
             counters,
             resources: RefCell::new(resources(&generation, &shared)),
@@ -123,8 +126,7 @@ impl Worker {
             draining: Cell::new(false),
             listeners: RefCell::default(),
             shared,
-        };
-        worker
+        }
     }
 
     pub fn services(&self) -> Rc<Services> {

@@ -79,7 +79,7 @@ pub fn serve(session: &mut Session, bytes: &[u8], index: &mut HeadIndex, out: &m
         at += head_bytes;
         let may_stay = session.begin_request(limits.requests_per_connection_max);
         let stays = may_stay && keep_alive(view);
-        match resolved(session, request, view, stays, out) {
+        match resolved(session, view, stays, out) {
             Some(Fast::Done) if stays => {}
             Some(Fast::Done) => return Next::Close { cause: Cause::Done },
             Some(Fast::Send(sending)) => return Next::Send { sending, rest: at },
@@ -109,7 +109,7 @@ pub fn request_limits(limits: &Limits) -> RequestLimits {
     RequestLimits {
         head_bytes_max: limits.head_bytes_max as usize,
         header_count_max: limits.header_count_max as usize,
-        target_bytes_max: (limits.head_bytes_max as usize / 2).max(1024),
+        target_bytes_max: (limits.head_bytes_max as usize / 4).max(1024),
     }
 }
 
@@ -123,7 +123,7 @@ enum Fast {
 }
 
 /// Answers from a resolved resource, if there is one for this request.
-fn resolved(session: &mut Session, request: &[u8], view: HeadView<'_>, stays: bool, out: &mut Vec<u8>) -> Option<Fast> {
+fn resolved(session: &mut Session, view: HeadView<'_>, stays: bool, out: &mut Vec<u8>) -> Option<Fast> {
     let client = Rc::clone(&session.client);
     let key = fast_key(&client.listener, view)?;
     let worker = Rc::clone(&session.worker);

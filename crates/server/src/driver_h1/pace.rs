@@ -132,6 +132,8 @@ pub fn charge_at_once(throttle: &Throttle, accounts: &Accounts, site: usize, byt
     if limits().any(|(paced, account)| paced.wait_ns(account, now_ns).is_some() || paced.piece(account, now_ns) < bytes) {
         return false;
     }
-    limits().for_each(|(mut paced, account)| drop(paced.passed(account, bytes, now_ns)));
+    for (mut paced, account) in limits() {
+        paced.passed(account, bytes, now_ns);
+    }
     true
 }

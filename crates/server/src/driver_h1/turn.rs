@@ -245,7 +245,7 @@ impl Connection {
     }
 
     /// Sends on; `then` once everything has gone.
-    fn poll_sending(&mut self, cx: &mut Context<'_>) -> Poll<Then> {
+    pub(super) fn poll_sending(&mut self, cx: &mut Context<'_>) -> Poll<Then> {
         let Some(mut sending) = self.sending.take() else { return Poll::Ready(Then::Continue) };
         let result = self.poll_outgoing(cx, &mut sending);
         let Poll::Ready(result) = result else {

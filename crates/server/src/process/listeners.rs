@@ -65,8 +65,7 @@ impl Listeners {
         let stays = |one: &Bound| keep.iter().any(|listener| listener.address == *one.address);
         let (kept, gone): (Vec<Bound>, Vec<Bound>) = std::mem::take(&mut self.bound).into_iter().partition(stays);
         self.bound = kept;
-        gone.iter().for_each(Bound::remove_file);
-        gone.into_iter().map(|one| one.address).collect()
+        gone.iter().map(|one| Arc::clone(&one.address)).collect()
     }
 
     pub fn addresses(&self) -> Vec<Arc<Address>> {

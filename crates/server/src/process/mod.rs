@@ -30,6 +30,9 @@ use std::{
 };
 use workers::Workers;
 
+/// Client addresses with an account at a time, some 150 bytes each; more of them share one.
+const ADDRESSES_MAX: usize = 1 << 20;
+
 /// Where the configuration comes from; asked again at each reload.
 #[derive(Clone, Debug)]
 pub enum Source {
@@ -95,7 +98,8 @@ pub fn run(source: Source) -> ExitCode {
 fn try_run(source: Source) -> Result<(), Failure> {
     let started = Instant::now();
     let read = source.read().map_err(Failure::Configuration)?;
-    let server = &read.model.server;
+    let server = read.model.server.clone();
+    let server = &server;
     start_error_log(&server.error_log).map_err(Failure::Start)?;
     report_panics();
     read.warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{warning}")));
@@ -189,7 +193,7 @@ fn shared(workers: usize, started: Instant) -> Result<Arc<Shared>, String> {
         watcher,
         counters: (0..workers).map(|_| Counters::new()).collect(),
         connections: Default::default(),
-        addresses: Arc::new(AddressTable::default()),
+        addresses: Arc::new(AddressTable::new(ADDRESSES_MAX)),
         logs: LogFiles::default(),
         started,
     }))
