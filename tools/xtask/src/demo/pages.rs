@@ -3,7 +3,11 @@
 use super::catalogue::{FORMS, GLAZES, Product};
 
 pub fn home(products: &[Product]) -> String {
-    let featured: String = products.iter().step_by(6).take(6).map(|product| card(product, false)).collect();
+    // One of each form, the glazes in turn.
+    let featured: String = (0..FORMS.len())
+        .filter_map(|form| products.get(form * GLAZES.len() + form % GLAZES.len()))
+        .map(|product| card(product, false))
+        .collect();
     let body = format!(
         r#"<section class="hero">
   <div>

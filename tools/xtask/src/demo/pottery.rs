@@ -65,12 +65,19 @@ fn handles(form: Form) -> &'static [(f32, f32, f32, f32)] {
     }
 }
 
+/// A cubic through the points, with the slope of each point's neighbours.
 fn radius(profile: Profile, y: f32) -> f32 {
-    let next = profile.iter().position(|(at, _)| *at >= y).unwrap_or(profile.len() - 1).max(1);
+    let last = profile.len() - 1;
+    let next = profile.iter().position(|(at, _)| *at >= y).unwrap_or(last).max(1);
+    let slope = |at: usize| {
+        let ((y0, r0), (y1, r1)) = (profile[at.saturating_sub(1)], profile[(at + 1).min(last)]);
+        (r1 - r0) / (y1 - y0)
+    };
     let ((y0, r0), (y1, r1)) = (profile[next - 1], profile[next]);
-    let part = ((y - y0) / (y1 - y0)).clamp(0.0, 1.0);
-    let smooth = part * part * (3.0 - 2.0 * part);
-    r0 + (r1 - r0) * smooth
+    let (part, span) = (((y - y0) / (y1 - y0)).clamp(0.0, 1.0), y1 - y0);
+    let rest = 1.0 - part;
+    rest * rest * ((1.0 + 2.0 * part) * r0 + part * span * slope(next - 1))
+        + part * part * ((1.0 + 2.0 * rest) * r1 - rest * span * slope(next))
 }
 
 /// Negative inside. The foot is rounded as a circle seen from a little above.

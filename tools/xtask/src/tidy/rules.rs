@@ -3,7 +3,7 @@
 use super::{
     File, Finding,
     exceptions::{Exceptions, Kind},
-    scanner,
+    scanner::{self, ModuleFile},
 };
 use std::collections::HashSet;
 
@@ -37,24 +37,28 @@ pub fn source(file: &File, for_tests: bool, exceptions: &mut Exceptions, finding
     unwraps(file, &code, &in_test, exceptions, findings);
 }
 
-/// The files (of those that there are) that are compiled for tests only: modules declared so, and Cargo's `tests` folders.
+/// The files that are compiled for tests only: modules declared so, what lies below them, and Cargo's `tests` folders.
 pub fn test_files(files: &[File]) -> HashSet<String> {
-    let declared = files.iter().filter(|file| file.path.ends_with(".rs")).flat_map(|file| {
-        let modules = scanner::test_modules(&scanner::code_only(&file.text));
-        modules.into_iter().flat_map(|module| module_paths(&file.path, &module))
-    });
-    let in_folder =
-        |path: &&str| path.starts_with("tests/") || path.split_once("/tests/").is_some_and(|(before, _)| !before.contains("/src"));
-    declared.chain(files.iter().map(|file| file.path.as_str()).filter(in_folder).map(str::to_owned)).collect()
+    let sources = files.iter().filter(|file| file.path.ends_with(".rs"));
+    let roots: HashSet<String> = sources
+        .flat_map(|file| scanner::test_modules(&file.text).iter().flat_map(|module| module_paths(&file.path, module)).collect::<Vec<_>>())
+        .collect();
+    let below_root = |path: &str| path.match_indices('/').any(|(at, _)| roots.contains(&format!("{}.rs", &path[..at])));
+    let of_cargo =
+        |path: &str| path.starts_with("tests/") || path.split_once("/tests/").is_some_and(|(before, _)| !before.contains("/src"));
+    let paths = files.iter().map(|file| file.path.as_str());
+    paths.filter(|path| roots.contains(*path) || below_root(path) || of_cargo(path)).map(str::to_owned).collect()
 }
 
-/// Where Rust looks for `mod module;` of the file at `path`.
-fn module_paths(path: &str, module: &str) -> [String; 2] {
-    let folder = match path.rsplit_once('/') {
-        Some((folder, "lib.rs" | "main.rs" | "mod.rs")) => folder,
-        _ => path.trim_end_matches(".rs"),
+/// Where Rust looks for a module that the file at `path` declares.
+fn module_paths(path: &str, module: &ModuleFile) -> [String; 2] {
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+    let name = match module {
+        ModuleFile::Path(relative) => return [format!("{folder}/{relative}"), String::new()],
+        ModuleFile::Name(name) => name,
     };
-    [format!("{folder}/{module}.rs"), format!("{folder}/{module}/mod.rs")]
+    let home = if matches!(file, "lib.rs" | "main.rs" | "mod.rs") { folder } else { path.trim_end_matches(".rs") };
+    [format!("{home}/{name}.rs"), format!("{home}/{name}/mod.rs")]
 }
 
 /// Rules for any text.
@@ -192,15 +196,17 @@ mod tests {
         let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
         let files = [
             file("crates/a/src/lib.rs", "#[cfg(test)]\nmod scratch;\nmod b;\n"),
-            file("crates/a/src/b.rs", "#[cfg(test)]\nmod tests;\n"),
+            file("crates/a/src/b.rs", "#[cfg(test)]\nmod tests;\n#[cfg(test)]\n#[path = \"b_more.rs\"]\nmod more;\n"),
+            file("crates/a/src/b/tests.rs", "mod deep;\n"),
+            file("crates/a/src/b/tests/deep.rs", ""),
+            file("crates/a/src/b_more.rs", ""),
+            file("crates/a/src/scratch.rs", ""),
             file("crates/a/tests/all.rs", ""),
             file("crates/a/src/tests/real.rs", ""),
         ];
         let found = test_files(&files);
-        for path in ["crates/a/src/scratch.rs", "crates/a/src/b/tests.rs", "crates/a/tests/all.rs"] {
-            assert!(found.contains(path), "{path} of {found:?}");
-        }
-        assert!(!found.contains("crates/a/src/b.rs") && !found.contains("crates/a/src/tests/real.rs"));
+        let product: Vec<&str> = files.iter().map(|file| file.path.as_str()).filter(|path| !found.contains(*path)).collect();
+        assert_eq!(product, ["crates/a/src/lib.rs", "crates/a/src/b.rs", "crates/a/src/tests/real.rs"]);
     }
 
     #[test]

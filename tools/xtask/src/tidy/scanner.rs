@@ -42,13 +42,27 @@ pub fn test_lines(code: &str) -> Vec<bool> {
     lines
 }
 
-/// Names of the modules in files of their own that are declared for tests only.
-pub fn test_modules(code: &str) -> Vec<String> {
-    let rests = code.split("#[cfg(test)]").skip(1).filter_map(|rest| rest.trim_start().strip_prefix("mod "));
-    rests
-        .filter_map(|rest| rest.split_once([';', '{', '\n']).filter(|(name, _)| rest[name.len()..].starts_with(';')))
-        .map(|(name, _)| name.to_owned())
-        .collect()
+/// The modules in files of their own that `text` declares for tests only: the path of a `#[path]` attribute, or else the name.
+pub fn test_modules(text: &str) -> Vec<ModuleFile> {
+    let code = code_only(text);
+    let marks = code.match_indices("#[cfg(test)]").map(|(at, mark)| at + mark.len());
+    marks.filter_map(|at| Some(at..item_end(&code, at)?)).filter_map(|item| module_file(&text[item.clone()], &code[item])).collect()
+}
+
+/// How a module's file is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModuleFile {
+    Name(String),
+    Path(String),
+}
+
+fn module_file(text: &str, code: &str) -> Option<ModuleFile> {
+    let name = code[words(code, "mod").next()? + 3..].trim();
+    if name.contains('{') {
+        return None;
+    }
+    let path = text.split_once("#[path = \"").and_then(|(_, rest)| rest.split('"').next());
+    Some(path.map_or_else(|| ModuleFile::Name(name.to_owned()), |path| ModuleFile::Path(path.to_owned())))
 }
 
 /// Offsets of `word` where it stands alone.
@@ -207,8 +221,9 @@ mod tests {
 
     #[test]
     fn modules_for_tests() {
-        let text = "#[cfg(test)]\nmod scratch;\nmod real;\n#[cfg(test)]\nmod tests {\n}\n";
-        assert_eq!(test_modules(text), ["scratch"]);
+        let text = "#[cfg(test)]\npub(crate) mod scratch;\nmod real;\n#[cfg(test)]\n#[path = \"a_tests.rs\"]\nmod tests;\n\
+            #[cfg(test)]\nmod inline {\n}\n#[cfg(test)]\nuse std::fmt;\n";
+        assert_eq!(test_modules(text), [ModuleFile::Name("scratch".into()), ModuleFile::Path("a_tests.rs".into())]);
     }
 
     #[test]
