@@ -20,7 +20,7 @@ pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody
 pub use exchange::{Client, Exchange, TraceStep};
 pub use generation::Generation;
 pub use host_table::HostTable;
-pub use resources::{Key, Outcome, Resources};
+pub use resources::{Bounds, Key, Outcome, Resources};
 pub use response::{ReadyHead, Response, ResponseHead};
 pub use services::Services;
 pub use traits::{Filter, Handled, Handler, LocalFuture, Reusable};

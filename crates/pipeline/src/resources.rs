@@ -36,6 +36,7 @@ pub struct Entry {
     name: Box<[u8]>,
     stamps: Box<[Stamp]>,
     memory: usize,
+    descriptors: usize,
     used: bool,
     pub site_index: usize,
     pub settings: Arc<Settings>,
@@ -62,6 +63,14 @@ pub struct Counts {
     pub evicted: u64,
 }
 
+/// What all entries together may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    pub memory_bytes_max: usize,
+    pub entries_max: usize,
+    pub descriptors_max: usize,
+}
+
 pub struct Resources {
     hasher: RandomState,
     /// Hash to slot.
@@ -70,8 +79,8 @@ pub struct Resources {
     free: Vec<u32>,
     hand: usize,
     memory: usize,
-    memory_max: usize,
-    entries_max: usize,
+    descriptors: usize,
+    bounds: Bounds,
     counts: Counts,
 }
 
@@ -79,7 +88,7 @@ pub struct Resources {
 const ENTRY_BYTES: usize = 320;
 
 impl Resources {
-    pub fn new(memory_max: usize, entries_max: usize) -> Resources {
+    pub fn new(bounds: Bounds) -> Resources {
         Resources {
             hasher: RandomState::default(),
             table: HashTable::new(),
@@ -87,8 +96,8 @@ impl Resources {
             free: Vec::new(),
             hand: 0,
             memory: 0,
-            memory_max,
-            entries_max: entries_max.max(1),
+            descriptors: 0,
+            bounds: Bounds { entries_max: bounds.entries_max.max(1), ..bounds },
             counts: Counts::default(),
         }
     }
@@ -120,10 +129,11 @@ impl Resources {
             self.remove(slot);
         }
         let memory = outcome.reusable.memory_bytes() + key.host.len() + key.path.len() + ENTRY_BYTES;
-        if memory > self.memory_max / 2 {
+        let descriptors = outcome.reusable.descriptors();
+        if memory > self.bounds.memory_bytes_max / 2 || descriptors > self.bounds.descriptors_max {
             return;
         }
-        self.make_room(memory);
+        self.make_room(memory, descriptors);
         self.store(hash, key, memory, outcome);
     }
 
@@ -154,7 +164,7 @@ impl Resources {
                 self.recount(slot);
             }
         }
-        self.make_room(0);
+        self.make_room(0, 0);
     }
 
     fn hash(&self, key: &Key<'_>) -> u64 {
@@ -173,6 +183,7 @@ impl Resources {
             name: [key.host, key.path].concat().into(),
             stamps: outcome.stamps.into(),
             memory,
+            descriptors: outcome.reusable.descriptors(),
             used: true,
             site_index: outcome.site_index,
             settings: outcome.settings,
@@ -185,6 +196,7 @@ impl Resources {
         });
         self.slots[slot as usize] = Some(entry);
         self.memory += memory;
+        self.descriptors += self.slots[slot as usize].as_ref().map_or(0, |entry| entry.descriptors);
         let slots = &self.slots;
         self.table.insert_unique(hash, slot, |slot| slots[*slot as usize].as_ref().map_or(0, |entry| entry.hash));
     }
@@ -195,6 +207,7 @@ impl Resources {
             found.remove();
         }
         self.memory -= entry.memory;
+        self.descriptors -= entry.descriptors;
         self.free.push(slot);
     }
 
@@ -203,12 +216,15 @@ impl Resources {
             let memory = entry.reusable.memory_bytes() + entry.name.len() + ENTRY_BYTES;
             self.memory = self.memory + memory - entry.memory;
             entry.memory = memory;
+            let descriptors = entry.reusable.descriptors();
+            self.descriptors = self.descriptors + descriptors - entry.descriptors;
+            entry.descriptors = descriptors;
         }
     }
 
     /// The clock: an entry used since the hand last passed gets another round. Ends because each pass takes the mark away.
-    fn make_room(&mut self, wanted: usize) {
-        while !self.table.is_empty() && (self.memory + wanted > self.memory_max || self.table.len() >= self.entries_max) {
+    fn make_room(&mut self, memory: usize, descriptors: usize) {
+        while !self.table.is_empty() && self.is_over(memory, descriptors) {
             self.hand = if self.hand + 1 >= self.slots.len() { 0 } else { self.hand + 1 };
             self.recount(self.hand);
             match &mut self.slots[self.hand] {
@@ -220,6 +236,14 @@ impl Resources {
                 None => {}
             }
         }
+    }
+}
+
+impl Resources {
+    fn is_over(&self, memory: usize, descriptors: usize) -> bool {
+        self.memory + memory > self.bounds.memory_bytes_max
+            || self.descriptors + descriptors > self.bounds.descriptors_max
+            || self.table.len() >= self.bounds.entries_max
     }
 }
 

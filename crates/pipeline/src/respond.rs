@@ -72,18 +72,20 @@ fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
     inner
 }
 
+/// What describes the page's content, and nothing else of it: validators, lifetimes and edited fields belong to the page under its own
+/// address, and the filters still see to the fields of the error.
+const CONTENT_FIELDS: [&str; 4] = ["Content-Type", "Content-Encoding", "Content-Language", "Vary"];
+
 /// The error's status and own fields (Allow, Retry-After, WWW-Authenticate…) with the page's content.
-fn merge(error: Response, mut page: Response) -> Response {
-    let status = error.status;
-    let page_fields = page.fields_mut();
-    for name in ["ETag", "Last-Modified", "Accept-Ranges", "Cache-Control", "Expires"] {
-        page_fields.remove(name);
+fn merge(mut error: Response, mut page: Response) -> Response {
+    let fields = error.fields_mut();
+    for name in CONTENT_FIELDS {
+        if let Some(value) = page.fields().first(name) {
+            fields.set(name, value.to_vec());
+        }
     }
-    for (name, value) in error.fields().iter() {
-        page_fields.set(name.to_owned(), value.to_vec());
-    }
-    page.status = status;
-    page
+    error.body = std::mem::take(&mut page.body);
+    error
 }
 
 fn text_page(mut response: Response, text: &str) -> Response {

@@ -39,4 +39,9 @@ pub trait Reusable {
 
     /// Bytes of memory that it holds, for the bound on all of them; may grow between calls.
     fn memory_bytes(&self) -> usize;
+
+    /// Open files that it holds; bounded likewise.
+    fn descriptors(&self) -> usize {
+        0
+    }
 }

@@ -24,6 +24,8 @@ pub struct Shared {
     /// Open access logs by target.
     pub logs: LogFiles,
     pub started: Instant,
+    /// Limit of open files of the process.
+    pub descriptors_max: u64,
 }
 
 /// A number with a ceiling.

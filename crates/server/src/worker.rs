@@ -11,7 +11,7 @@ use crate::{
 };
 use saker_config::model::Address;
 use saker_net::BoundSocket;
-use saker_pipeline::{Generation, Resources, Services};
+use saker_pipeline::{Bounds, Generation, Resources, Services};
 use saker_telemetry::{Counters, Metric, error_log, message};
 use std::{
     cell::{Cell, RefCell},
@@ -22,6 +22,9 @@ use std::{
     time::Duration,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Threads per worker for what would hold it up: compressing a body that somebody asked for.
+const BLOCKING_THREADS_MAX: usize = 2;
 
 /// What the main thread tells a worker.
 pub enum Command {
@@ -64,7 +67,7 @@ pub fn start(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, cor
         if let Some(core) = core.filter(|core| saker_net::process::pin_to_core(*core).is_err()) {
             error_log::log(&message::AFFINITY_FAILED, format_args!("worker {index}, core {core}"));
         }
-        match tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default()) {
+        match tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).build_local(Default::default()) {
             Ok(runtime) => {
                 let _ = ready.send(Ok(()));
                 runtime.block_on(run(index, shared, generation, receiver));
@@ -187,10 +190,15 @@ impl Worker {
     }
 }
 
+/// A worker's share of what resolved resources may hold. Open files take a quarter of the descriptors at most; the rest is for connections.
 fn resources(generation: &Generation, shared: &Shared) -> Resources {
     let server = &generation.model.server;
-    let workers = shared.counters.len().max(1) as u64;
-    Resources::new((server.resource_memory_bytes_max / workers) as usize, (server.resource_entries_max / workers) as usize)
+    let share = |all: u64| (all / shared.counters.len().max(1) as u64) as usize;
+    Resources::new(Bounds {
+        memory_bytes_max: share(server.resource_memory_bytes_max),
+        entries_max: share(server.resource_entries_max),
+        descriptors_max: share(shared.descriptors_max / 4),
+    })
 }
 
 /// A log that can't be opened is said and left out: serving goes on.

@@ -37,6 +37,11 @@ impl Content {
         }
     }
 
+    /// Open files that it holds.
+    pub fn descriptors(&self) -> usize {
+        usize::from(matches!(self, Content::File { .. }))
+    }
+
     pub fn whole(&self) -> Body {
         match self {
             Content::Memory(chunk) => Body::Memory(chunk.clone()),

@@ -124,16 +124,24 @@ impl Maker {
 }
 
 async fn encoded(representation: &Representation, coding: Coding) -> Option<Variant> {
-    let Content::Memory(plain) = &representation.identity.content else { return None };
     let facts = &representation.facts;
     let levels = Levels::from(&facts.settings.compression);
-    let data = plain.bytes().to_vec();
-    let encoded = tokio::task::spawn_blocking(move || coding::encode(coding, levels, &data)).await.ok().flatten()?;
     let metadata = &representation.sources.identity;
+    let plain = plain(&representation.identity.content, *metadata)?;
+    let encoded = tokio::task::spawn_blocking(move || coding::encode(coding, levels, &plain()?)).await.ok().flatten()?;
     // With the level, because another level makes other bytes.
     let suffix = format!("-{}{}", coding.token(), levels.of(coding));
     let tag = Tag::new(facts.settings.files.entity_tag, metadata, &suffix, representation.weak_until_s.is_some());
     Some(Variant::new(facts, coding, Content::Memory(encoded.into()), tag, metadata.mtime_s))
+}
+
+/// A way to the plain bytes that the blocking pool can take. Those of an open file are read there, and not at all once it has changed.
+fn plain(content: &Content, metadata: Metadata) -> Option<impl FnOnce() -> Option<Vec<u8>> + Send + 'static> {
+    let (data, file) = match content {
+        Content::Memory(chunk) => (Some(chunk.bytes().to_vec()), None),
+        Content::File { file, .. } => (None, Some(file.try_clone().ok()?)),
+    };
+    Some(move || data.or_else(|| saker_files::read_consistent(file.as_ref()?, &metadata, metadata.size).ok().flatten()))
 }
 
 /// Until when a tag of this file has to be weak, if now (RFC 9110 section 8.8.1).
@@ -146,7 +154,7 @@ fn weak_until(metadata: &Metadata, now: i64) -> Option<i64> {
 fn offered(settings: &Settings, content_type: Option<&[u8]>, content: &Content, found: &Found) -> Vec<Coding> {
     let compression = &settings.compression;
     let fits = (compression.min_bytes..=compression.max_bytes).contains(&content.length());
-    let on_the_fly = fits && matches!(content, Content::Memory(_)) && is_compressible(settings, content_type);
+    let on_the_fly = fits && is_compressible(settings, content_type);
     let has_sibling = |coding: Coding| found.siblings.iter().any(|sibling| sibling.0 == coding);
     let configured: Vec<Coding> = compression.codings.iter().map(|coding| coding::from_config(*coding)).collect();
     let unranked = SIBLING_CODINGS.iter().filter(|coding| !configured.contains(coding) && has_sibling(**coding));

@@ -82,6 +82,11 @@ impl Reusable for Representation {
         let coded: usize = self.coded.iter().filter_map(|slot| slot.get()?.as_ref()).map(Variant::memory_bytes).sum();
         size_of::<Representation>() + self.identity.memory_bytes() + coded
     }
+
+    fn descriptors(&self) -> usize {
+        let coded: usize = self.coded.iter().filter_map(|slot| slot.get()?.as_ref()).map(|variant| variant.content.descriptors()).sum();
+        self.identity.content.descriptors() + coded
+    }
 }
 
 impl Representation {

@@ -104,7 +104,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     report_panics();
     read.warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{warning}")));
     let lock = lock_state(server).map_err(Failure::Start)?;
-    check_descriptors(&read.model);
+    let descriptors_max = check_descriptors(&read.model);
     let mut listeners = Listeners::default();
     listeners.adopt_activated();
     let workers = workers::count(&server.workers);
@@ -112,7 +112,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     // The control socket belongs to whoever the server is later, so it is bound after the change of user where that is allowed.
     privileges::drop(server, lock.path()).map_err(Failure::Start)?;
     let control_socket = lock.bind_control().map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}"))).ok();
-    let shared = shared(workers, started).map_err(Failure::Start)?;
+    let shared = shared(workers, started, descriptors_max).map_err(Failure::Start)?;
     let core_of = workers::placement(&server.affinity);
     let generation = Arc::new(Generation::new(1, read.model));
     operator::open_logs(&generation, &shared).map_err(Failure::Start)?;
@@ -175,19 +175,15 @@ fn lock_state(server: &model::Server) -> Result<Lock, String> {
 }
 
 /// Each connection needs a descriptor, and so do open files; a low limit is raised as far as it goes.
-fn check_descriptors(model: &Model) {
-    match saker_net::process::raise_descriptor_limit() {
-        Ok(limit) if limit < model.limits.connections_max => {
-            error_log::log(
-                &message::DESCRIPTOR_LIMIT_LOW,
-                format_args!("{limit} descriptors, {} connections", model.limits.connections_max),
-            );
-        }
-        _ => {}
+fn check_descriptors(model: &Model) -> u64 {
+    let limit = saker_net::process::raise_descriptor_limit().unwrap_or(1024);
+    if limit < model.limits.connections_max {
+        error_log::log(&message::DESCRIPTOR_LIMIT_LOW, format_args!("{limit} descriptors, {} connections", model.limits.connections_max));
     }
+    limit
 }
 
-fn shared(workers: usize, started: Instant) -> Result<Arc<Shared>, String> {
+fn shared(workers: usize, started: Instant, descriptors_max: u64) -> Result<Arc<Shared>, String> {
     let watcher = Watcher::start().map_err(|error| format!("inotify: {error}"))?;
     Ok(Arc::new(Shared {
         watcher,
@@ -196,5 +192,6 @@ fn shared(workers: usize, started: Instant) -> Result<Arc<Shared>, String> {
         addresses: Arc::new(AddressTable::new(ADDRESSES_MAX)),
         logs: LogFiles::default(),
         started,
+        descriptors_max,
     }))
 }
