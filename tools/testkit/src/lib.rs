@@ -6,10 +6,12 @@
 
 pub mod bench_files;
 mod client;
+pub mod conformance;
 mod peers;
 mod process;
 mod process_figures;
 mod require;
+pub mod saker;
 mod temp_dir;
 
 pub use client::{Client, Response};
@@ -17,4 +19,5 @@ pub use peers::{Peer, PeerSetting};
 pub use process::{ServerProcess, Signal, free_port, raise_descriptor_limit};
 pub use process_figures::{Memory, ProcessTree};
 pub use require::{debian_package, missing, require};
+pub use saker::Saker;
 pub use temp_dir::TempDir;

@@ -1,0 +1,62 @@
+//! A running `saker` with a configuration of its own in a folder of its own.
+//!
+//! The binary's path is the caller's (`env!("CARGO_BIN_EXE_saker")`), so that this crate needs none of Saker's. In a configuration,
+//! `{address}` stands for the loopback address to listen on and `{dir}` for the folder.
+
+use crate::{Client, ServerProcess, TempDir};
+use std::{io, process::Command};
+
+/// One worker, one listener, one site for every name.
+const PLAIN: &str = "[server]\nworkers = 1\nstate_dir = \"{dir}/state\"\n\n{limits}\n[[listener]]\naddress = \"{address}\"\n\n\
+     [[site]]\nnames = [\"*\"]\nroot = \"{dir}/www\"\n";
+
+pub struct Saker {
+    pub server: ServerProcess,
+    pub dir: TempDir,
+}
+
+impl Saker {
+    /// A plain site of the files below `www` in `dir`, with these lines in `[limits]`.
+    pub fn with_limits(binary: &str, dir: TempDir, limits: &str) -> io::Result<Saker> {
+        Saker::with_configuration(binary, dir, &plain(limits))
+    }
+
+    pub fn with_configuration(binary: &str, dir: TempDir, configuration: &str) -> io::Result<Saker> {
+        Saker::start(dir, configuration, || Command::new(binary))
+    }
+
+    /// Under a shell's `ulimit` with these arguments.
+    pub fn under_ulimit(binary: &str, dir: TempDir, configuration: &str, ulimit: &str) -> io::Result<Saker> {
+        Saker::start(dir, configuration, || {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("ulimit {ulimit} && exec \"$0\" \"$@\""), binary]);
+            command
+        })
+    }
+
+    fn start(dir: TempDir, configuration: &str, program: impl Fn() -> Command) -> io::Result<Saker> {
+        let mut written = Ok(());
+        let server = ServerProcess::start_on_free_port(|port| {
+            let text = configuration.replace("{address}", &format!("127.0.0.1:{port}")).replace("{dir}", &dir.to_string_lossy());
+            let path = dir.write("saker.toml", text);
+            let mut command = program();
+            command.args(["run", "-c"]);
+            match path {
+                Ok(path) => drop(command.arg(path)),
+                Err(error) => written = Err(error),
+            }
+            command
+        });
+        written?;
+        Ok(Saker { server: server?, dir })
+    }
+
+    pub fn connect(&self) -> io::Result<Client> {
+        Client::connect(self.server.address())
+    }
+}
+
+/// The configuration of [`Saker::with_limits`], to be changed or written behind.
+pub fn plain(limits: &str) -> String {
+    PLAIN.replace("{limits}", &if limits.is_empty() { String::new() } else { format!("[limits]\n{limits}\n") })
+}
