@@ -28,13 +28,23 @@ impl LogFiles {
     /// Opens every file again by its name (rotation). Goes on after a failure and returns all of them.
     pub fn reopen(&self) -> Vec<String> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let failed = |(target, file): (&AccessLogTarget, &Arc<LogFile>)| file.reopen().err().map(|error| format!("{target:?}: {error}"));
+        let failed = |(target, file): (&AccessLogTarget, &Arc<LogFile>)| {
+            file.reopen().err().map(|error| format!("access log {}: {error}", name(target)))
+        };
         open.iter().filter_map(failed).collect()
     }
 
     /// Closes what no worker writes to any more.
     pub fn forget_unused(&self) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, file| Arc::strong_count(file) > 1);
+    }
+}
+
+/// As messages name a target.
+pub fn name(target: &AccessLogTarget) -> String {
+    match target {
+        AccessLogTarget::Stdout => "standard output".into(),
+        AccessLogTarget::File(path) => path.display().to_string(),
     }
 }
 

@@ -51,7 +51,8 @@ pub struct Worker {
     pub counters: Arc<Counters>,
     pub services: RefCell<Rc<Services>>,
     pub resources: RefCell<Resources>,
-    pub logs: RefCell<SiteLogs>,
+    /// Of the newest generation; responses under way hold on to those they began with.
+    pub logs: RefCell<Rc<RefCell<SiteLogs>>>,
     pub buffers: RefCell<Buffers>,
     pub deadlines: Deadlines,
     pub tail: RefCell<Tail>,
@@ -67,7 +68,11 @@ pub fn start(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, cor
         if let Some(core) = core.filter(|core| saker_net::process::pin_to_core(*core).is_err()) {
             error_log::log(&message::AFFINITY_FAILED, format_args!("worker {index}, core {core}"));
         }
-        match tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).build_local(Default::default()) {
+        match tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(BLOCKING_THREADS_MAX)
+            .build_local(Default::default())
+        {
             Ok(runtime) => {
                 let _ = ready.send(Ok(()));
                 runtime.block_on(run(index, shared, generation, receiver));
@@ -89,7 +94,7 @@ async fn run(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, mut
         worker.obey(command);
     }
     ticker.abort();
-    worker.logs.borrow_mut().flush(&worker.counters);
+    worker.flush_logs();
 }
 
 /// Time limits, batched log lines and the sweep of outdated resources.
@@ -102,7 +107,7 @@ async fn tick(worker: Rc<Worker>) {
         ticks += 1;
         worker.deadlines.fire(saker_net::clock::monotonic_ns() / 1_000_000);
         if ticks.is_multiple_of(1000 / TICK_MS) {
-            worker.logs.borrow_mut().flush(&worker.counters);
+            worker.flush_logs();
             worker.publish_resource_counts();
             if worker.index == 0 {
                 error_log::tick();
@@ -132,6 +137,14 @@ impl Worker {
         }
     }
 
+    pub fn logs(&self) -> Rc<RefCell<SiteLogs>> {
+        Rc::clone(&self.logs.borrow())
+    }
+
+    fn flush_logs(&self) {
+        self.logs().borrow_mut().flush(&self.counters);
+    }
+
     pub fn services(&self) -> Rc<Services> {
         Rc::clone(&self.services.borrow())
     }
@@ -153,7 +166,7 @@ impl Worker {
     /// Swaps everything that hangs on the configuration at once. Requests that are under way keep what they began with.
     fn replace_generation(&self, generation: Arc<Generation>) {
         *self.resources.borrow_mut() = resources(&generation, &self.shared);
-        self.logs.borrow_mut().flush(&self.counters);
+        self.flush_logs();
         *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
         *self.tail.borrow_mut() = Tail::new(&generation.model.server.server_field);
         *self.services.borrow_mut() = Rc::new(registry::services(generation, &self.shared.watcher));
@@ -202,9 +215,10 @@ fn resources(generation: &Generation, shared: &Shared) -> Resources {
 }
 
 /// A log that can't be opened is said and left out: serving goes on.
-fn open_logs(generation: &Generation, shared: &Shared) -> SiteLogs {
-    SiteLogs::open(generation, &shared.logs).unwrap_or_else(|error| {
+fn open_logs(generation: &Generation, shared: &Shared) -> Rc<RefCell<SiteLogs>> {
+    let logs = SiteLogs::open(generation, &shared.logs).unwrap_or_else(|error| {
         error_log::log(&message::LOG_WRITE_FAILED, format_args!("{error}"));
         SiteLogs::default()
-    })
+    });
+    Rc::new(RefCell::new(logs))
 }

@@ -77,7 +77,7 @@ pub fn serve(session: &mut Session, bytes: &[u8], index: &mut HeadIndex, out: &m
         let request = &bytes[at..at + head_bytes];
         let view = HeadView::new(request, index);
         at += head_bytes;
-        let may_stay = session.begin_request(limits.requests_per_connection_max);
+        let may_stay = session.begin_request(&services.generation);
         let stays = may_stay && keep_alive(view);
         match resolved(session, view, stays, out) {
             Some(Fast::Done) if stays => {}

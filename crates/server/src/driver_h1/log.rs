@@ -2,11 +2,13 @@
 //! is still to be sent keeps its head until then.
 
 use super::{outgoing::Outgoing, session::Session};
+use crate::site_logs::SiteLogs;
 use saker_http::{Fields, HeadView, RequestHead, Status};
 use saker_telemetry::{
     Metric,
     access_log::{ConnectionStatus, Record},
 };
+use std::{cell::RefCell, rc::Rc};
 
 /// What the walk, or the resource, found out.
 pub struct Facts<'a> {
@@ -20,7 +22,8 @@ pub struct Facts<'a> {
 /// Logs a response that has been handed over whole.
 pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes: u64, bytes: u64) {
     session.worker.counters.increment(Metric::for_status(facts.status.0));
-    let mut logs = session.worker.logs.borrow_mut();
+    let current = session.worker.logs.borrow();
+    let mut logs = current.borrow_mut();
     let Some(needs) = logs.needs(facts.site) else { return };
     let (start_s, start_us) = start_time(needs.duration);
     let connection_status = if facts.stays { ConnectionStatus::KeepAlive } else { ConnectionStatus::Close };
@@ -41,7 +44,8 @@ pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64,
     session.worker.counters.increment(Metric::for_status(status.0));
     let services = session.worker.services();
     let Some((site, _)) = services.generation.hosts.select(&session.client.listener, b"") else { return };
-    let mut logs = session.worker.logs.borrow_mut();
+    let current = session.worker.logs.borrow();
+    let mut logs = current.borrow_mut();
     if logs.needs(site).is_none() {
         return;
     }
@@ -54,6 +58,8 @@ pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64,
 /// A line that waits for its response to be sent.
 pub struct Pending {
     head: RequestHead,
+    /// Those of the generation that `site` is an index into.
+    logs: Rc<RefCell<SiteLogs>>,
     site: usize,
     status: Status,
     path: Box<[u8]>,
@@ -65,14 +71,23 @@ pub struct Pending {
 impl Pending {
     /// `None` where the site keeps no log.
     pub fn new(session: &Session, view: HeadView<'_>, facts: &Facts<'_>) -> Option<Pending> {
-        Pending::with_fields(session, view, facts, b"", None)
+        Pending::with_fields(session, session.worker.logs(), view, facts, b"", None)
     }
 
-    pub fn with_fields(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, host: &[u8], fields: Option<&Fields>) -> Option<Pending> {
+    /// In the logs of the generation that the site of `facts` belongs to.
+    pub fn with_fields(
+        session: &Session,
+        logs: Rc<RefCell<SiteLogs>>,
+        view: HeadView<'_>,
+        facts: &Facts<'_>,
+        host: &[u8],
+        fields: Option<&Fields>,
+    ) -> Option<Pending> {
         session.worker.counters.increment(Metric::for_status(facts.status.0));
-        let needs = session.worker.logs.borrow().needs(facts.site)?;
+        let needs = logs.borrow().needs(facts.site)?;
         Some(Pending {
             head: view.to_owned(),
+            logs,
             site: facts.site,
             status: facts.status,
             path: facts.path.into(),
@@ -101,7 +116,13 @@ impl Pending {
             response_fields: self.fields.as_ref(),
             ..record(session, Some(self.head.view()), &self.path, self.status)
         };
-        session.worker.logs.borrow_mut().write(self.site, &record, &session.worker.counters);
+        let worker = &session.worker;
+        let mut logs = self.logs.borrow_mut();
+        logs.write(self.site, &record, &worker.counters);
+        if !Rc::ptr_eq(&self.logs, &worker.logs.borrow()) {
+            // Nobody flushes the logs of an earlier generation once a second.
+            logs.flush(&worker.counters);
+        }
     }
 }
 

@@ -115,6 +115,10 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        // A response that ends here was cut by the end of the worker; it has its line all the same. A panic may hold the logs.
+        if let Some(sending) = self.sending.take().filter(|_| !std::thread::panicking()) {
+            sending.log_cut(&self.session);
+        }
         self.session.worker.deadlines.remove(&self.deadline);
     }
 }

@@ -5,7 +5,7 @@ use crate::{connection::Opened, worker::Worker};
 use saker_config::model::Settings;
 use saker_http::Version;
 use saker_pipeline::{
-    Client,
+    Client, Generation,
     throttle::{Admission, requests},
 };
 use saker_telemetry::Metric;
@@ -15,7 +15,9 @@ pub struct Session {
     pub worker: Rc<Worker>,
     pub client: Rc<Client>,
     /// Gives the connection's place back when it ends.
-    _opened: Opened,
+    opened: Opened,
+    /// The configuration that the last request was served by.
+    generation: u64,
     /// Requests so far.
     pub requests: u32,
     /// Made when a limit first asks for them.
@@ -34,7 +36,8 @@ pub enum Throttled {
 impl Session {
     pub fn new(worker: Rc<Worker>, mut client: Client, opened: Opened) -> Session {
         client.account = opened.account().map(Arc::clone);
-        Session { worker, client: Rc::new(client), _opened: opened, requests: 0, accounts: None }
+        let generation = worker.services.borrow().generation.number;
+        Session { worker, client: Rc::new(client), opened, generation, requests: 0, accounts: None }
     }
 
     /// Asks the limits of a site for a response of known length. Costs one comparison where none is set.
@@ -76,10 +79,30 @@ impl Session {
     }
 
     /// Counts a request; `false`: it has to be the last one.
-    pub fn begin_request(&mut self, requests_max: u64) -> bool {
+    pub fn begin_request(&mut self, generation: &Generation) -> bool {
+        if self.generation != generation.number {
+            self.follow(generation);
+        }
+        let requests_max = generation.model.limits.requests_per_connection_max;
         self.requests = self.requests.saturating_add(1);
         self.worker.counters.increment(Metric::RequestsHttp1);
         (requests_max == 0 || u64::from(self.requests) < requests_max) && !self.worker.draining.get()
+    }
+}
+
+impl Session {
+    /// After a reload: accounts are those of the new configuration's sites, and there may be limits where there were none.
+    fn follow(&mut self, generation: &Generation) {
+        self.generation = generation.number;
+        if self.opened.account().is_none() {
+            // A limit on connections is for new ones: whether the address has too many does not matter to this one.
+            self.opened.admit(self.client.ip());
+            Rc::make_mut(&mut self.client).account = self.opened.account().map(Arc::clone);
+        }
+        if let Some(accounts) = &mut self.accounts {
+            accounts.sites = Arc::clone(&generation.site_accounts);
+            accounts.address = self.client.account.clone();
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
     log::Pending,
     outgoing::{Outgoing, SendError},
     pace::Pace,
+    session::Session,
 };
 use saker_http::{RequestHead, Status};
 use saker_http1::{BodyFraming, HeadScanner};
@@ -79,6 +80,13 @@ pub struct Sending {
 impl Sending {
     pub fn bytes(bytes: Vec<u8>, then: Then) -> Box<Sending> {
         Box::new(Sending { outgoing: Outgoing::new(bytes, Body::Empty, false), then, log: None, pace: None })
+    }
+
+    /// Writes the line of a response that will not be sent further.
+    pub fn log_cut(&self, session: &Session) {
+        if let Some(log) = &self.log {
+            log.write(session, &self.outgoing, ConnectionStatus::Aborted);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
     request_body::{BodyState, Http1Body},
     turn::{Cause, Sending, Step, Then, WalkRequest},
 };
+use crate::site_logs::SiteLogs;
 use saker_http::{KnownField, Method, RequestHead, Status, Version};
 use saker_http1::{BodyFraming, Expectation, ResponseFraming, expectation, keep_alive};
 use saker_pipeline::{Body, BodyError, Exchange, Key, NoBody, Outcome, RequestBody, Response, ResponseHead, Services, phases, respond};
@@ -21,6 +22,7 @@ impl Connection {
     pub(super) async fn walk(&mut self, request: WalkRequest) -> Option<Step> {
         let began_ns = saker_net::clock::realtime_precise_ns();
         let services = self.session.worker.services();
+        let logs = self.session.worker.logs();
         self.deadline.disarm();
         let view = request.head.view();
         let expectation = expectation(view);
@@ -35,11 +37,11 @@ impl Connection {
         if let Some(error) = state.borrow().failed() {
             response = refusal(error, response);
         }
-        self.remember(&mut exchange, request.framing);
+        self.remember(&mut exchange, request.framing, &services);
         let stays = request.may_stay && keep_alive(request.head.view()) && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
         let limit = phases::body_bytes_max(&exchange, &services);
         state.borrow_mut().limit(if limit == 0 { DRAIN_BYTES_MAX } else { limit.min(DRAIN_BYTES_MAX) });
-        let sending = self.sending(&exchange, response, stays, began_ns);
+        let sending = self.sending(&exchange, response, stays, began_ns, logs);
         drop(exchange);
         self.sending = Some(sending);
         self.unseen_input = true;
@@ -70,7 +72,11 @@ impl Connection {
     }
 
     /// Keeps an outcome that can answer later requests.
-    fn remember(&self, exchange: &mut Exchange, framing: BodyFraming) {
+    fn remember(&self, exchange: &mut Exchange, framing: BodyFraming, services: &Rc<Services>) {
+        if !Rc::ptr_eq(services, &self.session.worker.services.borrow()) {
+            // A reload came in between: what the old configuration decided must not answer under the new one.
+            return;
+        }
         let Some(reusable) = exchange.reusable.take() else { return };
         let view = exchange.head.view();
         let simple =
@@ -93,7 +99,14 @@ impl Connection {
         self.session.worker.resources.borrow_mut().insert(&key, outcome);
     }
 
-    fn sending(&mut self, exchange: &Exchange, mut response: Response, stays: bool, began_ns: u64) -> Box<Sending> {
+    fn sending(
+        &mut self,
+        exchange: &Exchange,
+        mut response: Response,
+        stays: bool,
+        began_ns: u64,
+        logs: Rc<RefCell<SiteLogs>>,
+    ) -> Box<Sending> {
         let view = exchange.head.view();
         let framing = inbound::framing_of(&response, view);
         let stays = stays && framing != ResponseFraming::UntilClose;
@@ -108,7 +121,7 @@ impl Connection {
             }
         }
         let facts = Facts { site: exchange.site_index, status: response.status, path: &exchange.path, stays };
-        let log = Pending::with_fields(&self.session, view, &facts, &exchange.host, Some(response.fields()));
+        let log = Pending::with_fields(&self.session, logs, view, &facts, &exchange.host, Some(response.fields()));
         let no_content = view.method() == Method::Head || response.status.forbids_content();
         let body = if no_content { Body::Empty } else { std::mem::take(&mut response.body) };
         let chunked = framing == ResponseFraming::Chunked && view.version() >= Version::Http11;

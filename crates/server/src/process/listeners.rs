@@ -6,17 +6,25 @@
 use saker_config::model::{Address, Listener};
 use saker_net::{Bind, BindOptions, BoundSocket, LocalAddress};
 use saker_telemetry::{error_log, message};
-use std::{collections::HashMap, io, net::SocketAddr, sync::Arc};
+use std::{
+    collections::HashMap,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+};
 
 #[derive(Default)]
 pub struct Listeners {
-    /// From systemd, not yet asked for by a configuration.
+    /// From systemd. Kept whether a configuration names them or not: a later one may.
     activated: HashMap<Address, BoundSocket>,
     bound: Vec<Bound>,
 }
 
 struct Bound {
+    /// As configured; what sites and drivers know the listener by.
     address: Arc<Address>,
+    /// Differs where the configuration left the port to the kernel.
+    actual: Address,
     /// One per worker, until handed out.
     sockets: Vec<BoundSocket>,
     /// Kept for its file, which is removed at the end.
@@ -43,7 +51,12 @@ impl Listeners {
         for listener in new {
             match self.bind(listener, listeners, workers) {
                 Ok(one) => bound.push(one),
-                Err(error) => failures.push(format!("{}: cannot listen on {}: {error}\n", listener.origin, listener.address)),
+                Err(error) => failures.push(format!(
+                    "{}: cannot listen on {}: {error}{}\n",
+                    listener.origin,
+                    listener.address,
+                    way_out(&listener.address, &error)
+                )),
             }
         }
         if !failures.is_empty() {
@@ -72,33 +85,71 @@ impl Listeners {
         self.bound.iter().map(|one| Arc::clone(&one.address)).collect()
     }
 
+    /// Where connections really come in, for people.
+    pub fn shown(&self) -> Vec<&Address> {
+        self.bound.iter().map(|one| &one.actual).collect()
+    }
+
+    /// Says which of systemd's sockets nobody listens on: their clients would wait for ever.
+    pub fn report_unclaimed(&self) {
+        for address in self.activated.keys().filter(|address| !self.has(address)) {
+            error_log::log(
+                &message::CONFIG_WARNING,
+                format_args!("systemd passed the socket {address}, but no listener of the configuration has this address"),
+            );
+        }
+    }
+
     fn has(&self, address: &Address) -> bool {
         self.bound.iter().any(|one| *one.address == *address)
     }
 
-    fn bind(&mut self, listener: &Listener, all: &[Listener], workers: usize) -> io::Result<Bound> {
-        let address = Arc::new(listener.address.clone());
-        if let Some(socket) = self.activated.remove(&listener.address) {
-            return Ok(Bound { address, sockets: duplicates(&socket, workers)?, unix: None });
+    fn bind(&self, listener: &Listener, all: &[Listener], workers: usize) -> io::Result<Bound> {
+        if let Some(socket) = self.activated.get(&listener.address) {
+            return Ok(Bound::new(listener, duplicates(socket, workers)?));
+        }
+        if self.is_part_of_activated(&listener.address) {
+            return Ok(Bound::new(listener, Vec::new()));
         }
         let mut options = BindOptions { backlog: listener.backlog, defer_accept: true, reuse_port: true, v6_only: false };
         match &listener.address {
             Address::Tcp(tcp) => {
                 options.v6_only = has_ipv4_twin(tcp, all);
-                refuse_if_taken(*tcp, options)?;
-                let sockets = (0..workers).map(|_| saker_net::bind(Bind::Tcp(*tcp), options)).collect::<io::Result<_>>()?;
-                Ok(Bound { address, sockets, unix: None })
+                let sockets = tcp_sockets(*tcp, options, workers)?;
+                let actual = sockets.first().and_then(|socket| socket.local_address().ok());
+                let mut bound = Bound::new(listener, sockets);
+                if let Some(LocalAddress::Ip(address)) = actual {
+                    bound.actual = Address::Tcp(address);
+                }
+                Ok(bound)
             }
             Address::Unix(path) => {
                 let socket =
                     saker_net::bind(Bind::Unix(path, listener.mode), BindOptions { reuse_port: false, defer_accept: false, ..options })?;
-                Ok(Bound { address, sockets: duplicates(&socket, workers)?, unix: Some(socket) })
+                let mut bound = Bound::new(listener, duplicates(&socket, workers)?);
+                bound.unix = Some(socket);
+                Ok(bound)
             }
+        }
+    }
+
+    /// `ListenStream=80` in a socket unit is `[::]:80` and takes IPv4 as well, while `:80` in a configuration is two listeners.
+    fn is_part_of_activated(&self, address: &Address) -> bool {
+        match address {
+            Address::Tcp(tcp) if tcp.ip() == IpAddr::V4(Ipv4Addr::UNSPECIFIED) => {
+                let any = Address::Tcp(SocketAddr::from((Ipv6Addr::UNSPECIFIED, tcp.port())));
+                self.activated.contains_key(&any) && refuse_if_taken(*tcp, BindOptions::default()).is_err()
+            }
+            _ => false,
         }
     }
 }
 
 impl Bound {
+    fn new(listener: &Listener, sockets: Vec<BoundSocket>) -> Bound {
+        Bound { address: Arc::new(listener.address.clone()), actual: listener.address.clone(), sockets, unix: None }
+    }
+
     fn remove_file(&self) {
         if let Some(socket) = &self.unix {
             let _ = socket.unlink();
@@ -114,6 +165,29 @@ impl Drop for Bound {
 
 fn duplicates(socket: &BoundSocket, workers: usize) -> io::Result<Vec<BoundSocket>> {
     (0..workers).map(|_| socket.try_clone()).collect()
+}
+
+/// One per worker, on one port, even where the kernel chooses it.
+fn tcp_sockets(address: SocketAddr, options: BindOptions, workers: usize) -> io::Result<Vec<BoundSocket>> {
+    refuse_if_taken(address, options)?;
+    let first = saker_net::bind(Bind::Tcp(address), options)?;
+    let address = match first.local_address()? {
+        LocalAddress::Ip(actual) => SocketAddr::new(address.ip(), actual.port()),
+        LocalAddress::Unix(_) => address,
+    };
+    let others = (1..workers).map(|_| saker_net::bind(Bind::Tcp(address), options));
+    std::iter::once(Ok(first)).chain(others).collect()
+}
+
+/// What the operator can do about it.
+fn way_out(address: &Address, error: &io::Error) -> &'static str {
+    match (error.kind(), address) {
+        (io::ErrorKind::AddrInUse, Address::Tcp(_)) => "; another program listens there (`ss -ltnp` shows which)",
+        (io::ErrorKind::AddrInUse, Address::Unix(_)) => "; another program listens there, or something that is not a socket has its name",
+        (io::ErrorKind::PermissionDenied, Address::Tcp(_)) => "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
+        (io::ErrorKind::AddrNotAvailable, _) => "; this machine has no such address",
+        _ => "",
+    }
 }
 
 /// SO_REUSEPORT would let a second server of the same user share the port without a word, each getting some of the connections. A

@@ -88,7 +88,10 @@ pub fn run(source: Source) -> ExitCode {
             ExitCode::from(1)
         }
         Err(Failure::Start(text)) => {
-            error_log::log(&message::START_FAILED, format_args!("{text}"));
+            // One message, however many lines its causes were found on.
+            for line in text.trim_end().lines() {
+                error_log::log(&message::START_FAILED, format_args!("{line}"));
+            }
             error_log::flush(Duration::from_secs(1));
             ExitCode::from(2)
         }
@@ -100,22 +103,25 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let read = source.read().map_err(Failure::Configuration)?;
     let server = read.model.server.clone();
     let server = &server;
-    start_error_log(&server.error_log).map_err(Failure::Start)?;
     report_panics();
-    read.warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{warning}")));
+    read.warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{}", warning.trim_end())));
     let lock = lock_state(server).map_err(Failure::Start)?;
     let descriptors_max = check_descriptors(&read.model);
     let mut listeners = Listeners::default();
     listeners.adopt_activated();
     let workers = workers::count(&server.workers);
     listeners.bind_all(&read.model.listeners, workers).map_err(Failure::Start)?;
+    listeners.report_unclaimed();
     // The control socket belongs to whoever the server is later, so it is bound after the change of user where that is allowed.
-    privileges::drop(server, lock.path()).map_err(Failure::Start)?;
+    privileges::drop(&read.model, lock.path()).map_err(Failure::Start)?;
     let control_socket = lock.bind_control().map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}"))).ok();
     let shared = shared(workers, started, descriptors_max).map_err(Failure::Start)?;
     let core_of = workers::placement(&server.affinity);
     let generation = Arc::new(Generation::new(1, read.model));
     operator::open_logs(&generation, &shared).map_err(Failure::Start)?;
+    // Last, so that whatever keeps the server from starting is said where it was started, and so that the file is opened by the user
+    // who will have to open it again.
+    start_error_log(server).map_err(Failure::Start)?;
     let workers = Workers::start(&shared, &generation, workers, core_of).map_err(|error| Failure::Start(error.to_string()))?;
     let operator = Operator::new(source, shared, generation, workers, listeners);
     serve(operator, control_socket, &lock)
@@ -136,22 +142,31 @@ fn serve(operator: Operator, control_socket: Option<std::os::unix::net::UnixList
                 None => std::future::pending().await,
             }
         };
+        let end = async {
+            operator.stopping().await;
+            operator.stop_workers().await;
+        };
+        // Signals and conversations go on to the very end: whoever is tired of waiting can still cut it short.
         tokio::select! {
+            () = end => {}
             () = conversations => {}
             () = signals.obey(&operator) => {}
-            () = operator.stopping() => {}
         }
-        operator.stop_workers().await;
         Ok(())
     })
 }
 
-fn start_error_log(log: &model::ErrorLog) -> Result<(), String> {
+fn start_error_log(server: &model::Server) -> Result<(), String> {
+    let log = &server.error_log;
     let target = match &log.path {
         Some(path) => ErrorLogTarget::File(path.clone()),
         None => ErrorLogTarget::Stderr,
     };
-    error_log::init(&target, level(log.level)).map_err(|error| format!("error log {target:?}: {error}"))
+    let name = log.path.as_ref().map_or_else(|| "standard error".into(), |path| path.display().to_string());
+    error_log::init(&target, level(log.level)).map_err(|error| {
+        let whose = server.user.as_ref().map(|user| format!(" (as user {user})")).unwrap_or_default();
+        format!("error log {name}: {error}{whose}")
+    })
 }
 
 pub fn level(level: model::LogLevel) -> Level {

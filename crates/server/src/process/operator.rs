@@ -3,6 +3,7 @@
 use super::{Source, listeners::Listeners, workers::Workers};
 use crate::{
     control::{self, Control, LastReload, ReloadReport, StatusReport},
+    log_files,
     shared::Shared,
     worker::Command,
 };
@@ -27,7 +28,10 @@ pub struct Operator {
     listeners: RefCell<Listeners>,
     last_reload: RefCell<Option<LastReload>>,
     reloads: Arc<Counters>,
-    graceful: Cell<bool>,
+    /// Asked to stop.
+    stopping: Cell<bool>,
+    /// Asked not to wait for open requests.
+    at_once: Cell<bool>,
     stop: Notify,
 }
 
@@ -35,7 +39,7 @@ pub struct Operator {
 pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String> {
     let logs = generation.model.sites.iter().flat_map(|site| &site.access_logs);
     let failed = logs.filter_map(|log| {
-        shared.logs.open(&log.target).err().map(|error| format!("{}: access log {:?}: {error}\n", log.origin, log.target))
+        shared.logs.open(&log.target).err().map(|error| format!("{}: access log {}: {error}\n", log.origin, log_files::name(&log.target)))
     });
     match failed.collect::<String>() {
         text if text.is_empty() => Ok(()),
@@ -53,7 +57,8 @@ impl Operator {
             listeners: RefCell::new(listeners),
             last_reload: RefCell::new(None),
             reloads: Counters::new(),
-            graceful: Cell::new(true),
+            stopping: Cell::new(false),
+            at_once: Cell::new(false),
             stop: Notify::new(),
         }
     }
@@ -74,25 +79,31 @@ impl Operator {
     /// Says that the server serves: to people, and to systemd.
     pub fn announce(&self) {
         let generation = Arc::clone(&self.generation.borrow());
-        for address in self.listeners.borrow().addresses() {
+        for address in self.listeners.borrow().shown() {
             error_log::log(&message::LISTENING, format_args!("{address}"));
         }
         let elapsed = self.shared.started.elapsed();
         error_log::log(
             &message::STARTED,
             format_args!(
-                "Saker {}, {} workers, {} sites, {elapsed:.0?}",
+                "Saker {}, {}, {}, {elapsed:.0?}",
                 env!("CARGO_PKG_VERSION"),
-                self.workers.len(),
-                generation.model.sites.len()
+                counted(self.workers.len(), "worker"),
+                counted(generation.model.sites.len(), "site")
             ),
         );
         notify(&format!("READY=1\nMAINPID={}\nSTATUS=serving", std::process::id()));
     }
 
+    /// Once asked to stop at once, asking for less changes nothing.
     pub fn ask_stop(&self, graceful: bool) {
-        self.graceful.set(graceful);
+        self.stopping.set(true);
+        self.at_once.set(self.at_once.get() || !graceful);
         self.stop.notify_one();
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.get()
     }
 
     pub async fn stopping(&self) {
@@ -102,9 +113,11 @@ impl Operator {
     pub async fn stop_workers(&self) {
         notify("STOPPING=1");
         error_log::log(&message::STOPPING, format_args!(""));
+        // What we still hold of Unix sockets would keep clients waiting in a queue that nobody looks at.
+        drop(self.listeners.borrow_mut().remove_all_but(&[]));
         let limit_ms = self.generation.borrow().model.server.shutdown_timeout_ms;
-        let timeout = if self.graceful.get() { Duration::from_millis(limit_ms) } else { Duration::ZERO };
-        if !self.workers.end(&self.shared, timeout).await && self.graceful.get() {
+        let finished = self.workers.end(&self.shared, Duration::from_millis(limit_ms), &self.at_once).await;
+        if !finished && !self.at_once.get() {
             error_log::log(&message::SHUTDOWN_TIMED_OUT, format_args!("after {limit_ms} ms"));
         }
         error_log::log(&message::STOPPED, format_args!(""));
@@ -139,7 +152,7 @@ impl Operator {
             }
             Err(text) => {
                 self.reloads.increment(Metric::ReloadsFailed);
-                error_log::log(&message::RELOAD_REFUSED, format_args!("{text}"));
+                error_log::log(&message::RELOAD_REFUSED, format_args!("{}", text.trim_end()));
             }
         }
         notify("READY=1");
@@ -147,6 +160,9 @@ impl Operator {
     }
 
     fn try_reload(&self) -> Result<ReloadReport, String> {
+        if self.is_stopping() {
+            return Err("the server is stopping".into());
+        }
         let mut read = self.source.read()?;
         let old = Arc::clone(&self.generation.borrow());
         read.warnings.extend(fixed_until_restart(&old, &read.model));
@@ -165,6 +181,7 @@ impl Operator {
             error_log::log(&message::LISTENER_REMOVED, format_args!("{address}"));
             self.workers.tell_all(|| Command::Unlisten((*address).clone()));
         }
+        read.warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{}", warning.trim_end())));
         let report = ReloadReport {
             generation: generation.number,
             listeners: generation.model.listeners.len() as u64,
@@ -196,6 +213,10 @@ fn fixed_until_restart(old: &Generation, new: &saker_config::Model) -> Vec<Strin
     rows.into_iter().filter(|row| row.1).map(|row| format!("{} changes with the next start, not with a reload", row.0)).collect()
 }
 
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 fn notify(state: &str) {
     let state = match state {
         // systemd wants to know when the reload began (sd_notify(3), Type=notify-reload).
@@ -217,7 +238,7 @@ impl Control for Operator {
             generation: generation.number,
             configuration: self.source.name(),
             workers: self.workers.len() as u64,
-            listeners: self.listeners.borrow().addresses().iter().map(ToString::to_string).collect(),
+            listeners: self.listeners.borrow().shown().iter().map(ToString::to_string).collect(),
             sites: generation.model.sites.len() as u64,
             shutdown_timeout_ms: generation.model.server.shutdown_timeout_ms,
             counters: control::counters(&self.snapshot()),

@@ -1,11 +1,25 @@
 //! Started as root: bind first, then become the configured user for good.
+//!
+//! The difficulty is log files. Access and error logs are opened by the user, who has to open them again for rotation. Where they lie in
+//! a folder that only root may write into (`/var/log/saker` on many systems), root makes the missing ones first and gives them to
+//! the user; but only where nobody else can have laid a link in the way, because root would follow it.
+//! Absent on purpose: taking over files that exist. Whose they are is the administrator's, or logrotate's, to say.
 
-use saker_config::model::Server;
+use crate::control::state_dir::PID_FILE;
+use saker_config::{Model, model::AccessLogTarget};
 use saker_telemetry::{error_log, message};
-use std::{os::unix::fs::chown, path::Path};
+use std::{
+    fs::OpenOptions,
+    os::unix::fs::{MetadataExt, OpenOptionsExt, chown, fchown},
+    path::Path,
+};
+
+const STICKY: u32 = 0o1000;
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Changes to the configured user, if we are root. Without one, serving as root is said aloud; a user that can't be had is an error.
-pub fn drop(server: &Server, state_dir: &Path) -> Result<(), String> {
+pub fn drop(model: &Model, state_dir: &Path) -> Result<(), String> {
+    let server = &model.server;
     let is_root = rustix::process::geteuid().is_root();
     let Some(user) = server.user.as_deref() else {
         if is_root {
@@ -17,24 +31,85 @@ pub fn drop(server: &Server, state_dir: &Path) -> Result<(), String> {
         error_log::log(&message::CONFIG_WARNING, format_args!("server.user is ignored: only root can change to {user}"));
         return Ok(());
     }
-    hand_over(user, state_dir);
+    if let Some(uid) = uid_of(user) {
+        hand_over(uid, state_dir);
+        log_paths(model).for_each(|path| make_log(path, uid));
+    }
     saker_net::process::become_user(user, server.group.as_deref()).map_err(|error| format!("cannot change to user {user}: {error}"))?;
     error_log::log(&message::PRIVILEGES_DROPPED, format_args!("user {user}"));
     Ok(())
 }
 
+/// `None`: no such user; [`drop`] will say so.
+pub fn uid_of(user: &str) -> Option<u32> {
+    saker_net::process::user_id(user).ok().flatten()
+}
+
 /// The state directory goes to the user, who has to make the control socket in it.
-fn hand_over(user: &str, state_dir: &Path) {
-    if let Some(uid) = uid_of(user) {
-        for path in [state_dir.to_owned(), state_dir.join(crate::control::state_dir::PID_FILE)] {
-            if let Err(error) = chown(&path, Some(uid), None) {
-                error_log::log(&message::STATE_DIRECTORY_FAILED, format_args!("{}: {error}", path.display()));
-            }
+fn hand_over(uid: u32, state_dir: &Path) {
+    for path in [state_dir.to_owned(), state_dir.join(PID_FILE)] {
+        if let Err(error) = chown(&path, Some(uid), None) {
+            error_log::log(&message::STATE_DIRECTORY_FAILED, format_args!("{}: {error}", path.display()));
         }
     }
 }
 
-/// `None`: no such user; [`drop`] will say so.
-pub fn uid_of(user: &str) -> Option<u32> {
-    saker_net::process::user_id(user).ok().flatten()
+fn log_paths(model: &Model) -> impl Iterator<Item = &Path> {
+    let access_logs = model.sites.iter().flat_map(|site| &site.access_logs).filter_map(|log| match &log.target {
+        AccessLogTarget::File(path) => Some(path.as_path()),
+        AccessLogTarget::Stdout => None,
+    });
+    access_logs.chain(model.server.error_log.path.as_deref())
+}
+
+/// What fails here fails again, and is said, when the user opens the log.
+fn make_log(path: &Path, uid: u32) {
+    if !is_roots_alone(path) {
+        return;
+    }
+    // O_EXCL: neither an existing file nor a link is followed (open(2)).
+    if let Ok(file) = OpenOptions::new().append(true).create_new(true).mode(0o640).open(path) {
+        let _ = fchown(&file, Some(uid), None);
+    }
+}
+
+/// Whether only root decides what stands at each name on the way. In a sticky folder others can't replace what is root's (unlink(2)).
+fn is_roots_alone(path: &Path) -> bool {
+    path.is_absolute()
+        && path.ancestors().skip(1).all(|folder| {
+            folder.symlink_metadata().is_ok_and(|metadata| {
+                let closed = metadata.mode() & WRITABLE_BY_OTHERS == 0 || metadata.mode() & STICKY != 0;
+                metadata.uid() == 0 && (closed || metadata.is_symlink())
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::state_dir::tests::Scratch;
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    #[test]
+    fn logs_are_made_only_where_root_alone_decides() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let scratch = Scratch::new();
+        let (ours, open) = (scratch.join("ours"), scratch.join("open"));
+        for (folder, mode) in [(&ours, 0o755), (&open, 0o777)] {
+            fs::create_dir(folder).unwrap();
+            fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        make_log(&ours.join("a.log"), 65_534);
+        assert_eq!(fs::metadata(ours.join("a.log")).unwrap().uid(), 65_534);
+        make_log(&open.join("a.log"), 65_534);
+        assert!(!open.join("a.log").exists());
+        fs::write(ours.join("old.log"), "").unwrap();
+        std::os::unix::fs::symlink("old.log", ours.join("link.log")).unwrap();
+        make_log(&ours.join("old.log"), 65_534);
+        make_log(&ours.join("link.log"), 65_534);
+        assert_eq!(fs::metadata(ours.join("old.log")).unwrap().uid(), 0, "what exists stays whose it is");
+        assert!(!is_roots_alone(Path::new("relative.log")));
+    }
 }

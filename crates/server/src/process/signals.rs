@@ -1,6 +1,7 @@
 //! Signals, as Apache and nginx administrators know them.
 //!
-//! TERM and INT: stop, requests may finish. QUIT: stop now. HUP: reload. USR1: open the logs again. PIPE is ignored by the runtime.
+//! TERM and INT: stop, requests may finish; a second one means now. QUIT: stop now. HUP: reload. USR1: open the logs again. PIPE is
+//! ignored by the runtime.
 
 use super::operator::Operator;
 use std::{io, rc::Rc};
@@ -25,13 +26,13 @@ impl Signals {
         })
     }
 
-    /// Obeys until one of them says stop.
+    /// Obeys until it is dropped.
     pub async fn obey(&mut self, operator: &Rc<Operator>) {
         loop {
             tokio::select! {
-                _ = self.terminate.recv() => return operator.ask_stop(true),
-                _ = self.interrupt.recv() => return operator.ask_stop(true),
-                _ = self.quit.recv() => return operator.ask_stop(false),
+                _ = self.terminate.recv() => operator.ask_stop(!operator.is_stopping()),
+                _ = self.interrupt.recv() => operator.ask_stop(!operator.is_stopping()),
+                _ = self.quit.recv() => operator.ask_stop(false),
                 _ = self.hangup.recv() => drop(operator.reload_now()),
                 _ = self.user1.recv() => drop(operator.reopen()),
             }

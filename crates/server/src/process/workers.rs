@@ -8,7 +8,7 @@ use saker_config::model::{self, Affinity};
 use saker_pipeline::Generation;
 use saker_telemetry::{error_log, message};
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     io,
     sync::Arc,
     time::{Duration, Instant},
@@ -66,13 +66,14 @@ impl Workers {
         (0..self.len()).for_each(|index| self.tell(index, command()));
     }
 
-    /// Lets connections finish for at most `timeout`, then ends the threads. `false`: some were cut.
-    pub async fn end(&self, shared: &Shared, timeout: Duration) -> bool {
+    /// Lets connections finish for at most `timeout`, or until somebody is `tired` of waiting; then ends the threads. `false`: some were
+    /// cut.
+    pub async fn end(&self, shared: &Shared, timeout: Duration, tired: &Cell<bool>) -> bool {
         self.tell_all(|| Command::Drain);
         let until = Instant::now() + timeout;
         // A worker counts what it accepts in its last turn; one pause more makes sure that it has.
         tokio::time::sleep(POLL).await;
-        while shared.connections.now() > 0 && Instant::now() < until {
+        while shared.connections.now() > 0 && Instant::now() < until && !tired.get() {
             tokio::time::sleep(POLL).await;
         }
         let finished = shared.connections.now() == 0;
