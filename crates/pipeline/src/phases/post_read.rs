@@ -31,7 +31,7 @@ fn read_target(exchange: &mut Exchange) -> Result<Option<Response>, Status> {
         Target::Absolute { authority, path, query, .. } => (authority, path, query),
         Target::Asterisk => (field, &b"/"[..], None),
         // We are no proxy.
-        Target::Authority(_) => return Ok(Some(Response::new(Status::METHOD_NOT_ALLOWED))),
+        Target::Authority(_) => return Ok(Some(with_methods(Status::METHOD_NOT_ALLOWED))),
     };
     let asterisk = matches!(target, Target::Asterisk);
     let mut decoded = Vec::with_capacity(raw_path.len());
@@ -42,7 +42,8 @@ fn read_target(exchange: &mut Exchange) -> Result<Option<Response>, Status> {
     };
     let query = query.map(<[u8]>::to_vec);
     (exchange.host, exchange.path, exchange.query) = (host, decoded, query);
-    Ok(asterisk.then(server_options))
+    // `OPTIONS *` asks about the server as a whole (RFC 9110 section 9.3.7).
+    Ok(asterisk.then(|| with_methods(Status::NO_CONTENT)))
 }
 
 fn status_of(error: path::PathError) -> Status {
@@ -53,9 +54,9 @@ fn status_of(error: path::PathError) -> Status {
     }
 }
 
-/// `OPTIONS *` asks about the server as a whole (RFC 9110 section 9.3.7).
-fn server_options() -> Response {
-    let mut response = Response::new(Status::NO_CONTENT);
+/// A response that names what can be asked for instead; a 405 must (RFC 9110 section 15.5.6).
+pub(super) fn with_methods(status: Status) -> Response {
+    let mut response = Response::new(status);
     response.fields_mut().append("Allow", &b"GET, HEAD, OPTIONS"[..]);
     response
 }

@@ -1,6 +1,6 @@
 //! From listener and host to site.
 
-use super::post_read::trace_answer;
+use super::post_read::{trace_answer, with_methods};
 use crate::{Exchange, Response, Services};
 use saker_http::{Method, Status};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Optio
 pub(super) fn refuse_trace(exchange: &Exchange) -> Option<Response> {
     match exchange.head.view().method() {
         Method::Trace if exchange.settings.trace => Some(trace_answer(exchange)),
-        Method::Trace => Some(Response::new(Status::METHOD_NOT_ALLOWED)),
+        Method::Trace => Some(with_methods(Status::METHOD_NOT_ALLOWED)),
         _ => None,
     }
 }
