@@ -181,7 +181,8 @@ impl<'r> Reader<'r> {
         let read = match narrow_text(kind, text) {
             Kind::Choice(words) => choose(words, text),
             Kind::Text => plain_text(text).map(Value::Text),
-            Kind::Path => plain_text(text).map(|text| Value::Path(self.source.base.join(text))),
+            Kind::PathOrProgram if text.starts_with('|') => program(text),
+            Kind::Path | Kind::PathOrProgram => plain_text(text).map(|text| Value::Path(self.source.base.join(text))),
             Kind::Word(Word { read, .. }) => read(text),
             Kind::Bytes { min, max } => measure(units::parse_size(text), *min, *max),
             Kind::Duration { min_ms, max_ms } => measure(units::parse_duration_ms(text), *min_ms, *max_ms),
@@ -326,6 +327,13 @@ fn choose(words: &'static [&'static str], text: &str) -> Result<Value, Fault> {
     match words.contains(&text) {
         true => Ok(Value::Text(text.to_owned())),
         false => Err(Fault::plain(suggest::nearest(text, words.iter().copied()).map(|word| format!("did you mean {}?", quoted(word))))),
+    }
+}
+
+fn program(text: &str) -> Result<Value, Fault> {
+    match text.strip_prefix('|').is_some_and(|command| command.trim().is_empty()) {
+        true => Err(Fault::new("the command is missing")),
+        false => plain_text(text).map(Value::Text),
     }
 }
 

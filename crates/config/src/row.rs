@@ -196,6 +196,8 @@ pub enum Kind {
     Text,
     /// Relative to the file that it is written in.
     Path,
+    /// Behind a `|` stands a command, which is no path.
+    PathOrProgram,
     Choice(&'static [&'static str]),
     /// A string with a grammar of its own.
     Word(&'static Word),
@@ -273,7 +275,9 @@ impl Kind {
             Kind::Boolean => shape == Shape::Boolean,
             Kind::Integer { .. } => shape == Shape::Integer,
             Kind::Bytes { .. } => matches!(shape, Shape::Integer | Shape::String),
-            Kind::Duration { .. } | Kind::Text | Kind::Path | Kind::Choice(_) | Kind::Word(_) => shape == Shape::String,
+            Kind::Duration { .. } | Kind::Text | Kind::Path | Kind::PathOrProgram | Kind::Choice(_) | Kind::Word(_) => {
+                shape == Shape::String
+            }
             Kind::OneOf(kinds) => kinds.iter().any(|kind| kind.accepts(shape)),
             Kind::ListOf(_) | Kind::Sections(_) => shape == Shape::List,
             Kind::MapOf(..) | Kind::Section(_) | Kind::Table(_) => shape == Shape::Table,
@@ -294,6 +298,7 @@ impl Kind {
             }
             Kind::Text => "a string".into(),
             Kind::Path => "a path".into(),
+            Kind::PathOrProgram => "a path or \"|command\"".into(),
             Kind::Choice(words) => alternatives(words.iter().map(|word| quoted(word)).collect()),
             Kind::Word(word) => word.expects.into(),
             Kind::OneOf(kinds) => alternatives(kinds.iter().map(Kind::expects).collect()),

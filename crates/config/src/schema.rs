@@ -49,7 +49,7 @@ fn kind(kind_of_value: &Kind) -> Value {
             json!({ "anyOf": [{ "type": "integer", "minimum": min, "maximum": max }, { "type": "string", "pattern": SIZE_PATTERN }] })
         }
         Kind::Duration { .. } => json!({ "type": "string", "pattern": DURATION_PATTERN }),
-        Kind::Text | Kind::Path => json!({ "type": "string", "minLength": 1 }),
+        Kind::Text | Kind::Path | Kind::PathOrProgram => json!({ "type": "string", "minLength": 1 }),
         Kind::Choice(words) => json!({ "enum": words }),
         Kind::Word(word) if word.pattern.is_empty() => json!({ "type": "string" }),
         Kind::Word(word) => json!({ "type": "string", "pattern": word.pattern }),

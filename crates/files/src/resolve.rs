@@ -13,7 +13,7 @@ use rustix::{
     fs::{Mode, OFlags, openat},
     io::Errno,
 };
-use std::{fs::File, os::unix::ffi::OsStrExt, path::Path};
+use std::{fmt, fs::File, os::unix::ffi::OsStrExt, path::Path};
 
 /// Longest relative path that is looked at (PATH_MAX).
 const RELATIVE_BYTES_MAX: usize = 4096;
@@ -53,6 +53,19 @@ pub enum ResolveError {
     Descriptors,
     /// Anything else (errno): 500.
     Io(i32),
+}
+
+impl fmt::Display for ResolveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ResolveError::NotFound => f.write_str("no such file or folder"),
+            ResolveError::Denied => f.write_str("the server's user may not read it (permissions of the file or of a folder above it)"),
+            ResolveError::LinkDenied => f.write_str("a symbolic link on the way is not followed (`symlinks`)"),
+            ResolveError::LinkLoop => f.write_str("symbolic links lead in a circle"),
+            ResolveError::Descriptors => f.write_str("no file descriptor is free"),
+            ResolveError::Io(errno) => std::io::Error::from_raw_os_error(*errno).fmt(f),
+        }
+    }
 }
 
 impl From<Errno> for ResolveError {

@@ -4,7 +4,7 @@
 
 use hashbrown::HashMap;
 use saker_config::model::{Address, Model, Site, SiteName};
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 type Names = HashMap<Box<[u8]>, usize, foldhash::fast::RandomState>;
 
@@ -25,6 +25,17 @@ pub enum Choice {
     Wildcard,
     CatchAll,
     FirstSite,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Choice::Exact => "is a name of this site",
+            Choice::Wildcard => "is covered by a wildcard name of this site",
+            Choice::CatchAll => "is claimed by no site, and this one takes every name (`*`)",
+            Choice::FirstSite => "is claimed by no site; this is the first one of the listener",
+        })
+    }
 }
 
 #[derive(Debug)]

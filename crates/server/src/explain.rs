@@ -92,10 +92,13 @@ fn with_listener(mut model: Model) -> Model {
 fn kept(exchange: &Exchange) -> String {
     match (&exchange.reusable, exchange.request_dependent) {
         (Some(_), false) => {
-            format!("as a resolved resource, until one of {} directory entries it came from changes", exchange.stamps.len())
+            let count = exchange.stamps.len();
+            format!(
+                "in memory, by listener, host and path; dropped as soon as inotify reports a change at one of {count} places it came from"
+            )
         }
-        (_, true) => "no: the outcome depends on more of the request than host and path".into(),
-        (None, false) => "no: each request like this one walks".into(),
+        (_, true) => "not: the outcome depends on more of the request than listener, host and path".into(),
+        (None, false) => "not: each request like this one is decided anew".into(),
     }
 }
 

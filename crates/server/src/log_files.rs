@@ -45,15 +45,14 @@ pub fn name(target: &AccessLogTarget) -> String {
     match target {
         AccessLogTarget::Stdout => "standard output".into(),
         AccessLogTarget::File(path) => path.display().to_string(),
+        AccessLogTarget::Program(command) => format!("|{command}"),
     }
 }
 
 fn log_target(target: &AccessLogTarget) -> LogTarget {
     match target {
         AccessLogTarget::Stdout => LogTarget::Stdout,
-        AccessLogTarget::File(path) => match path.to_str().and_then(|text| text.strip_prefix('|')) {
-            Some(command) => LogTarget::Program(command.trim().to_owned()),
-            None => LogTarget::File(path.clone()),
-        },
+        AccessLogTarget::File(path) => LogTarget::File(path.clone()),
+        AccessLogTarget::Program(command) => LogTarget::Program(command.clone()),
     }
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 const DEFAULT_FORMAT: &str = "combined";
 
 const TABLE: Kind = Kind::Table(&TableKind { context: ACCESS_LOG, read: read_table });
-const ONE: Kind = Kind::OneOf(&[Kind::Choice(&["stdout"]), Kind::Path, TABLE]);
+const ONE: Kind = Kind::OneOf(&[Kind::Choice(&["stdout"]), Kind::PathOrProgram, TABLE]);
 
 static FORMAT: Word = Word {
     expects: "\"common\", \"combined\", \"vhost_combined\", \"json\" or a format of Apache's LogFormat, such as \"%h %t \\\"%r\\\" %>s %b\"",
@@ -61,10 +61,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "access_log",
         contexts: SITE,
-        kind: Kind::OneOf(&[Kind::Choice(&["off", "stdout"]), Kind::Path, TABLE, Kind::ListOf(&ONE)]),
+        kind: Kind::OneOf(&[Kind::Choice(&["off", "stdout"]), Kind::PathOrProgram, TABLE, Kind::ListOf(&ONE)]),
         default: Some("\"off\""),
         example: Some("{ path = \"access.log\", format = \"json\" }"),
-        summary: "A file, `stdout`, `off`, a table with a format, or a list of these. Sites may share a file.",
+        summary: "A file, `stdout`, `off`, a program behind a `|`, a table with a format, or a list of these. Sites may share a file.",
         apache: Some("CustomLog, TransferLog"),
         aliases: &["log"],
         set: Set::Site(set_access_logs),
@@ -73,12 +73,12 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "path",
         contexts: ACCESS_LOG,
-        kind: Kind::OneOf(&[Kind::Choice(&["stdout"]), Kind::Path]),
+        kind: Kind::OneOf(&[Kind::Choice(&["stdout"]), Kind::PathOrProgram]),
         example: Some("\"access.log\""),
         required: true,
-        summary: "A file, or `stdout`.",
+        summary: "A file, `stdout`, or `|` and a program that reads lines from its standard input.",
         aliases: &["file", "target"],
-        set: Set::AccessLog(|log, given| log.target = Some(path_unless_word(given).map_or(AccessLogTarget::Stdout, AccessLogTarget::File))),
+        set: Set::AccessLog(|log, given| log.target = target(given.value)),
         ..ROW
     },
     Row {
@@ -106,9 +106,7 @@ fn access_log(given: Given) -> Option<AccessLog> {
     let origin = given.origin();
     let target = match given.value {
         Value::AccessLog(log) => return Some(log),
-        Value::Path(path) => AccessLogTarget::File(path),
-        Value::Text(word) if word == "stdout" => AccessLogTarget::Stdout,
-        _ => return None,
+        value => target(value)?,
     };
     Some(AccessLog { target, format: DEFAULT_FORMAT.into(), origin })
 }
@@ -118,6 +116,16 @@ fn read_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Valu
     reader.fill(table, ACCESS_LOG, &at, &mut draft);
     let format = draft.format.as_deref().unwrap_or(DEFAULT_FORMAT).into();
     Some(Value::AccessLog(AccessLog { target: draft.target?, format, origin: at.origin() }))
+}
+
+/// `None` stands for `off`.
+fn target(value: Value) -> Option<AccessLogTarget> {
+    match value {
+        Value::Path(path) => Some(AccessLogTarget::File(path)),
+        Value::Text(word) if word == "stdout" => Some(AccessLogTarget::Stdout),
+        Value::Text(word) => word.strip_prefix('|').map(|command| AccessLogTarget::Program(command.trim().into())),
+        _ => None,
+    }
 }
 
 fn path_unless_word(given: Given) -> Option<PathBuf> {

@@ -1,6 +1,7 @@
 //! What a route does with a request.
 
 use saker_http::Status;
+use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -15,6 +16,18 @@ pub enum Action {
     },
     /// 403.
     Deny,
+}
+
+/// What it does, for people.
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Files => f.write_str("files, with settings of its own"),
+            Action::Redirect(redirect) => write!(f, "redirect to {}", redirect.to),
+            Action::Respond { status, .. } => write!(f, "a fixed answer ({})", status.0),
+            Action::Deny => f.write_str("deny"),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -39,6 +39,8 @@ pub struct ErrorLog {
 pub enum AccessLogTarget {
     Stdout,
     File(PathBuf),
+    /// A command that reads lines from its standard input.
+    Program(String),
 }
 
 /// One access log of a site; sites that name the same target share one file.

@@ -1,7 +1,7 @@
 //! `[[site]]`: hosts, their document root, routes and settings.
 
 use super::{AccessLog, Action, Address, Origin, Settings};
-use std::{path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 /// A name that a site answers to, in lower case without a trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +68,18 @@ impl PathPattern {
             PathPattern::Prefix(prefix) => path.strip_prefix(prefix.as_bytes()).map(|rest| vec![rest]),
             PathPattern::Suffix(suffix) => path.strip_suffix(suffix.as_bytes()).map(|rest| vec![rest]),
             PathPattern::Glob(pieces) => glob(pieces, path),
+        }
+    }
+}
+
+/// As it stands in a configuration.
+impl fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PathPattern::Exact(text) => f.write_str(text),
+            PathPattern::Prefix(prefix) => write!(f, "{prefix}*"),
+            PathPattern::Suffix(suffix) => write!(f, "*{suffix}"),
+            PathPattern::Glob(pieces) => f.write_str(&pieces.join("*")),
         }
     }
 }

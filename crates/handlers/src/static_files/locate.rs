@@ -28,7 +28,9 @@ pub enum Located {
 pub fn locate(watcher: &Watcher, exchange: &mut Exchange) -> Located {
     let relative = exchange.path.strip_prefix(b"/").unwrap_or(&exchange.path).to_vec();
     if !exchange.settings.files.hidden && names::is_hidden(&relative) {
-        exchange.trace("content", None, || "a name that is never shown (`files.hidden`)".into());
+        exchange.trace("content", None, || {
+            "hidden: names that begin with a dot, and backup copies, are as if they were not there (`hidden`)".into()
+        });
         return Located::Refused(Status::NOT_FOUND);
     }
     let with_slash = relative.is_empty() || relative.ends_with(b"/");
@@ -71,6 +73,11 @@ fn is_index_name(name: &str, hidden: bool) -> bool {
 
 fn found(watcher: &Watcher, exchange: &mut Exchange, relative: Vec<u8>, original: Resolved) -> Found {
     let siblings = siblings(watcher, exchange, &relative, &original.metadata);
+    let root = exchange.site.root.clone().unwrap_or_default();
+    exchange.trace("content", None, || {
+        let codings: String = siblings.iter().map(|(coding, _)| format!(", with a precompressed {}", coding.suffix())).collect();
+        format!("file {}/{}, {} bytes{codings}", root.display(), String::from_utf8_lossy(&relative), original.metadata.size)
+    });
     Found { relative, original, siblings }
 }
 
@@ -83,7 +90,7 @@ fn siblings(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8], origina
     }
     let mut sibling = |coding: Coding| {
         let path = [relative, coding.suffix().as_bytes()].concat();
-        let resolved = open(watcher, exchange, &path).ok()?;
+        let resolved = look(watcher, exchange, &path).ok()?;
         is_sibling(original, &resolved.metadata).then_some((coding, resolved))
     };
     [Coding::Gzip, Coding::Brotli, Coding::Zstd].into_iter().filter_map(&mut sibling).collect()
@@ -96,13 +103,18 @@ fn is_sibling(original: &Metadata, sibling: &Metadata) -> bool {
 }
 
 fn open(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8]) -> Result<Resolved, ResolveError> {
-    let root = exchange.site.root.as_deref().ok_or(ResolveError::NotFound)?;
-    let policy = link_policy(exchange.settings.files.symlinks);
-    let result = resolve(watcher, root, relative, policy, &mut exchange.stamps);
+    let result = look(watcher, exchange, relative);
     if let Err(error) = &result {
-        exchange.trace("content", None, || format!("`{}`: {error:?}", String::from_utf8_lossy(relative)));
+        let root = exchange.site.root.clone().unwrap_or_default();
+        exchange.trace("content", None, || format!("{}/{}: {error}", root.display(), String::from_utf8_lossy(relative)));
     }
     result
+}
+
+fn look(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8]) -> Result<Resolved, ResolveError> {
+    let root = exchange.site.root.as_deref().ok_or(ResolveError::NotFound)?;
+    let policy = link_policy(exchange.settings.files.symlinks);
+    resolve(watcher, root, relative, policy, &mut exchange.stamps)
 }
 
 pub fn link_policy(policy: SymlinkPolicy) -> LinkPolicy {

@@ -56,7 +56,7 @@ impl StaticFiles {
                 listing::respond(exchange, &self.watcher, relative, folder).await
             }
             Located::Folder { .. } => {
-                exchange.trace("content", None, || "a folder without an index file, and listings are off".into());
+                exchange.trace("content", None, || "a folder without an index file, and listings are off (`listing`)".into());
                 Response::new(Status::FORBIDDEN)
             }
             Located::SlashMissing => slash_redirect(exchange),

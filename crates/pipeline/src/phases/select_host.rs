@@ -16,7 +16,7 @@ pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Optio
     exchange.settings = Arc::clone(&exchange.site.settings);
     let origin = exchange.site.origin.clone();
     let host = String::from_utf8_lossy(&exchange.host).into_owned();
-    exchange.trace("select_host", Some(&origin), || format!("host `{host}` is answered by this site ({choice:?})"));
+    exchange.trace("select_host", Some(&origin), || format!("host `{host}` {choice}"));
     None
 }
 

@@ -11,11 +11,15 @@ pub(super) fn server_rewrite(exchange: &mut Exchange, _: &Services) -> Option<Re
     match matching.map(|at| &site.routes[at]) {
         Some(route) => {
             exchange.settings = Arc::clone(&route.settings);
-            exchange.trace("server_rewrite", Some(&route.origin), || format!("this route matches: {:?}", route.pattern));
+            exchange.trace("server_rewrite", Some(&route.origin), || format!("route `{}` matches: {}", route.pattern, route.action));
         }
         None => {
             exchange.settings = Arc::clone(&site.settings);
-            exchange.trace("server_rewrite", None, || format!("none of the site's {} routes matches", site.routes.len()));
+            exchange.trace("server_rewrite", None, || match site.routes.len() {
+                0 => "the site has no routes".into(),
+                1 => "the site's route does not match".into(),
+                count => format!("none of the site's {count} routes matches"),
+            });
         }
     }
     refuse_trace(exchange)

@@ -80,7 +80,7 @@ pub struct Serve {
     /// Worker threads; auto is one per core
     #[arg(long, value_name = "N", default_value = "auto", value_parser = workers)]
     pub workers: WorkersArgument,
-    /// Access log: a file, - for standard output, or off
+    /// Access log: a file, - for standard output, '|program', or off
     #[arg(long, value_name = "FILE|-|off", default_value = "off", value_parser = access_log, value_hint = ValueHint::FilePath)]
     pub access_log: AccessLogArgument,
     /// PHP: auto, off, unix:PATH or HOST:PORT (version 0.4; until then auto is off)
@@ -255,6 +255,7 @@ pub enum AccessLogArgument {
     Off,
     Stdout,
     File(PathBuf),
+    Program(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -295,7 +296,11 @@ fn access_log(text: &str) -> Result<AccessLogArgument, String> {
         "off" => Ok(AccessLogArgument::Off),
         "-" => Ok(AccessLogArgument::Stdout),
         "" => Err("a file, - or off".into()),
-        path => Ok(AccessLogArgument::File(PathBuf::from(path))),
+        "|" => Err("the command is missing behind the |".into()),
+        path => match path.strip_prefix('|') {
+            Some(command) => Ok(AccessLogArgument::Program(command.trim().into())),
+            None => Ok(AccessLogArgument::File(PathBuf::from(path))),
+        },
     }
 }
 

@@ -76,6 +76,7 @@ fn target(argument: AccessLogArgument) -> Option<AccessLogTarget> {
         AccessLogArgument::Off => None,
         AccessLogArgument::Stdout => Some(AccessLogTarget::Stdout),
         AccessLogArgument::File(path) => Some(AccessLogTarget::File(path)),
+        AccessLogArgument::Program(command) => Some(AccessLogTarget::Program(command)),
     }
 }
 

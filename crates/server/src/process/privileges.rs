@@ -57,7 +57,7 @@ fn hand_over(uid: u32, state_dir: &Path) {
 fn log_paths(model: &Model) -> impl Iterator<Item = &Path> {
     let access_logs = model.sites.iter().flat_map(|site| &site.access_logs).filter_map(|log| match &log.target {
         AccessLogTarget::File(path) => Some(path.as_path()),
-        AccessLogTarget::Stdout => None,
+        AccessLogTarget::Stdout | AccessLogTarget::Program(_) => None,
     });
     access_logs.chain(model.server.error_log.path.as_deref())
 }
