@@ -23,12 +23,14 @@ pub struct Deadline {
 }
 
 impl Deadline {
+    /// A limit of its own: one before it that was over is forgotten.
     pub fn arm(&self, at_ms: u64) {
         self.at_ms.set(at_ms);
+        self.over.set(false);
     }
 
     pub fn disarm(&self) {
-        self.at_ms.set(NEVER);
+        self.arm(NEVER);
     }
 
     /// Moves the deadline forward in time only if it is not armed yet: many small steps then share one limit.
@@ -137,5 +139,19 @@ mod tests {
         deadline.arm_once(500);
         all.fire(100);
         assert!(deadline.is_over());
+    }
+
+    #[test]
+    fn the_next_limit_does_not_inherit_that_the_last_one_was_over() {
+        let all = Deadlines::default();
+        let deadline = all.add();
+        deadline.arm(100);
+        all.fire(100);
+        deadline.arm(200);
+        assert!(!deadline.is_over());
+        all.fire(200);
+        assert!(deadline.is_over());
+        deadline.disarm();
+        assert!(!deadline.is_over());
     }
 }

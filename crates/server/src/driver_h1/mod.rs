@@ -95,12 +95,6 @@ impl Connection {
         }
     }
 
-    /// A time limit that fired is over; the next one is a new one.
-    fn renew_deadline(&mut self) {
-        self.session.worker.deadlines.remove(&self.deadline);
-        self.deadline = self.session.worker.deadlines.add();
-    }
-
     async fn linger(&mut self) {
         let io = Rc::clone(&self.io);
         if io.borrow().stream.shutdown_write().is_err() {

@@ -32,6 +32,8 @@ pub struct BodyState {
     asked: bool,
     failed: Option<BodyError>,
     pace: Option<Pace>,
+    /// It is the pace that is waited for, not the client.
+    held: bool,
 }
 
 enum Framing {
@@ -48,7 +50,7 @@ impl BodyState {
             BodyFraming::Chunked => (Framing::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default()))), None),
         };
         let interim_left = if expects_continue { CONTINUE.len() } else { 0 };
-        BodyState { framing, declared, received: 0, bytes_max: 0, interim_left, asked: false, failed: None, pace: None }
+        BodyState { framing, declared, received: 0, bytes_max: 0, interim_left, asked: false, failed: None, pace: None, held: false }
     }
 
     /// Bounds what is still to come.
@@ -94,6 +96,10 @@ impl RequestBody for Http1Body {
         }
         let polled = self.poll_next(cx, &mut state);
         match polled {
+            Poll::Pending if state.held => {
+                self.deadline.disarm();
+                Poll::Pending
+            }
             Poll::Pending => {
                 if self.deadline.is_over() {
                     error_log::log(&message::BODY_TIMEOUT, format_args!(""));
@@ -135,7 +141,9 @@ impl Http1Body {
             }
             ready!(self.poll_interim(cx, state))?;
             if let Some(pace) = &mut state.pace {
-                ready!(pace.poll_allowance(cx));
+                let polled = pace.poll_allowance(cx);
+                state.held = polled.is_pending();
+                ready!(polled);
             }
             if self.io.borrow().input.is_empty() {
                 ready!(self.poll_read(cx))?;

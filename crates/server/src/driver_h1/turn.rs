@@ -141,6 +141,10 @@ impl Connection {
                 Ok(bytes) => bytes,
             };
             worker.counters.add(Metric::BytesIn, bytes as u64);
+            if self.deadline.is_over() && !self.in_head {
+                // The request came at the same moment as the end of the idle time, and comes first.
+                self.deadline.disarm();
+            }
             match self.joined(&read[..bytes]) {
                 Joined::Whole => {
                     let next = inbound::serve(&mut self.session, &read[..bytes], index, out);
@@ -158,10 +162,12 @@ impl Connection {
         Poll::Ready(self.take(next, out, written))
     }
 
-    /// Keeps what a turn did not use.
+    /// Keeps what a turn did not use. A head that is still incomplete stays under the limit that it began with.
     fn keep(&mut self, bytes: &[u8], rest: usize) {
-        self.scanner = HeadScanner::default();
-        self.in_head = false;
+        if rest > 0 {
+            self.scanner = HeadScanner::default();
+            self.in_head = false;
+        }
         if rest < bytes.len() {
             self.io.borrow_mut().input = bytes[rest..].to_vec();
         }
@@ -247,7 +253,7 @@ impl Connection {
         error_log::log_client(&message::HEAD_TIMEOUT, self.session.client.address, format_args!(""));
         let mut out = Vec::new();
         inbound::refuse_with(&self.session, Status::REQUEST_TIMEOUT, &[], &mut out);
-        self.renew_deadline();
+        self.deadline.disarm();
         self.sending = Some(Sending::bytes(out, Then::Close(Cause::HeadTimeout)));
         None
     }
@@ -260,8 +266,7 @@ impl Connection {
             self.sending = Some(sending);
             return Poll::Pending;
         };
-        self.deadline.disarm();
-        self.writing = false;
+        self.end_write_limit();
         let (then, status) = match result {
             Ok(()) => (sending.then, ConnectionStatus::KeepAlive),
             Err(cause) => (Then::Close(cause), ConnectionStatus::Aborted),
@@ -280,7 +285,14 @@ impl Connection {
     fn poll_outgoing(&mut self, cx: &mut Context<'_>, sending: &mut Sending) -> Poll<Result<(), Cause>> {
         loop {
             let allowance = match &mut sending.pace {
-                Some(pace) => ready!(pace.poll_allowance(cx)),
+                Some(pace) => match pace.poll_allowance(cx) {
+                    Poll::Ready(allowance) => allowance,
+                    Poll::Pending => {
+                        // The client does not keep us waiting; we do.
+                        self.end_write_limit();
+                        return Poll::Pending;
+                    }
+                },
                 None => u64::MAX,
             };
             let before = sending.outgoing.body_bytes();
@@ -298,16 +310,19 @@ impl Connection {
         }
     }
 
+    fn end_write_limit(&mut self) {
+        self.deadline.disarm();
+        self.writing = false;
+    }
+
     fn wait_to_send(&mut self, cx: &mut Context<'_>, progress: bool) -> Poll<Result<(), Cause>> {
-        if self.deadline.is_over() {
+        if self.writing && !progress && self.deadline.is_over() {
             error_log::log_client(&message::WRITE_TIMEOUT, self.session.client.address, format_args!(""));
             return Poll::Ready(Err(Cause::WriteTimeout));
         }
-        let limit = self.session.worker.services().generation.model.limits.write_timeout_ms;
-        let at_ms = super::now_ms() + limit;
-        match progress || !self.writing {
-            true => self.deadline.arm(at_ms),
-            false => self.deadline.arm_once(at_ms),
+        if progress || !self.writing {
+            let limit = self.session.worker.services().generation.model.limits.write_timeout_ms;
+            self.deadline.arm(super::now_ms() + limit);
         }
         self.writing = true;
         self.deadline.register(cx);
