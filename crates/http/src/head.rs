@@ -176,6 +176,11 @@ impl<'a> HeadView<'a> {
         HeadView { bytes, index }
     }
 
+    /// Length of the head as received, the empty line included.
+    pub fn byte_count(self) -> usize {
+        self.bytes.len()
+    }
+
     pub fn method(self) -> Method {
         self.index.method
     }

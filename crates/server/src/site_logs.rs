@@ -1,6 +1,7 @@
 //! A worker's side of the access logs: which logs a site has, and the lines gathered for each.
 
 use crate::log_files::LogFiles;
+use saker_config::model::{Site, SiteName};
 use saker_pipeline::Generation;
 use saker_telemetry::{
     Counters, Metric,
@@ -19,6 +20,8 @@ pub struct SiteLogs {
     sites: Vec<Vec<SiteLog>>,
     buffers: Vec<LogBuffer>,
     needs: Vec<Needs>,
+    /// `%v` of each site: its first name that is one.
+    names: Vec<Rc<str>>,
     clock: LogClock,
 }
 
@@ -43,6 +46,7 @@ impl SiteLogs {
                 };
                 of_site.push(SiteLog { format: Rc::new(format), buffer });
             }
+            logs.names.push(name_of(site).into());
             logs.sites.push(of_site);
             logs.needs.push(needs);
         }
@@ -52,6 +56,11 @@ impl SiteLogs {
     /// What the site's formats look at; `None` where the site keeps no log.
     pub fn needs(&self, site: usize) -> Option<Needs> {
         self.sites.get(site).is_some_and(|logs| !logs.is_empty()).then(|| self.needs[site])
+    }
+
+    /// The site's name for records; empty where it has none.
+    pub fn name(&self, site: usize) -> Rc<str> {
+        self.names.get(site).map_or_else(|| Rc::from(""), Rc::clone)
     }
 
     pub fn write(&mut self, site: usize, record: &Record<'_>, counters: &Counters) {
@@ -68,6 +77,13 @@ impl SiteLogs {
             count(counters, buffer.flush());
         }
     }
+}
+
+/// Empty for a site that only answers what nobody else does.
+fn name_of(site: &Site) -> &str {
+    let exact = site.names.iter().find_map(|name| if let SiteName::Exact(text) = name { Some(text.as_str()) } else { None });
+    let wildcard = || site.names.iter().find_map(|name| if let SiteName::Wildcard(text) = name { Some(text.as_str()) } else { None });
+    exact.or_else(wildcard).unwrap_or_default()
 }
 
 fn count(counters: &Counters, flushed: Flushed) {

@@ -25,9 +25,11 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
     let current = session.worker.logs.borrow();
     let mut logs = current.borrow_mut();
     let Some(needs) = logs.needs(facts.site) else { return };
+    let name = logs.name(facts.site);
     let (start_s, start_us) = start_time(needs.duration);
     let connection_status = if facts.stays { ConnectionStatus::KeepAlive } else { ConnectionStatus::Close };
     let record = Record {
+        site_name: &name,
         body_bytes,
         bytes_out: bytes,
         start_s,
@@ -50,8 +52,17 @@ pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64,
         return;
     }
     let (start_s, start_us) = start_time(true);
-    let record =
-        Record { request_line: request_line(bytes), body_bytes, bytes_out, start_s, start_us, ..record(session, None, b"", status) };
+    let name = logs.name(site);
+    let record = Record {
+        site_name: &name,
+        request_line: request_line(bytes),
+        body_bytes,
+        bytes_in: bytes.len() as u64,
+        bytes_out,
+        start_s,
+        start_us,
+        ..record(session, None, b"", status)
+    };
     logs.write(site, &record, &session.worker.counters);
 }
 
@@ -66,6 +77,8 @@ pub struct Pending {
     host: Box<[u8]>,
     fields: Option<Fields>,
     start_ns: u64,
+    /// Of the request's body, framing aside.
+    body_bytes_in: u64,
 }
 
 impl Pending {
@@ -94,6 +107,7 @@ impl Pending {
             host: host.into(),
             fields: needs.response_fields.then(|| fields.cloned().unwrap_or_default()),
             start_ns: saker_net::clock::realtime_precise_ns(),
+            body_bytes_in: 0,
         })
     }
 
@@ -103,11 +117,22 @@ impl Pending {
         self
     }
 
+    /// How much of a body the request has brought.
+    pub fn received(mut self, body_bytes: u64) -> Pending {
+        self.body_bytes_in = body_bytes;
+        self
+    }
+
     pub fn write(&self, session: &Session, outgoing: &Outgoing, connection_status: ConnectionStatus) {
         let now_ns = saker_net::clock::realtime_precise_ns();
+        let worker = &session.worker;
+        let mut logs = self.logs.borrow_mut();
+        let name = logs.name(self.site);
         let record = Record {
+            site_name: &name,
             host: &self.host,
             body_bytes: outgoing.body_bytes(),
+            bytes_in: self.head.view().byte_count() as u64 + self.body_bytes_in,
             bytes_out: outgoing.bytes(),
             start_s: (self.start_ns / 1_000_000_000) as i64,
             start_us: (self.start_ns / 1000 % 1_000_000) as u32,
@@ -116,8 +141,6 @@ impl Pending {
             response_fields: self.fields.as_ref(),
             ..record(session, Some(self.head.view()), &self.path, self.status)
         };
-        let worker = &session.worker;
-        let mut logs = self.logs.borrow_mut();
         logs.write(self.site, &record, &worker.counters);
         if !Rc::ptr_eq(&self.logs, &worker.logs.borrow()) {
             // Nobody flushes the logs of an earlier generation once a second.
@@ -136,6 +159,7 @@ fn record<'a>(session: &'a Session, head: Option<HeadView<'a>>, path: &'a [u8], 
         local: Some(client.local),
         host: head.and_then(|view| view.known(saker_http::KnownField::Host)).map_or(b"", without_port),
         path,
+        bytes_in: head.map_or(0, |view| view.byte_count() as u64),
         query: head.and_then(|view| query_of(view.target())),
         status: status.0,
         handler: "",

@@ -62,6 +62,11 @@ impl BodyState {
         matches!(self.framing, Framing::End)
     }
 
+    /// Bytes of content so far.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
     pub fn failed(&self) -> Option<BodyError> {
         self.failed
     }

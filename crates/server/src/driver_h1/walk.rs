@@ -41,7 +41,8 @@ impl Connection {
         let stays = request.may_stay && keep_alive(request.head.view()) && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
         let limit = phases::body_bytes_max(&exchange, &services);
         state.borrow_mut().limit(if limit == 0 { DRAIN_BYTES_MAX } else { limit.min(DRAIN_BYTES_MAX) });
-        let sending = self.sending(&exchange, response, stays, began_ns, logs);
+        let mut sending = self.sending(&exchange, response, stays, began_ns, logs);
+        sending.log = sending.log.map(|log| log.received(state.borrow().received()));
         drop(exchange);
         self.sending = Some(sending);
         self.unseen_input = true;

@@ -359,26 +359,3 @@ fn random_byte(seed: &mut u64) -> u8 {
     let byte = (*seed >> 32) as u8;
     if *seed & 1 == 0 { byte } else { b"\n\r\t\"\\\0\x1b;= "[usize::from(byte) % 10] }
 }
-
-/// The budget of the busiest format. Only means something with optimisation: `cargo test --release -- --ignored combined`.
-#[test]
-#[ignore = "measures time"]
-fn a_combined_line_costs_under_130_ns() {
-    const LINES: u32 = 2_000_000;
-    let agent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36";
-    let owned = RequestHead::build("GET", "/", Version::Http11, &[("Referer", "https://shop.example/a"), ("User-Agent", agent)]);
-    let head = Some(owned.view());
-    let record = Record { head, request_line: LINE, client_text: b"192.0.2.7", status: 200, body_bytes: 1234, ..Record::default() };
-    let format = Format::parse("combined").expect("combined");
-    let (mut clock, mut out) = (LogClock::new(), Vec::new());
-    let start = std::time::Instant::now();
-    for _ in 0..LINES {
-        format.write(std::hint::black_box(&record), &mut clock, &mut out);
-        if out.len() >= 64 * 1024 {
-            std::hint::black_box(&out);
-            out.clear();
-        }
-    }
-    let each = start.elapsed() / LINES;
-    assert!(each.as_nanos() < 130, "{each:?}");
-}
