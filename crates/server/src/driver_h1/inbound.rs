@@ -140,7 +140,7 @@ fn resolved(session: &mut Session, view: HeadView<'_>, stays: bool, out: &mut Ve
     }
     let start = out.len();
     append_head(&worker, &entry.settings, &mut response, view, stays, now, out);
-    let facts = Facts { site: entry.site_index, status: response.status, path: &entry.path, stays };
+    let facts = Facts { site: entry.site_index, status: response.status, path: &entry.path, fields: Some(response.fields()), stays };
     let body_bytes = match &response.body {
         Body::Empty => 0,
         Body::Memory(chunk) if chunk.len() <= INLINE_BYTES_MAX && pace.is_none() => {

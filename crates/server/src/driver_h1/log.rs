@@ -16,6 +16,7 @@ pub struct Facts<'a> {
     pub status: Status,
     /// Decoded path.
     pub path: &'a [u8],
+    pub fields: Option<&'a Fields>,
     pub stays: bool,
 }
 
@@ -36,6 +37,7 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
         start_us,
         duration_us: needs.duration.then_some(0),
         connection_status,
+        response_fields: facts.fields,
         ..record(session, Some(view), facts.path, facts.status)
     };
     logs.write(facts.site, &record, &session.worker.counters);
@@ -84,7 +86,7 @@ pub struct Pending {
 impl Pending {
     /// `None` where the site keeps no log.
     pub fn new(session: &Session, view: HeadView<'_>, facts: &Facts<'_>) -> Option<Pending> {
-        Pending::with_fields(session, session.worker.logs(), view, facts, b"", None)
+        Pending::with_fields(session, session.worker.logs(), view, facts, b"")
     }
 
     /// In the logs of the generation that the site of `facts` belongs to.
@@ -94,7 +96,6 @@ impl Pending {
         view: HeadView<'_>,
         facts: &Facts<'_>,
         host: &[u8],
-        fields: Option<&Fields>,
     ) -> Option<Pending> {
         session.worker.counters.increment(Metric::for_status(facts.status.0));
         let needs = logs.borrow().needs(facts.site)?;
@@ -105,7 +106,7 @@ impl Pending {
             status: facts.status,
             path: facts.path.into(),
             host: host.into(),
-            fields: needs.response_fields.then(|| fields.cloned().unwrap_or_default()),
+            fields: needs.response_fields.then(|| facts.fields.cloned().unwrap_or_default()),
             start_ns: saker_net::clock::realtime_precise_ns(),
             body_bytes_in: 0,
         })

@@ -121,8 +121,9 @@ impl Connection {
                 inbound::append_built(&response, &mut worker.tail.borrow_mut(), framing, connection, now, &mut head);
             }
         }
-        let facts = Facts { site: exchange.site_index, status: response.status, path: &exchange.path, stays };
-        let log = Pending::with_fields(&self.session, logs, view, &facts, &exchange.host, Some(response.fields()));
+        let facts =
+            Facts { site: exchange.site_index, status: response.status, path: &exchange.path, fields: Some(response.fields()), stays };
+        let log = Pending::with_fields(&self.session, logs, view, &facts, &exchange.host);
         let no_content = view.method() == Method::Head || response.status.forbids_content();
         let body = if no_content { Body::Empty } else { std::mem::take(&mut response.body) };
         let chunked = framing == ResponseFraming::Chunked && view.version() >= Version::Http11;
