@@ -95,10 +95,9 @@ enum Turn {
 }
 
 fn accept_some(worker: &Rc<Worker>, handle: &WorkerListener, listener: &Listener) -> Turn {
-    let services = worker.services();
-    let limits = &services.generation.model.limits;
+    let connections_max = worker.shared.connections_max(worker.services().generation.model.limits.connections_max);
     for _ in 0..ACCEPTS_PER_TURN {
-        if !worker.shared.connections.enter(limits.connections_max) {
+        if !worker.shared.connections.enter(connections_max) {
             return Turn::Full;
         }
         match listener.try_accept() {

@@ -28,6 +28,18 @@ pub struct Shared {
     pub descriptors_max: u64,
 }
 
+/// Descriptors that are neither connections nor files that are kept open: listeners, logs, the event loops, and files opened for a moment.
+const DESCRIPTORS_RESERVED: u64 = 32;
+
+impl Shared {
+    /// As many connections as are allowed and leave descriptors for the files that they ask for: a client that has to wait is better off
+    /// than one that is told 503.
+    pub fn connections_max(&self, allowed: u64) -> u64 {
+        let for_files = self.descriptors_max / 4;
+        allowed.min(self.descriptors_max.saturating_sub(for_files + DESCRIPTORS_RESERVED).max(1))
+    }
+}
+
 /// A number with a ceiling.
 #[derive(Default)]
 pub struct ConnectionCount(AtomicU64);

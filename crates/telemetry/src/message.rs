@@ -112,7 +112,7 @@ messages! {
     ACCEPT_RESUMED "SK0305" "net" Notice "accepting again" "Nothing.";
     ACCEPT_FAILED "SK0306" "net" Warn "a connection could not be accepted"
         "Look for memory or network trouble on the machine if it repeats.";
-    CONNECTION_LIMIT "SK0307" "net" Warn "connection limit reached, new connections are refused"
+    CONNECTION_LIMIT "SK0307" "net" Warn "connection limit reached, new connections wait"
         "Raise the connection limit if the load is legitimate.";
     ADDRESS_CONNECTION_LIMIT "SK0308" "net" Info "too many connections from one client address"
         "Nothing, or raise the limit if it is a shared gateway.";

@@ -12,6 +12,7 @@ mod process;
 mod process_figures;
 mod require;
 pub mod saker;
+mod system_calls;
 mod temp_dir;
 
 pub use client::{Client, Response};
@@ -20,4 +21,5 @@ pub use process::{ServerProcess, Signal, free_port, raise_descriptor_limit};
 pub use process_figures::{Memory, ProcessTree};
 pub use require::{debian_package, missing, require};
 pub use saker::Saker;
+pub use system_calls::{Calls, SystemCalls};
 pub use temp_dir::TempDir;

@@ -98,7 +98,11 @@ fn with_preface(worker: &Rc<Worker>, mut opened: Opened, stream: RawStream, clie
         if !opened.admit(client.ip()) {
             return too_many(&worker, &client);
         }
-        Connection::new(Session::new(worker, client, opened), io).run().await;
+        // The request often comes in the same packet as the preface.
+        let unseen_input = !io.input.is_empty();
+        let mut connection = Connection::new(Session::new(worker, client, opened), io);
+        connection.unseen_input = unseen_input;
+        connection.run().await;
     });
 }
 

@@ -1,0 +1,96 @@
+//! What a request costs in system calls: one recv and one send on a connection that stays, four calls where each request has its own
+//! connection, and the shared wait.
+//!
+//! The counts are exact, so that no noise can hide a call too many. Tolerated are the ticker's own few.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
+
+use saker_testkit::{Calls, Client, Saker, SystemCalls, TempDir, saker::plain};
+use std::{collections::BTreeMap, time::Duration};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_saker");
+const REQUESTS: u64 = 200;
+/// Calls that are nobody's request's: log lines in batches, timers, the main thread.
+const TOLERATED: u64 = 12;
+const WAITS: [&str; 3] = ["epoll_wait", "epoll_pwait", "epoll_pwait2"];
+
+fn start(configuration: &str) -> Saker {
+    let dir = TempDir::new("system-calls").unwrap();
+    dir.write("www/small.html", "x".repeat(285)).unwrap();
+    Saker::with_configuration(BINARY, dir, configuration).unwrap()
+}
+
+/// Counts while `request` runs again and again, after it has run a few times.
+fn count(saker: &Saker, mut request: impl FnMut()) -> BTreeMap<String, Calls> {
+    (0..10).for_each(|_| request());
+    let counting = SystemCalls::attach(&saker.server, &saker.dir).unwrap();
+    (0..REQUESTS).for_each(|_| request());
+    counting.finish().unwrap()
+}
+
+fn count_on_one_connection(saker: &Saker, method: &str, fields: &[(&str, &str)], status: u16) -> BTreeMap<String, Calls> {
+    let mut client = saker.connect().unwrap();
+    count(saker, || assert_eq!(client.request(method, "/small.html", fields).unwrap().status, status))
+}
+
+fn made(calls: &BTreeMap<String, Calls>, name: &str) -> u64 {
+    calls.get(name).map_or(0, |calls| calls.made)
+}
+
+/// Exactly one recv and one send per request, and nothing else but the wait.
+fn is_one_recv_and_one_send(calls: &BTreeMap<String, Calls>) {
+    assert_eq!((made(calls, "recvfrom"), made(calls, "sendto")), (REQUESTS, REQUESTS), "{calls:?}");
+    let waits: u64 = WAITS.iter().map(|name| made(calls, name)).sum();
+    assert!(waits <= REQUESTS + 100, "{calls:?}");
+    let others: u64 = calls.values().map(|calls| calls.made).sum::<u64>() - 2 * REQUESTS - waits;
+    assert!(others <= TOLERATED, "{calls:?}");
+}
+
+#[test]
+fn a_small_file_on_a_connection_that_stays() {
+    let saker = start(&plain(""));
+    is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &[], 200));
+    is_one_recv_and_one_send(&count_on_one_connection(&saker, "HEAD", &[], 200));
+    let etag = saker.connect().unwrap().get("/small.html").unwrap().field("etag").unwrap().to_owned();
+    is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &[("If-None-Match", &etag)], 304));
+    is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &[("Accept-Encoding", "gzip, br, zstd"), ("Cookie", "a=b")], 200));
+}
+
+#[test]
+fn with_an_access_log() {
+    let saker = start(&(plain("") + "access_log = \"{dir}/access.log\"\n"));
+    is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &[], 200));
+}
+
+#[test]
+fn with_throttling_that_does_not_bite() {
+    let throttle = "\n[site.throttle]\nout_per_connection = \"1GB/s\"\nout_per_address = \"1GB/s\"\nout_per_site = \"1GB/s\"\n\
+                    requests_static = \"100000/s\"\n";
+    let saker = start(&(plain("connections_per_address = 1000\n") + throttle));
+    is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &[], 200));
+}
+
+#[test]
+fn a_connection_per_request() {
+    let saker = start(&plain(""));
+    let address = saker.server.address();
+    let calls = count(&saker, || {
+        let mut client = Client::connect(address).unwrap();
+        client.send("GET /small.html HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        assert_eq!(client.read_response().unwrap().status, 200);
+        assert!(client.closed_within(Duration::from_secs(5)));
+    });
+    let accepts = calls["accept4"];
+    assert_eq!(accepts.made - accepts.failed, REQUESTS, "{calls:?}");
+    // One look more per wake tells that the queue is empty.
+    assert!(accepts.failed <= REQUESTS, "{calls:?}");
+    for name in ["recvfrom", "sendto", "close"] {
+        assert!((REQUESTS..=REQUESTS + 2).contains(&made(&calls, name)), "{name}: {calls:?}");
+    }
+    assert_eq!(made(&calls, "epoll_ctl"), 0, "{calls:?}");
+    let waits: u64 = WAITS.iter().map(|name| made(&calls, name)).sum();
+    // The standard library looks at each descriptor before it closes it, in builds with debug assertions.
+    let checks = if cfg!(debug_assertions) { made(&calls, "fcntl").min(REQUESTS) } else { 0 };
+    let others = calls.values().map(|calls| calls.made).sum::<u64>() - accepts.made - 3 * REQUESTS - waits - checks;
+    assert!(others <= TOLERATED, "{calls:?}");
+}

@@ -1,0 +1,110 @@
+//! System calls of a running server, counted by strace.
+//!
+//! The difficulty is the beginning: strace takes a moment to hold all threads of a process, and what it misses is not counted.
+
+use crate::{ServerProcess, process::pid_of, require};
+use rustix::process::{Signal, kill_process};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A count that is under way.
+pub struct SystemCalls {
+    strace: Child,
+    summary: PathBuf,
+}
+
+/// How often a call was made, and how often of these it failed (`EAGAIN` is a failure).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    pub made: u64,
+    pub failed: u64,
+}
+
+impl SystemCalls {
+    /// Begins to count all threads and processes of the server. `work` is a folder for strace's summary.
+    pub fn attach(server: &ServerProcess, work: &Path) -> io::Result<SystemCalls> {
+        let program = require("strace").map_err(io::Error::other)?;
+        let summary = work.join("strace.txt");
+        let mut command = Command::new(program);
+        command.args(["-f", "-c", "-q", "-o"]).arg(&summary);
+        for pid in server.tree().pids() {
+            command.arg("-p").arg(pid.to_string());
+        }
+        let strace = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let counting = SystemCalls { strace, summary };
+        let deadline = Instant::now() + ATTACH_TIMEOUT;
+        while !server.tree().pids().into_iter().all(is_traced) {
+            if Instant::now() > deadline {
+                return Err(io::Error::other("strace could not attach (kernel.yama.ptrace_scope?)"));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        // It holds each thread by now, and has them go on one after the other.
+        thread::sleep(Duration::from_millis(100));
+        Ok(counting)
+    }
+
+    /// Ends the count: calls by name.
+    pub fn finish(mut self) -> io::Result<BTreeMap<String, Calls>> {
+        // INT makes strace let go and write its summary.
+        kill_process(pid_of(self.strace.id())?, Signal::INT)?;
+        self.strace.wait()?;
+        parse(&fs::read_to_string(&self.summary)?).ok_or_else(|| io::Error::other("strace gave no summary"))
+    }
+}
+
+impl Drop for SystemCalls {
+    fn drop(&mut self) {
+        // After `finish` it has ended.
+        if let (Ok(None), Ok(pid)) = (self.strace.try_wait(), pid_of(self.strace.id())) {
+            let _ = kill_process(pid, Signal::INT);
+            let _ = self.strace.wait();
+        }
+    }
+}
+
+/// All threads, not just the first.
+fn is_traced(pid: u32) -> bool {
+    let traced = |status: &str| status.lines().filter_map(|line| line.strip_prefix("TracerPid:")).any(|tracer| tracer.trim() != "0");
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok()).all(|status| traced(&status))
+}
+
+/// Rows of `% time, seconds, usecs/call, calls, errors, syscall`, where errors are left out when there are none.
+fn parse(summary: &str) -> Option<BTreeMap<String, Calls>> {
+    let mut lines = summary.lines().skip_while(|line| !line.starts_with("------"));
+    lines.next()?;
+    let mut calls = BTreeMap::new();
+    for line in lines.take_while(|line| !line.starts_with("------")) {
+        let columns: Vec<&str> = line.split_ascii_whitespace().collect();
+        let name = *columns.last()?;
+        let made = columns.get(3)?.parse().ok()?;
+        let failed = if columns.len() > 5 { columns[4].parse().ok()? } else { 0 };
+        calls.insert(name.to_owned(), Calls { made, failed });
+    }
+    Some(calls)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summary() {
+        let text = "% time     seconds  usecs/call     calls    errors syscall\n------ ----------- ----------- --------- --------- ----------------\n \
+             50.00    0.010000           2      4000           sendto\n 50.00    0.010000           2      4001         3 accept4\n\
+             ------ ----------- ----------- --------- --------- ----------------\n100.00    0.020000           2      8001         3 total\n";
+        let calls = parse(text).expect("parsed");
+        assert_eq!(calls.len(), 2);
+        assert_eq!((calls["sendto"], calls["accept4"]), (Calls { made: 4000, failed: 0 }, Calls { made: 4001, failed: 3 }));
+        assert_eq!(parse("strace: attach: ptrace(PTRACE_SEIZE, 1): Operation not permitted"), None);
+    }
+}
