@@ -31,17 +31,28 @@ pub struct Calls {
 impl SystemCalls {
     /// Begins to count all threads and processes of the server. `work` is a folder for strace's summary.
     pub fn attach(server: &ServerProcess, work: &Path) -> io::Result<SystemCalls> {
+        let threads = server.tree().pids().into_iter().flat_map(threads).map(|(id, _)| id).collect();
+        SystemCalls::attach_to(threads, work)
+    }
+
+    /// Only those threads whose name begins so.
+    pub fn attach_to_threads(server: &ServerProcess, name: &str, work: &Path) -> io::Result<SystemCalls> {
+        let named = threads(server.pid()).into_iter().filter(|(_, thread)| thread.starts_with(name));
+        SystemCalls::attach_to(named.map(|(id, _)| id).collect(), work)
+    }
+
+    fn attach_to(threads: Vec<u32>, work: &Path) -> io::Result<SystemCalls> {
         let program = require("strace").map_err(io::Error::other)?;
         let summary = work.join("strace.txt");
         let mut command = Command::new(program);
-        command.args(["-f", "-c", "-q", "-o"]).arg(&summary);
-        for pid in server.tree().pids() {
-            command.arg("-p").arg(pid.to_string());
+        command.args(["-c", "-q", "-o"]).arg(&summary);
+        for id in &threads {
+            command.arg("-p").arg(id.to_string());
         }
         let strace = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let counting = SystemCalls { strace, summary };
         let deadline = Instant::now() + ATTACH_TIMEOUT;
-        while !server.tree().pids().into_iter().all(is_traced) {
+        while threads.is_empty() || !threads.iter().all(|id| is_traced(*id)) {
             if Instant::now() > deadline {
                 return Err(io::Error::other("strace could not attach (kernel.yama.ptrace_scope?)"));
             }
@@ -54,6 +65,8 @@ impl SystemCalls {
 
     /// Ends the count: calls by name.
     pub fn finish(mut self) -> io::Result<BTreeMap<String, Calls>> {
+        // The peer sees what a call did before strace sees it return.
+        thread::sleep(Duration::from_millis(50));
         // INT makes strace let go and write its summary.
         kill_process(pid_of(self.strace.id())?, Signal::INT)?;
         self.strace.wait()?;
@@ -71,11 +84,16 @@ impl Drop for SystemCalls {
     }
 }
 
-/// All threads, not just the first.
-fn is_traced(pid: u32) -> bool {
-    let traced = |status: &str| status.lines().filter_map(|line| line.strip_prefix("TracerPid:")).any(|tracer| tracer.trim() != "0");
+/// Ids and names.
+fn threads(pid: u32) -> Vec<(u32, String)> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok()).all(|status| traced(&status))
+    tasks.filter_map(|task| Some((task.file_name().to_str()?.parse().ok()?, fs::read_to_string(task.path().join("comm")).ok()?))).collect()
+}
+
+/// A thread that has ended counts: nothing of it will be missed.
+fn is_traced(id: u32) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{id}/status")) else { return true };
+    status.lines().filter_map(|line| line.strip_prefix("TracerPid:")).any(|tracer| tracer.trim() != "0")
 }
 
 /// Rows of `% time, seconds, usecs/call, calls, errors, syscall`, where errors are left out when there are none.
@@ -96,6 +114,15 @@ fn parse(summary: &str) -> Option<BTreeMap<String, Calls>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_of_this_process() {
+        let name = thread::Builder::new().name("counted".into()).spawn(|| {
+            let all = threads(std::process::id());
+            all.iter().filter(|(_, name)| name.starts_with("counted")).count()
+        });
+        assert_eq!(name.expect("started").join().expect("ended"), 1);
+    }
 
     #[test]
     fn summary() {
