@@ -4,6 +4,34 @@
 //! one by a tick (1 to 10 ms), so the two must not be mixed in one subtraction.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::cell::Cell;
+
+thread_local! {
+    /// Monotonic milliseconds and seconds since 1970 at the beginning of the event loop's turn; 0 before the first.
+    static TURN: Cell<(u64, i64)> = const { Cell::new((0, 0)) };
+}
+
+/// Notes the time for [`turn_ms`] and [`turn_s`]. To be called whenever the event loop of this thread wakes up, and a few times a second
+/// by a thread that never sleeps.
+pub fn begin_turn() {
+    TURN.set((monotonic_ms(), realtime_s()));
+}
+
+/// Milliseconds since boot when this thread's event loop last woke up: [`monotonic_ms`] without asking.
+pub fn turn_ms() -> u64 {
+    if TURN.get().0 == 0 {
+        begin_turn();
+    }
+    TURN.get().0
+}
+
+/// Seconds since 1970 when this thread's event loop last woke up: [`realtime_s`] without asking.
+pub fn turn_s() -> i64 {
+    if TURN.get().0 == 0 {
+        begin_turn();
+    }
+    TURN.get().1
+}
 
 /// Seconds since 1970, coarse.
 pub fn realtime_s() -> i64 {
@@ -71,6 +99,16 @@ mod tests {
             last = now;
         }
         assert!(monotonic_ms() > 0);
+    }
+
+    #[test]
+    fn a_turn_has_one_time() {
+        let (ms, s) = (turn_ms(), turn_s());
+        assert!(monotonic_ms() - ms < 1000 && realtime_s().abs_diff(s) <= 1);
+        std::thread::sleep(Duration::from_millis(30));
+        assert_eq!((turn_ms(), turn_s()), (ms, s));
+        begin_turn();
+        assert!(turn_ms() >= ms + 10);
     }
 
     #[test]

@@ -98,6 +98,29 @@ impl Stream {
         Poll::Ready(Ok(buf.filled().len()))
     }
 
+    /// [`Stream::poll_read`] for a task that was woken because there is something to read: asks the kernel at once, without looking at
+    /// the budget or leaving a waker, and for `Pending` falls back on it. One atomic load beside the recv.
+    pub fn poll_read_now(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut read = None;
+        // WouldBlock makes tokio forget the readiness, which after a short read is what we know already.
+        let outcome = self.reading(|fd| {
+            let bytes = rustix::net::recv(fd, &mut *buf, RecvFlags::empty())?.1;
+            read = Some(bytes);
+            if bytes == 0 || bytes == buf.len() { Ok(bytes) } else { Err(io::ErrorKind::WouldBlock.into()) }
+        });
+        match (read, outcome) {
+            (Some(bytes), _) => Poll::Ready(Ok(bytes)),
+            (None, Err(error)) if error.kind() == io::ErrorKind::WouldBlock => self.poll_read(cx, buf),
+            (None, Err(error)) if error.kind() == io::ErrorKind::Interrupted => self.poll_read(cx, buf),
+            (None, result) => Poll::Ready(result),
+        }
+    }
+
+    /// Writes what the socket takes at once; `WouldBlock` where it takes nothing. Leaves no waker: go on with [`Stream::poll_write`].
+    pub fn write_now(&self, buf: &[u8]) -> io::Result<usize> {
+        Ok(rustix::net::send(self, buf, SendFlags::NOSIGNAL)?)
+    }
+
     pub fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
@@ -183,6 +206,13 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => Ok(rustix::net::sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO))?),
             Stream::Unix(_) => Ok(()),
+        }
+    }
+
+    fn reading(&self, read: impl FnOnce(BorrowedFd<'_>) -> io::Result<usize>) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.try_io(Interest::READABLE, || read(stream.as_fd())),
+            Stream::Unix(stream) => stream.try_io(Interest::READABLE, || read(stream.as_fd())),
         }
     }
 

@@ -38,6 +38,8 @@ pub struct Entry {
     memory: usize,
     descriptors: usize,
     used: bool,
+    /// Its site has limits that a request must be held against.
+    pub throttled: bool,
     pub site_index: usize,
     pub settings: Arc<Settings>,
     pub reusable: Rc<dyn Reusable>,
@@ -185,6 +187,7 @@ impl Resources {
             memory,
             descriptors: outcome.reusable.descriptors(),
             used: true,
+            throttled: !outcome.settings.throttle.is_idle(),
             site_index: outcome.site_index,
             settings: outcome.settings,
             reusable: outcome.reusable,

@@ -21,10 +21,14 @@ use std::{
     thread,
     time::Duration,
 };
+use tokio::runtime::LocalRuntime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Threads per worker for what would hold it up: compressing a body that somebody asked for.
 const BLOCKING_THREADS_MAX: usize = 2;
+
+/// Tasks run before the event loop is asked again.
+const TASKS_PER_ROUND: u32 = 512;
 
 /// What the main thread tells a worker.
 pub enum Command {
@@ -68,11 +72,7 @@ pub fn start(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, cor
         if let Some(core) = core.filter(|core| saker_net::process::pin_to_core(*core).is_err()) {
             error_log::log(&message::AFFINITY_FAILED, format_args!("worker {index}, core {core}"));
         }
-        match tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(BLOCKING_THREADS_MAX)
-            .build_local(Default::default())
-        {
+        match runtime() {
             Ok(runtime) => {
                 let _ = ready.send(Ok(()));
                 runtime.block_on(run(index, shared, generation, receiver));
@@ -82,6 +82,15 @@ pub fn start(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, cor
     })?;
     is_ready.recv().map_err(|_| io::Error::other("the worker ended while it started"))??;
     Ok(WorkerHandle { commands, thread: Some(thread) })
+}
+
+/// The clock of a turn is read when the event loop wakes up. Tasks are run in long rounds, because each look at the event loop between
+/// them is a system call; fairness comes from the tasks, which end their turns by themselves.
+fn runtime() -> io::Result<LocalRuntime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).event_interval(TASKS_PER_ROUND);
+    builder.on_thread_unpark(saker_net::clock::begin_turn);
+    builder.build_local(Default::default())
 }
 
 async fn run(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, mut commands: UnboundedReceiver<Command>) {
@@ -104,6 +113,7 @@ async fn tick(worker: Rc<Worker>) {
     let mut ticks = 0u64;
     loop {
         interval.tick().await;
+        saker_net::clock::begin_turn();
         ticks += 1;
         worker.deadlines.fire(saker_net::clock::monotonic_ns() / 1_000_000);
         if ticks.is_multiple_of(1000 / TICK_MS) {

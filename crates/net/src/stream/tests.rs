@@ -163,6 +163,43 @@ fn the_end_is_seen_after_a_short_read() {
     });
 }
 
+/// The same three rules for the reading that spares tokio's budget and waker.
+#[test]
+fn reading_now_follows_the_same_rules() {
+    run(async {
+        let (mut client, server) = tcp_pair().await;
+        let mut stream = server.register().unwrap();
+        let mut buf = [0; 8];
+        assert!(is_pending(|cx| stream.poll_read_now(cx, &mut buf)));
+        client.write_all(b"12345678abc").unwrap();
+        poll_fn(|cx| stream.poll_readable(cx)).await.unwrap();
+        let mut now = |buf: &mut [u8]| stream.poll_read_now(&mut Context::from_waker(std::task::Waker::noop()), buf);
+        assert!(matches!(now(&mut buf), Poll::Ready(Ok(8))), "a full read");
+        assert!(matches!(now(&mut buf), Poll::Ready(Ok(3))), "goes on");
+        client.write_all(b"more").unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(now(&mut buf).is_pending(), "a short read ends readiness");
+        assert_eq!(poll_fn(|cx| stream.poll_read_now(cx, &mut buf)).await.unwrap(), 4);
+        client.write_all(b"last").unwrap();
+        drop(client);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(poll_fn(|cx| stream.poll_read_now(cx, &mut buf)).await.unwrap(), 4);
+        assert_eq!(poll_fn(|cx| stream.poll_read_now(cx, &mut buf)).await.unwrap(), 0, "the end is seen after a short read");
+    });
+}
+
+#[test]
+fn writing_now_writes_or_says_so() {
+    run(async {
+        let (client, server) = tcp_pair().await;
+        let stream = server.register().unwrap();
+        assert_eq!(stream.write_now(b"x").unwrap(), 1);
+        let full = std::iter::repeat_with(|| stream.write_now(&[0; 1 << 16])).find_map(Result::err);
+        assert_eq!(full.unwrap().kind(), io::ErrorKind::WouldBlock);
+        drop(client);
+    });
+}
+
 #[test]
 fn a_client_that_leaves_makes_it_readable() {
     run(async {

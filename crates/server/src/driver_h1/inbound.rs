@@ -127,10 +127,14 @@ fn resolved(session: &mut Session, view: HeadView<'_>, stays: bool, out: &mut Ve
     let client = Rc::clone(&session.client);
     let key = fast_key(&client.listener, view)?;
     let worker = Rc::clone(&session.worker);
-    let now = saker_net::clock::realtime_s();
+    let now = saker_net::clock::turn_s();
     let mut resources = worker.resources.borrow_mut();
-    let (mut response, entry) = resources.answer(&key, view, now, saker_net::clock::monotonic_ms())?;
-    let pace = match session.throttle(&entry.settings, entry.site_index, response.body.length().unwrap_or(0)) {
+    let (mut response, entry) = resources.answer(&key, view, now, saker_net::clock::turn_ms())?;
+    let throttled = match entry.throttled {
+        true => session.throttle(&entry.settings, entry.site_index, response.body.length().unwrap_or(0)),
+        false => Throttled::No,
+    };
+    let pace = match throttled {
         Throttled::No => None,
         Throttled::Paced(pace) => Some(pace),
         Throttled::Held(admission) => return Some(Fast::Held(admission)),

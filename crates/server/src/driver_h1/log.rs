@@ -184,7 +184,7 @@ fn start_time(precise: bool) -> (i64, u32) {
             let now_ns = saker_net::clock::realtime_precise_ns();
             ((now_ns / 1_000_000_000) as i64, (now_ns / 1000 % 1_000_000) as u32)
         }
-        false => (saker_net::clock::realtime_s(), 0),
+        false => (saker_net::clock::turn_s(), 0),
     }
 }
 

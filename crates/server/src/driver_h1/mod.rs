@@ -125,5 +125,5 @@ impl Cause {
 }
 
 fn now_ms() -> u64 {
-    saker_net::clock::monotonic_ms()
+    saker_net::clock::turn_ms()
 }

@@ -22,12 +22,14 @@ use saker_telemetry::{
     message,
 };
 use std::{
+    os::unix::net::UnixListener,
     path::PathBuf,
     process::ExitCode,
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
 };
+use tokio::runtime::Runtime;
 use workers::Workers;
 
 /// Client addresses with an account at a time, some 150 bytes each; more of them share one.
@@ -88,7 +90,7 @@ pub fn run(source: Source) -> ExitCode {
             ExitCode::from(1)
         }
         Err(Failure::Start(text)) => {
-            // One message, however many lines its causes were found on.
+            // A line for each cause.
             for line in text.trim_end().lines() {
                 error_log::log(&message::START_FAILED, format_args!("{line}"));
             }
@@ -100,6 +102,12 @@ pub fn run(source: Source) -> ExitCode {
 
 fn try_run(source: Source) -> Result<(), Failure> {
     let started = Instant::now();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| Failure::Start(error.to_string()))?;
+    // First of all: until somebody listens to them, HUP and USR1 would end the process. What comes now is obeyed after the start.
+    let signals = {
+        let _inside = runtime.enter();
+        signals::Signals::new().map_err(|error| Failure::Start(error.to_string()))?
+    };
     let read = source.read().map_err(Failure::Configuration)?;
     let server = read.model.server.clone();
     let server = &server;
@@ -124,15 +132,15 @@ fn try_run(source: Source) -> Result<(), Failure> {
     start_error_log(server).map_err(Failure::Start)?;
     let workers = Workers::start(&shared, &generation, workers, core_of).map_err(|error| Failure::Start(error.to_string()))?;
     let operator = Operator::new(source, shared, generation, workers, listeners);
-    serve(operator, control_socket, &lock)
+    serve(&runtime, signals, operator, control_socket);
+    drop(lock);
+    Ok(())
 }
 
 /// The main thread's loop. Ends when the server has ended.
-fn serve(operator: Operator, control_socket: Option<std::os::unix::net::UnixListener>, _lock: &Lock) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| Failure::Start(error.to_string()))?;
+fn serve(runtime: &Runtime, mut signals: signals::Signals, operator: Operator, control_socket: Option<UnixListener>) {
     let operator = Rc::new(operator);
     runtime.block_on(async {
-        let mut signals = signals::Signals::new().map_err(|error| Failure::Start(error.to_string()))?;
         operator.listen_all();
         operator.announce();
         let control = control_socket.and_then(|socket| tokio::net::UnixListener::from_std(socket).ok());
@@ -152,8 +160,7 @@ fn serve(operator: Operator, control_socket: Option<std::os::unix::net::UnixList
             () = conversations => {}
             () = signals.obey(&operator) => {}
         }
-        Ok(())
-    })
+    });
 }
 
 fn start_error_log(server: &model::Server) -> Result<(), String> {
