@@ -176,7 +176,7 @@ fn malformed_requests_have_their_line() {
     for (request, _) in requests {
         exchange(&saker, request);
     }
-    assert!(saker.server.stderr().contains("SK0401"), "{}", saker.server.stderr());
+    saker.server.wait_for_stderr("SK0401", PATIENCE).expect("the error log has them too");
     let dir = finished(saker);
     let logged = lines(&dir.join("access.log"));
     assert_eq!(logged.len(), requests.len(), "{logged:#?}");
@@ -271,8 +271,7 @@ fn a_full_disk_stops_the_log_and_nothing_else() {
         eprintln!("not tested: a small file system can only be mounted by root");
         return;
     };
-    let saker =
-        Saker::with_configuration(operate::SAKER, dir, &configuration("workers = 2", "access_log = \"disk/access.log\"")).expect("started");
+    let saker = operate::start_in(dir, &configuration("workers = 2", "access_log = \"disk/access.log\""));
     let log = disk.join("access.log");
     let load = Load::start(saker.server.address(), 4, "/", "<p>hello</p>\n");
     saker.server.wait_for_stderr("SK0601", PATIENCE).expect("the disk fills up, and the error log says so");

@@ -5,7 +5,7 @@ mod operate;
 use operate::{
     Load, PATIENCE, begin_download, configuration, folder, generation, lines, pattern, reload, rest_of_download, rewrite, start,
 };
-use saker_testkit::{Client, Saker, Signal};
+use saker_testkit::{Client, Signal};
 use std::{
     net::{SocketAddr, TcpStream},
     time::{Duration, Instant},
@@ -49,7 +49,7 @@ fn what_is_open_goes_on_and_the_next_request_sees_the_new_settings() {
     };
     let dir = folder("reload-open");
     dir.write("www/large.bin", pattern(BYTES)).expect("written");
-    let saker = Saker::with_configuration(operate::SAKER, dir, &two("", 1)).expect("started");
+    let saker = operate::start_in(dir, &two("", 1));
     let mut old = saker.connect().expect("connected");
     assert_eq!(old.get("/").expect("answered").field("x-number"), Some("1"));
     let (mut slow, begun) = begin_download(&saker, "/large.bin", 100_000);
@@ -91,7 +91,7 @@ fn a_broken_file_changes_nothing_and_everybody_hears_why() {
     rewrite(&saker, &good.replace("workers = 1", "\nwrokers = 1"));
     saker.server.signal(Signal::HUP).expect("sent");
     saker.server.wait_for_stderr("saker.toml:4:1: error: ", PATIENCE).expect("the error log names file, line and column");
-    assert!(saker.server.stderr().contains("SK0202"), "{}", saker.server.stderr());
+    saker.server.wait_for_stderr("SK0202", PATIENCE).expect("under its id");
     assert_eq!(generation(&saker), 1);
     let status = operate::ask(&saker.dir.join("state"), "status").expect("status");
     assert!(status["last_reload"]["error"].as_str().is_some_and(|error| error.contains("wrokers")), "{status}");

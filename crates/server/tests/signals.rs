@@ -15,7 +15,7 @@ const LARGE: usize = 24 << 20;
 fn with_download(name: &str, server: &str) -> Saker {
     let dir = folder(name);
     dir.write("www/large.bin", pattern(LARGE)).expect("written");
-    Saker::with_configuration(operate::SAKER, dir, &configuration(server, "access_log = \"access.log\"")).expect("started")
+    operate::start_in(dir, &configuration(server, "access_log = \"access.log\""))
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn stopping_is_bounded() {
     saker.server.signal(Signal::TERM).expect("sent");
     assert_eq!(exit_code(&mut saker.server), Some(0));
     assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
-    assert!(saker.server.stderr().contains("SK0105"), "{}", saker.server.stderr());
+    saker.server.wait_for_stderr("SK0105", PATIENCE).expect("said");
     let logged = lines(&saker.dir.join("access.log"));
     assert!(logged.len() == 1 && logged[0].contains("GET /large.bin HTTP/1.1\" 200 "), "what was cut has its line: {logged:?}");
     drop(slow);
@@ -103,7 +103,7 @@ fn stop_waits_for_the_end() {
 
 #[test]
 fn usr1_loses_no_line() {
-    const ROTATIONS: usize = 10;
+    const ROTATIONS: usize = 6;
     let server = "workers = 2\nerror_log = \"error.log\"\nlog_level = \"info\"";
     let saker = start("signals-usr1", &configuration(server, "access_log = \"access.log\""));
     let (path, error_log) = (saker.dir.join("access.log"), saker.dir.join("error.log"));
@@ -148,7 +148,7 @@ fn a_killed_server_is_followed_at_once() {
     let dir = folder("signals-kill");
     let unix = dir.join("http.sock");
     let plain = configuration("workers = 2", "") + &format!("\n[[listener]]\naddress = \"unix:{}\"\n", unix.display());
-    let mut saker = Saker::with_configuration(operate::SAKER, dir, &plain).expect("started");
+    let mut saker = operate::start_in(dir, &plain);
     let mut client = saker.connect().expect("connected");
     assert_eq!(client.get("/").expect("answered").status, 200);
     for _ in 0..3 {
@@ -158,6 +158,7 @@ fn a_killed_server_is_followed_at_once() {
         let mut command = Command::new(operate::SAKER);
         command.args(["run", "-c"]).arg(saker.dir.join("saker.toml"));
         saker.server = ServerProcess::start(&mut command, saker.server.address()).expect("the same port and state directory");
+        operate::until_ready(&saker.server, &saker.dir.join("state"));
         assert_eq!(saker.connect().expect("connected").get("/").expect("answered").status, 200);
         assert_eq!(Client::connect_unix(&unix).expect("connected").get("/").expect("answered").status, 200);
     }

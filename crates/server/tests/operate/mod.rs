@@ -2,7 +2,8 @@
 //!
 //! The difficulty is time: a debug build answers some thousand requests a second, so the load is pipelined, and a response is compared as
 //! a whole with the one before it.
-#![allow(dead_code)] // Each test program uses its part.
+// Each test program uses its part; a test that fails may say so as it likes.
+#![allow(dead_code, clippy::panic)]
 
 use saker_testkit::{Client, Saker, ServerProcess, TempDir};
 use serde_json::Value;
@@ -53,7 +54,23 @@ pub fn folder(name: &str) -> TempDir {
 }
 
 pub fn start(name: &str, configuration: &str) -> Saker {
-    Saker::with_configuration(SAKER, folder(name), configuration).expect("started")
+    start_in(folder(name), configuration)
+}
+
+/// Returns once the server has started as a whole: its sockets accept before that, and its workers come up one by one.
+pub fn start_in(dir: TempDir, configuration: &str) -> Saker {
+    let saker = Saker::with_configuration(SAKER, dir, configuration).expect("started");
+    until_ready(&saker.server, &saker.dir.join("state"));
+    saker
+}
+
+pub fn until_ready(server: &ServerProcess, state_dir: &Path) {
+    let is_ready = || ask(state_dir, "status").is_some_and(|status| status["pid"] == server.pid());
+    let end = Instant::now() + PATIENCE;
+    while !is_ready() {
+        assert!(Instant::now() < end, "not ready after {PATIENCE:?}; it said:\n{}", server.stderr());
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Writes a changed configuration for a running server.
@@ -97,7 +114,7 @@ pub fn lines(path: &Path) -> Vec<String> {
 pub fn begin_download(saker: &Saker, target: &str, first_bytes: usize) -> (Client, Vec<u8>) {
     let mut client = saker.connect().expect("connected");
     client.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n")).expect("sent");
-    let start = client.read_bytes(first_bytes).expect("the beginning");
+    let start = client.read_bytes(first_bytes).unwrap_or_else(|error| panic!("{error}; the server said:\n{}", saker.server.stderr()));
     assert!(start.starts_with(b"HTTP/1.1 200 OK\r\n"), "{}", String::from_utf8_lossy(&start[..200.min(start.len())]));
     (client, start)
 }
