@@ -98,7 +98,7 @@ pub static ROWS: &[Row] = &[
         name: "resource_file_max",
         contexts: SERVER,
         kind: Kind::Bytes { min: 0, max: 64 << 20 },
-        default: Some("\"256KiB\""),
+        default: Some("\"16KiB\""),
         unit: Some("bytes"),
         summary: "Files up to this size are kept in memory whole; larger ones are sent from the page cache.",
         set: Set::Server(|server, given| server.resource_file_bytes_max = given.number()),

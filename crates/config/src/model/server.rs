@@ -67,7 +67,7 @@ pub struct Server {
     /// Bound on memory for resolved resources per process, bodies included.
     pub resource_memory_bytes_max: u64,
     pub resource_entries_max: u64,
-    /// Files up to this size are kept in memory whole.
+    /// Files up to this size are kept in memory whole; larger ones go out by sendfile, which costs less from some 16 kB on.
     pub resource_file_bytes_max: u64,
     /// TERM and a replaced process: seconds that running requests get to finish.
     pub shutdown_timeout_ms: u64,
@@ -85,7 +85,7 @@ impl Default for Server {
             server_field: "Saker".into(),
             resource_memory_bytes_max: 64 << 20,
             resource_entries_max: 65_536,
-            resource_file_bytes_max: 256 << 10,
+            resource_file_bytes_max: 16 << 10,
             shutdown_timeout_ms: 30_000,
         }
     }

@@ -15,9 +15,11 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// Sendfile calls are cut to this, so that one fast reader does not hold the worker for a whole large file.
-const SENDFILE_BYTES_MAX: u64 = 2 << 20;
-/// The end of a file that is held back until its content was checked once more.
+/// Sendfile calls are cut to this.
+const SENDFILE_BYTES_MAX: u64 = 1 << 20;
+/// Bytes after which the other connections get their turn, however fast this one's reader is.
+const TURN_BYTES_MAX: u64 = 2 << 20;
+/// The end of a large file that is held back until its content was checked once more.
 const CHECKED_TAIL_BYTES: u64 = 64 << 10;
 
 pub struct Outgoing {
@@ -84,7 +86,12 @@ impl Outgoing {
         progress: &mut bool,
     ) -> Poll<Result<(), SendError>> {
         let end = self.body_bytes.saturating_add(allowance);
+        let turn_end = self.bytes + TURN_BYTES_MAX;
         loop {
+            if self.bytes >= turn_end {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             if self.piece.is_none() {
                 ready!(self.poll_piece(cx))?;
             }
@@ -221,7 +228,8 @@ fn poll_chunk(cx: &mut Context<'_>, stream: &mut dyn BodyStream) -> Poll<Result<
 fn file_step(part: &FilePart, allowance: u64) -> Result<usize, SendError> {
     let most = part.length.min(allowance).min(SENDFILE_BYTES_MAX);
     let Some(check) = &part.check else { return Ok(most as usize) };
-    if part.length > CHECKED_TAIL_BYTES {
+    // What fits one call is checked and sent; of what does not, the end waits for the check.
+    if part.length > SENDFILE_BYTES_MAX {
         return Ok(most.min(part.length - CHECKED_TAIL_BYTES) as usize);
     }
     match check.still_valid() {
