@@ -173,8 +173,12 @@ fn query_of(target: &[u8]) -> Option<&[u8]> {
     target.iter().position(|byte| *byte == b'?').map(|at| &target[at + 1..])
 }
 
+/// Of a Host that was found valid: everything before a port. An IPv6 address ends in its bracket.
 fn without_port(host: &[u8]) -> &[u8] {
-    saker_http::host::parse_authority(host).map_or(host, |authority| authority.host)
+    match host.iter().rposition(|byte| matches!(byte, b':' | b']')) {
+        Some(at) if host[at] == b':' => &host[..at],
+        _ => host,
+    }
 }
 
 /// Coarse unless a duration is wanted.

@@ -3,6 +3,7 @@
 //! TCP sockets share an address by SO_REUSEPORT, so that the kernel spreads connections over the workers; Unix sockets and sockets that
 //! systemd handed over exist once, and each worker gets a duplicate.
 
+use rustix::io::Errno;
 use saker_config::model::{Address, Listener};
 use saker_net::{Bind, BindOptions, BoundSocket, LocalAddress};
 use saker_telemetry::{error_log, message};
@@ -51,6 +52,9 @@ impl Listeners {
         for listener in new {
             match self.bind(listener, listeners, workers) {
                 Ok(one) => bound.push(one),
+                Err(error) if is_spare(listener, listeners, &error) => {
+                    error_log::log(&message::CONFIG_WARNING, format_args!("{}: left out, this machine has no IPv6", listener.address));
+                }
                 Err(error) => failures.push(format!(
                     "{}: cannot listen on {}: {error}{}\n",
                     listener.origin,
@@ -194,6 +198,13 @@ fn way_out(address: &Address, error: &io::Error) -> &'static str {
 /// bind without it fails where anybody listens already.
 fn refuse_if_taken(address: SocketAddr, options: BindOptions) -> io::Result<()> {
     saker_net::bind(Bind::Tcp(address), BindOptions { reuse_port: false, ..options }).map(drop)
+}
+
+/// `:80` is written for both families; where the kernel has no IPv6, IPv4 is what was meant.
+fn is_spare(listener: &Listener, all: &[Listener], error: &io::Error) -> bool {
+    let no_ipv6 = error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error());
+    let written_once = |other: &Listener| other.origin == listener.origin && other.address != listener.address;
+    no_ipv6 && matches!(&listener.address, Address::Tcp(address) if address.is_ipv6()) && all.iter().any(written_once)
 }
 
 /// `[::]:80` takes IPv4 too, unless the configuration has an IPv4 listener of that port.
