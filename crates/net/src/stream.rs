@@ -141,6 +141,23 @@ impl Stream {
         self.poll_writing(cx, |fd| Ok(rustix::net::send(fd, buf, SendFlags::NOSIGNAL | SendFlags::MORE)?))
     }
 
+    /// [`Stream::poll_send_more`], but asks the kernel first and tokio only when the socket is full.
+    pub fn poll_send_more_now(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match rustix::net::send(&*self, buf, SendFlags::NOSIGNAL | SendFlags::MORE) {
+            Ok(sent) => Poll::Ready(Ok(sent)),
+            Err(_) => self.poll_send_more(cx, buf),
+        }
+    }
+
+    /// [`Stream::poll_sendfile`], but asks the kernel first and tokio only when the socket is full.
+    pub fn poll_sendfile_now(&mut self, cx: &mut Context<'_>, file: &File, offset: u64, count: usize) -> Poll<io::Result<usize>> {
+        let mut from = offset;
+        match rustix::fs::sendfile(&*self, file, Some(&mut from), count) {
+            Ok(sent) => Poll::Ready(Ok(sent)),
+            Err(_) => self.poll_sendfile(cx, file, offset, count),
+        }
+    }
+
     /// [`Stream::poll_send_more`] from several buffers.
     pub fn poll_send_more_vectored(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         self.poll_writing(cx, |fd| send_vectored(fd, bufs, SendFlags::NOSIGNAL | SendFlags::MORE))

@@ -189,6 +189,28 @@ fn reading_now_follows_the_same_rules() {
 }
 
 #[test]
+fn sending_a_file_now_waits_when_the_socket_is_full() {
+    run(async {
+        let (mut client, server) = tcp_pair().await;
+        let mut stream = server.register().unwrap();
+        let (file, content) = file(12 << 20);
+        let reader = std::thread::spawn(move || {
+            let mut got = Vec::new();
+            client.read_to_end(&mut got).unwrap();
+            got
+        });
+        assert_eq!(poll_fn(|cx| stream.poll_send_more_now(cx, b"head")).await.unwrap(), 4);
+        let mut sent = 0;
+        while sent < content.len() {
+            sent += poll_fn(|cx| stream.poll_sendfile_now(cx, &file, sent as u64, content.len() - sent)).await.unwrap();
+        }
+        drop(stream);
+        let got = reader.join().unwrap();
+        assert!(got[..4] == *b"head" && got[4..] == content);
+    });
+}
+
+#[test]
 fn writing_now_writes_or_says_so() {
     run(async {
         let (client, server) = tcp_pair().await;

@@ -27,6 +27,8 @@ pub struct Outgoing {
     ready: Vec<u8>,
     ready_sent: usize,
     piece: Option<Piece>,
+    /// What comes after the piece; most bodies have nothing behind it, which then costs no memory.
+    next: Option<Body>,
     rest: VecDeque<Body>,
     chunked: bool,
     body_bytes: u64,
@@ -54,7 +56,7 @@ impl From<io::Error> for SendError {
 
 impl Outgoing {
     pub fn new(ready: Vec<u8>, body: Body, chunked: bool) -> Outgoing {
-        Outgoing { ready, ready_sent: 0, piece: None, rest: VecDeque::from([body]), chunked, body_bytes: 0, bytes: 0 }
+        Outgoing { ready, ready_sent: 0, piece: None, next: Some(body), rest: VecDeque::new(), chunked, body_bytes: 0, bytes: 0 }
     }
 
     /// Puts bytes before everything else. Only before the first poll.
@@ -106,13 +108,16 @@ impl Outgoing {
     }
 
     pub fn is_done(&self) -> bool {
-        self.ready_sent == self.ready.len() && self.piece.is_none() && self.rest.is_empty()
+        self.ready_sent == self.ready.len() && self.piece.is_none() && self.next.is_none() && self.rest.is_empty()
     }
 
     /// Finds what comes next; leaves `piece` empty only at the end.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         while self.piece.is_none() {
-            let Some(front) = self.rest.front_mut() else { break };
+            if self.next.is_none() {
+                self.next = self.rest.pop_front();
+            }
+            let Some(front) = &mut self.next else { break };
             match front {
                 Body::Stream(stream) => {
                     if let Some(chunk) = ready!(poll_chunk(cx, stream.as_mut()))? {
@@ -123,7 +128,7 @@ impl Outgoing {
                     if self.chunked {
                         encode_last_chunk(trailers.as_ref(), &mut self.ready);
                     }
-                    self.rest.pop_front();
+                    self.next = None;
                 }
                 _ => self.unpack(),
             }
@@ -133,7 +138,7 @@ impl Outgoing {
 
     /// Takes a body that is there already.
     fn unpack(&mut self) {
-        match self.rest.pop_front() {
+        match self.next.take() {
             Some(Body::Memory(chunk)) if !chunk.is_empty() => self.piece = Some(Piece::Memory(chunk)),
             Some(Body::File(part)) if part.length > 0 => self.piece = Some(Piece::File(part)),
             Some(Body::Parts(parts)) => parts.into_iter().rev().for_each(|part| self.rest.push_front(part)),
@@ -161,11 +166,11 @@ impl Outgoing {
                     false => ready!(stream.poll_write_vectored(cx, &[IoSlice::new(ready_left), IoSlice::new(piece)]))?,
                 }
             }
-            Some(Piece::File(_)) if !ready_left.is_empty() => ready!(stream.poll_send_more(cx, ready_left))?,
+            Some(Piece::File(_)) if !ready_left.is_empty() => ready!(stream.poll_send_more_now(cx, ready_left))?,
             Some(Piece::File(part)) => {
                 let count = file_step(part, allowance)?;
                 // 0: the file has shrunk below what was promised.
-                match ready!(stream.poll_sendfile(cx, &part.file, part.offset, count))? {
+                match ready!(stream.poll_sendfile_now(cx, &part.file, part.offset, count))? {
                     0 => return Poll::Ready(Err(SendError::Cut)),
                     sent => sent,
                 }
@@ -206,7 +211,7 @@ impl Outgoing {
 
     fn end_piece(&mut self) {
         self.piece = None;
-        if self.chunked && matches!(self.rest.front(), Some(Body::Stream(_))) {
+        if self.chunked && matches!(self.next, Some(Body::Stream(_))) {
             self.ready.extend_from_slice(CHUNK_END);
         }
     }

@@ -15,6 +15,7 @@ use saker_telemetry::{
 };
 use std::{
     cell::{Cell, RefCell},
+    io::Write as _,
     sync::Arc,
     time::Duration,
 };
@@ -82,6 +83,7 @@ impl Operator {
         for address in self.listeners.borrow().shown() {
             error_log::log(&message::LISTENING, format_args!("{address}"));
         }
+        self.greet();
         let elapsed = self.shared.started.elapsed();
         error_log::log(
             &message::STARTED,
@@ -93,6 +95,18 @@ impl Operator {
             ),
         );
         notify(&format!("READY=1\nMAINPID={}\nSTATUS=serving", std::process::id()));
+    }
+
+    /// `saker serve` says to whoever typed it what is served where. Nobody may be reading.
+    fn greet(&self) {
+        let Source::Directory(options) = &self.source else { return };
+        let mut out = std::io::stdout();
+        for address in self.listeners.borrow().shown() {
+            let _ = match address {
+                Address::Tcp(address) => writeln!(out, "Serving {} on http://{address}/", options.root.display()),
+                Address::Unix(path) => writeln!(out, "Serving {} on the socket {}", options.root.display(), path.display()),
+            };
+        }
     }
 
     /// Once asked to stop at once, asking for less changes nothing.
