@@ -48,12 +48,12 @@ fn a_connection_gets_its_bandwidth() {
 #[test]
 fn connections_of_an_address_share_its_bandwidth() {
     let saker = start("out_per_address = { rate = \"2MB/s\", burst = \"100kB\" }");
-    let began = Instant::now();
-    thread::scope(|scope| {
+    let times_s: Vec<f64> = thread::scope(|scope| {
         let downloads: Vec<_> = (0..2).map(|_| scope.spawn(|| download_s(&mut saker.connect().unwrap()))).collect();
-        downloads.into_iter().for_each(|download| assert!(download.join().unwrap() > 0.0));
+        downloads.into_iter().map(|download| download.join().unwrap()).collect()
     });
-    assert_about(began.elapsed().as_secs_f64(), 3.95);
+    // Both began together, so the slower one's time is that of all bytes; comparing the bodies is not part of it.
+    assert_about(times_s.into_iter().fold(0.0, f64::max), 3.95);
 }
 
 #[test]
