@@ -9,7 +9,7 @@ use crate::{
     location,
     static_files::names,
 };
-use saker_config::model::{Action, Redirect, Route};
+use saker_config::model::{Action, Redirect, RedirectPiece, Route};
 use saker_http::{Fields, Status, escape};
 use saker_pipeline::{Body, Chunk, Exchange, Handled, Handler, LocalFuture, Response};
 use std::sync::Arc;
@@ -89,50 +89,33 @@ struct Target {
 fn target(exchange: &Exchange, route: &Route, template: &str) -> Target {
     let captures = route.pattern.captures(&exchange.path).unwrap_or_default();
     let mut target = Target::default();
-    let mut rest = template;
-    while let Some((literal, after)) = rest.split_once('$') {
-        push_literal(literal, &mut target.location);
-        rest = substitute(exchange, &captures, after, &mut target);
+    // A loaded configuration has no template that can't be taken apart.
+    for piece in Redirect::pieces(template).unwrap_or_default() {
+        substitute(exchange, &captures, piece, &mut target);
     }
-    push_literal(rest, &mut target.location);
     if !names_a_host(template) {
         target.location = location::rooted(std::mem::take(&mut target.location));
     }
     target
 }
 
-/// Puts in what the text after a dollar stands for, and returns what follows it.
-fn substitute<'t>(exchange: &Exchange, captures: &[&[u8]], after: &'t str, target: &mut Target) -> &'t str {
+/// Puts in what a piece stands for.
+fn substitute(exchange: &Exchange, captures: &[&[u8]], piece: RedirectPiece<'_>, target: &mut Target) {
     let out = &mut target.location;
-    if let Some(rest) = after.strip_prefix('$') {
-        out.push(b'$');
-        return rest;
-    }
-    if let Some(rest) = after.strip_prefix("host") {
-        location::push_as_sent(&exchange.host, out);
-        return rest;
-    }
-    if let Some(rest) = after.strip_prefix("path") {
-        location::push_as_sent(path_as_sent(exchange), out);
-        return rest;
-    }
-    if let Some(rest) = after.strip_prefix("query") {
-        target.uses_query = true;
-        if let Some(query) = &exchange.query {
-            out.push(b'?');
-            location::push_query(query, out);
-            target.depends_on_request = true;
+    match piece {
+        RedirectPiece::Text(text) => push_literal(text, out),
+        RedirectPiece::Star(number) => escape::uri_path(captures.get(number - 1).copied().unwrap_or_default(), out),
+        RedirectPiece::Host => location::push_as_sent(&exchange.host, out),
+        RedirectPiece::Path => location::push_as_sent(path_as_sent(exchange), out),
+        RedirectPiece::Query => {
+            target.uses_query = true;
+            if let Some(query) = &exchange.query {
+                out.push(b'?');
+                location::push_query(query, out);
+                target.depends_on_request = true;
+            }
         }
-        return rest;
     }
-    let digits = after.bytes().take_while(u8::is_ascii_digit).count();
-    let number = after[..digits].parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-    match number {
-        Some(index) => escape::uri_path(captures.get(index).copied().unwrap_or_default(), out),
-        // No reference at all: the dollar stands for itself.
-        None => out.push(b'$'),
-    }
-    &after[digits..]
 }
 
 /// The configuration's own text, which may use all that a URI may, a fragment too.

@@ -19,7 +19,7 @@ use std::{cell::Cell, rc::Rc, sync::Arc};
 
 /// A tag may be strong once the file's time of modification is that long ago: a second write can't get the same time any more.
 const STRONG_AFTER_S: i64 = 1;
-/// The order in which precompressed siblings are offered that the configuration does not rank.
+/// The order of siblings that the configuration does not rank.
 const SIBLING_CODINGS: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
 
 /// A regular file that the walk has arrived at.
@@ -150,16 +150,17 @@ fn weak_until(metadata: &Metadata, now: i64) -> Option<i64> {
     (-STRONG_AFTER_S..=STRONG_AFTER_S).contains(&age).then(|| metadata.mtime_s.saturating_add(STRONG_AFTER_S))
 }
 
-/// The codings that a file may have, best first: the configured order, then siblings that it does not name.
+/// The codings that a file may have, best first: siblings, which somebody took the trouble to make and which cost nothing, in the
+/// configured order and then those that it does not name; after them what can be made on the fly.
 fn offered(settings: &Settings, content_type: Option<&[u8]>, content: &Content, found: &Found) -> Vec<Coding> {
     let compression = &settings.compression;
     let fits = (compression.min_bytes..=compression.max_bytes).contains(&content.length());
     let on_the_fly = fits && is_compressible(settings, content_type);
     let has_sibling = |coding: Coding| found.siblings.iter().any(|sibling| sibling.0 == coding);
     let configured: Vec<Coding> = compression.codings.iter().map(|coding| coding::from_config(*coding)).collect();
-    let unranked = SIBLING_CODINGS.iter().filter(|coding| !configured.contains(coding) && has_sibling(**coding));
-    let ranked = configured.iter().filter(|coding| on_the_fly || has_sibling(**coding));
-    let mut offered: Vec<Coding> = ranked.chain(unranked).copied().collect();
+    let siblings = configured.iter().chain(&SIBLING_CODINGS).filter(|coding| has_sibling(**coding));
+    let made = configured.iter().filter(|_| on_the_fly);
+    let mut offered: Vec<Coding> = siblings.chain(made).copied().collect();
     // A coding that was named twice is offered once.
     let mut seen = Vec::new();
     offered.retain(|coding| {

@@ -61,6 +61,11 @@ fn a_file_changed_in_place_is_noticed() {
 /// While somebody keeps writing, the file is sent from its descriptor, guarded, and not kept.
 #[test]
 fn a_file_that_never_rests_is_not_kept() {
+    // A machine that is busy may let the writer rest for long enough; then it is another round's turn to show it.
+    assert!((0..20).any(|_| is_sent_guarded_and_not_kept()));
+}
+
+fn is_sent_guarded_and_not_kept() -> bool {
     let bench = Bench::new(Settings::default());
     bench.folder.write("x.log", "");
     let path = bench.folder.path().join("x.log");
@@ -79,9 +84,8 @@ fn a_file_that_never_rests_is_not_kept() {
         }
     });
     let saker_pipeline::Handled::Answered(response) = response else { panic!("declined") };
-    assert!(matches!(&response.body, Body::File(part) if part.check.is_some()));
-    assert!(request.reusable.is_none());
-    assert!(field(&response, "etag").starts_with("W/"));
+    let guarded = matches!(&response.body, Body::File(part) if part.check.is_some());
+    guarded && request.reusable.is_none() && field(&response, "etag").starts_with("W/")
 }
 
 #[test]
