@@ -186,7 +186,8 @@ impl Resources {
             stamps: outcome.stamps.into(),
             memory,
             descriptors: outcome.reusable.descriptors(),
-            used: true,
+            // Earned by the first hit: what is asked for once, by a crawler say, goes before what is asked for again.
+            used: false,
             throttled: !outcome.settings.throttle.is_idle(),
             site_index: outcome.site_index,
             settings: outcome.settings,
