@@ -8,7 +8,7 @@ use crate::{
     diagnostic::{Diagnostic, Diagnostics, Severity},
     directives::{self, FileDraft, SiteDraft},
     include,
-    model::{Limits, Listener, Model, Origin, Server},
+    model::{Limits, Listener, Model, Origin, Server, ServerTls},
     reader::Reader,
     row::{FILE, LISTENER, SITE},
     source::{At, Source},
@@ -170,6 +170,7 @@ impl Loader {
         Model {
             server: self.server.map_or_else(Server::default, |(server, _)| server),
             limits: self.limits.map_or_else(Limits::default, |(limits, _)| limits),
+            tls: ServerTls::default(),
             listeners: self.listeners.into_iter().map(|(listener, _)| listener).collect(),
             sites: self.sites.into_iter().map(|site| Arc::new(site.site())).collect(),
             sources: self.sources,

@@ -37,6 +37,7 @@ impl Model {
         Model {
             server,
             limits: Limits::default(),
+            tls: Default::default(),
             listeners: http.into_iter().map(|address| Listener::new(address, Origin::command_line())).collect(),
             sites: vec![Arc::new(site(root, access_log, settings))],
             sources: Vec::new(),
@@ -48,12 +49,10 @@ fn site(root: PathBuf, access_log: Option<AccessLogTarget>, settings: Settings) 
     let log = |target| AccessLog { target, format: "combined".into(), origin: Origin::command_line() };
     Site {
         names: vec![SiteName::Any],
-        listeners: Vec::new(),
         root: Some(root),
         access_logs: access_log.into_iter().map(log).collect(),
-        routes: Vec::new(),
         settings: Arc::new(settings),
-        origin: Origin::command_line(),
+        ..Site::new(Origin::command_line())
     }
 }
 

@@ -53,12 +53,10 @@ impl Folder {
         let settings = Arc::new(settings);
         Arc::new(Site {
             names: vec![SiteName::Any],
-            listeners: Vec::new(),
             root: Some(self.path.clone()),
-            access_logs: Vec::new(),
             routes: routes(&settings),
             settings,
-            origin: Origin::built_in(),
+            ..Site::new(Origin::built_in())
         })
     }
 }

@@ -3,7 +3,7 @@
 use crate::{HostTable, throttle::Account};
 use saker_config::{
     Model,
-    model::{Origin, Settings, Site},
+    model::{Origin, Site},
 };
 use std::sync::Arc;
 
@@ -41,13 +41,5 @@ impl Generation {
 }
 
 fn no_site() -> Site {
-    Site {
-        names: Vec::new(),
-        listeners: Vec::new(),
-        root: None,
-        access_logs: Vec::new(),
-        routes: Vec::new(),
-        settings: Arc::new(Settings::default()),
-        origin: Origin::built_in(),
-    }
+    Site::new(Origin::built_in())
 }

@@ -100,18 +100,10 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use saker_config::model::{Limits, Origin, Server, Settings};
+    use saker_config::model::Origin;
 
     fn site(names: &[SiteName]) -> Arc<Site> {
-        Arc::new(Site {
-            names: names.to_vec(),
-            listeners: Vec::new(),
-            root: None,
-            access_logs: Vec::new(),
-            routes: Vec::new(),
-            settings: Arc::new(Settings::default()),
-            origin: Origin::built_in(),
-        })
+        Arc::new(Site { names: names.to_vec(), ..Site::new(Origin::built_in()) })
     }
 
     #[test]
@@ -119,15 +111,9 @@ mod tests {
         let address = Address::Tcp(([127, 0, 0, 1], 80).into());
         let exact = |text: &str| SiteName::Exact(text.into());
         let wildcard = |text: &str| SiteName::Wildcard(text.into());
-        let listener = saker_config::model::Listener {
-            address: address.clone(),
-            proxy_protocol_from: Vec::new(),
-            backlog: 1,
-            mode: None,
-            origin: Origin::built_in(),
-        };
+        let listener = saker_config::model::Listener::new(address.clone(), Origin::built_in());
         let sites = vec![site(&[exact("a.example")]), site(&[wildcard("example")]), site(&[wildcard("b.example"), SiteName::Any])];
-        let model = Model { server: Server::default(), limits: Limits::default(), listeners: vec![listener], sites, sources: Vec::new() };
+        let model = Model { listeners: vec![listener], sites, ..Model::default() };
         let table = HostTable::new(&model);
         let rows: [(&[u8], usize, Choice); 6] = [
             (b"a.example", 0, Choice::Exact),

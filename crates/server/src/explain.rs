@@ -84,7 +84,7 @@ impl<'a> Asked<'a> {
 fn with_listener(mut model: Model) -> Model {
     if model.listeners.is_empty() {
         let address = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 8080)));
-        model.listeners.push(Listener { address, proxy_protocol_from: Vec::new(), backlog: 1, mode: None, origin: Origin::command_line() });
+        model.listeners.push(Listener::new(address, Origin::command_line()));
     }
     model
 }

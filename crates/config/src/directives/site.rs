@@ -180,6 +180,8 @@ impl SiteDraft {
             listeners: self.listeners.into_iter().map(|(address, _)| address).collect(),
             root: self.root.map(|(root, _)| root),
             access_logs: self.access_logs,
+            tls: Default::default(),
+            https_redirect: None,
             routes: self.routes,
             settings: Arc::new(self.settings),
             origin: self.at.origin(),

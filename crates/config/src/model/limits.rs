@@ -22,6 +22,21 @@ pub struct Limits {
     pub keep_alive_timeout_ms: u64,
     /// Between two successful writes of a response.
     pub write_timeout_ms: u64,
+    /// From the first byte of a TLS connection to the end of its handshake.
+    pub tls_handshake_timeout_ms: u64,
+    /// SETTINGS_MAX_CONCURRENT_STREAMS.
+    pub http2_streams_max: u64,
+    /// Streams that a client resets, in [`Limits::HTTP2_WINDOW_MS`]. Beyond: ENHANCE_YOUR_CALM, as for the next two.
+    pub http2_resets_max: u64,
+    pub http2_pings_max: u64,
+    pub http2_settings_max: u64,
+    /// CONTINUATION frames of one header block.
+    pub http2_continuations_max: u64,
+}
+
+impl Limits {
+    /// The time in which resets, pings and settings are counted.
+    pub const HTTP2_WINDOW_MS: u64 = 10_000;
 }
 
 impl Default for Limits {
@@ -37,6 +52,12 @@ impl Default for Limits {
             body_timeout_ms: 60_000,
             keep_alive_timeout_ms: 30_000,
             write_timeout_ms: 60_000,
+            tls_handshake_timeout_ms: 10_000,
+            http2_streams_max: 128,
+            http2_resets_max: 1000,
+            http2_pings_max: 100,
+            http2_settings_max: 20,
+            http2_continuations_max: 16,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `[[listener]]`: where connections come in.
 
-use super::Origin;
+use super::{ListenerTls, Origin};
 use std::{
     fmt,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -78,12 +78,16 @@ pub struct Listener {
     pub backlog: u32,
     /// Permissions of a Unix socket.
     pub mode: Option<u32>,
+    /// TLS; `None` is plain.
+    pub tls: Option<ListenerTls>,
+    /// HTTP/2 too: by ALPN over TLS; on a plain listener by prior knowledge or by upgrade (h2c).
+    pub http2: bool,
     pub origin: Origin,
 }
 
 impl Listener {
     pub fn new(address: Address, origin: Origin) -> Listener {
-        Listener { address, proxy_protocol_from: Vec::new(), backlog: 4096, mode: None, origin }
+        Listener { address, proxy_protocol_from: Vec::new(), backlog: 4096, mode: None, tls: None, http2: true, origin }
     }
 }
 

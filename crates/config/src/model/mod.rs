@@ -8,6 +8,7 @@ mod server;
 mod settings;
 mod site;
 mod throttle;
+mod tls;
 
 pub use action::{Action, Redirect, RedirectPiece};
 pub use limits::Limits;
@@ -15,16 +16,21 @@ pub use listener::{Address, Listener};
 pub use origin::{Origin, Sourced};
 pub use server::{AccessLog, AccessLogTarget, Affinity, ErrorLog, LogLevel, Server, Workers};
 pub use settings::{Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit, FieldEditAction, Files, Settings, SymlinkPolicy};
-pub use site::{PathPattern, Route, Site, SiteName};
+pub use site::{HttpsRedirect, PathPattern, Route, Site, SiteName};
 pub use throttle::{Excess, Rate, RequestRate, Throttle};
+pub use tls::{
+    Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherSuite, ClientCertificates, ExternalAccount, Group, ListenerTls,
+    ServerTls, SiteTls, TlsVersion,
+};
 
 use std::{path::PathBuf, sync::Arc};
 
 /// A whole configuration.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Model {
     pub server: Server,
     pub limits: Limits,
+    pub tls: ServerTls,
     pub listeners: Vec<Listener>,
     /// In the order of the file; the first catch-all, or else the first site, answers hosts that nobody claims.
     pub sites: Vec<Arc<Site>>,

@@ -1,6 +1,7 @@
 //! `[[site]]`: hosts, their document root, routes and settings.
 
-use super::{AccessLog, Action, Address, Origin, Settings};
+use super::{AccessLog, Action, Address, Origin, Settings, SiteTls};
+use saker_http::Status;
 use std::{fmt, path::PathBuf, sync::Arc};
 
 /// A name that a site answers to, in lower case without a trailing dot.
@@ -21,11 +22,40 @@ pub struct Site {
     /// Document root. `None` for a site of redirects alone.
     pub root: Option<PathBuf>,
     pub access_logs: Vec<AccessLog>,
+    pub tls: Arc<SiteTls>,
+    /// Requests over plain HTTP are sent to HTTPS.
+    pub https_redirect: Option<HttpsRedirect>,
     /// First match wins.
     pub routes: Vec<Route>,
     /// Where no route matches.
     pub settings: Arc<Settings>,
     pub origin: Origin,
+}
+
+impl Site {
+    /// A site without names that serves nothing.
+    pub fn new(origin: Origin) -> Site {
+        Site {
+            names: Vec::new(),
+            listeners: Vec::new(),
+            root: None,
+            access_logs: Vec::new(),
+            tls: Arc::default(),
+            https_redirect: None,
+            routes: Vec::new(),
+            settings: Arc::default(),
+            origin,
+        }
+    }
+}
+
+/// Where requests over plain HTTP are sent: same host, path and query. Not those for `/.well-known/acme-challenge/`, which an
+/// authority asks over plain HTTP (RFC 8555 section 8.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpsRedirect {
+    pub status: Status,
+    /// Of the first TLS listener on which the site is found; 443 is left out of the URL.
+    pub port: u16,
 }
 
 /// What of the (normalised, decoded) path a route is for.

@@ -175,15 +175,7 @@ fn methods() {
 #[test]
 fn other_actions_and_sites_without_a_root_are_not_ours() {
     let bench = Bench::new(Settings::default());
-    let rootless = Site {
-        root: None,
-        names: Vec::new(),
-        listeners: Vec::new(),
-        access_logs: Vec::new(),
-        routes: Vec::new(),
-        settings: Arc::default(),
-        origin: Origin::built_in(),
-    };
+    let rootless = Site::new(Origin::built_in());
     let mut exchange = exchange(&Arc::new(rootless), "GET", "/", &[]);
     assert!(matches!(block_on(bench.handler.handle(&mut exchange)), Handled::Declined));
 }

@@ -1,0 +1,178 @@
+//! TLS: what a listener, a site and the whole server say about it.
+
+use super::Origin;
+use std::path::PathBuf;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TlsVersion {
+    #[default]
+    Tls12,
+    Tls13,
+}
+
+/// Cipher suites by their IANA names' essentials; those of 1.3 first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CipherSuite {
+    Tls13Aes128Gcm,
+    Tls13Aes256Gcm,
+    Tls13ChaCha20,
+    EcdheEcdsaAes128Gcm,
+    EcdheEcdsaAes256Gcm,
+    EcdheEcdsaChaCha20,
+    EcdheRsaAes128Gcm,
+    EcdheRsaAes256Gcm,
+    EcdheRsaChaCha20,
+}
+
+/// Key exchange groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    X25519MlKem768,
+    X25519,
+    Secp256r1,
+    Secp384r1,
+}
+
+/// A certificate chain with its key, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// Leaf first. May hold the key too.
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    /// An OCSP response (DER) to staple.
+    pub ocsp: Option<PathBuf>,
+    pub origin: Origin,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientCertificates {
+    #[default]
+    Off,
+    /// Asked for; a connection without one is served, one with a bad one is not.
+    Optional,
+    Required,
+}
+
+/// Which automatic certificates a site gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Automatic {
+    #[default]
+    Off,
+    /// For the site's exact names (and its wildcards, where a DNS command is set).
+    On,
+    /// Made at the first handshake for a name, if the ask rule allows it.
+    OnDemand,
+    /// Signed by this machine's own authority, which is kept in the state folder.
+    Local,
+}
+
+/// What one site says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SiteTls {
+    /// RSA and ECDSA may stand side by side.
+    pub certificates: Vec<CertificateFiles>,
+    pub automatic: Automatic,
+    pub minimum_version: TlsVersion,
+    /// In order of preference; empty: the default ones. Where it is not empty it has some of each version that is allowed.
+    pub ciphers: Vec<CipherSuite>,
+    /// In order of preference; empty: the default ones.
+    pub groups: Vec<Group>,
+    pub client_certificates: ClientCertificates,
+    /// Authorities (PEM) that client certificates are checked against.
+    pub client_ca: Option<PathBuf>,
+    /// Revocation lists (PEM) for client certificates.
+    pub client_crl: Vec<PathBuf>,
+}
+
+/// What a listener says; present where it speaks TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListenerTls {
+    /// Refuse handshakes without, or with an unknown, server name instead of showing the first certificate.
+    pub strict_sni: bool,
+}
+
+/// An authority's directory (RFC 8555 section 7.1.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcmeDirectory {
+    pub url: String,
+    pub external_account: Option<ExternalAccount>,
+}
+
+/// A binding to an account that the authority knows already (RFC 8555 section 7.3.4).
+#[derive(Clone, PartialEq, Eq)]
+pub struct ExternalAccount {
+    pub key_id: String,
+    /// The MAC key, decoded.
+    pub hmac_key: Vec<u8>,
+}
+
+/// Without the secret.
+impl std::fmt::Debug for ExternalAccount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ExternalAccount").field("key_id", &self.key_id).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcmeChallenge {
+    /// A file over plain HTTP (RFC 8555 section 8.3).
+    Http01,
+    /// A certificate over TLS (RFC 8737).
+    TlsAlpn01,
+    /// A record in the zone (RFC 8555 section 8.4); the only one for wildcards.
+    Dns01,
+}
+
+/// `[acme]`: automatic certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acme {
+    /// Tried in order.
+    pub directories: Vec<AcmeDirectory>,
+    pub email: Option<String>,
+    /// In order of preference. Without a DNS command, DNS-01 is not among them.
+    pub challenges: Vec<AcmeChallenge>,
+    /// Command for DNS-01: called with `set` or `clear`, the record's name and its value.
+    pub dns_command: Option<String>,
+    /// How long a record may take to reach the zone's servers.
+    pub dns_wait_ms: u64,
+    /// URL asked, with `?domain=NAME`, before a certificate is made on demand; 200 allows.
+    pub ask: Option<String>,
+    /// Authorities (PEM) that the directory's own certificate is checked against, besides the system's.
+    pub directory_ca: Option<PathBuf>,
+}
+
+impl Acme {
+    pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
+    pub const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
+    pub const ZERO_SSL: &str = "https://acme.zerossl.com/v2/DV90";
+}
+
+impl Default for Acme {
+    fn default() -> Self {
+        Acme {
+            directories: vec![AcmeDirectory { url: Acme::LETS_ENCRYPT.into(), external_account: None }],
+            email: None,
+            challenges: vec![AcmeChallenge::TlsAlpn01, AcmeChallenge::Http01],
+            dns_command: None,
+            dns_wait_ms: 30_000,
+            ask: None,
+            directory_ca: None,
+        }
+    }
+}
+
+/// `[tls]` and `[acme]`: what holds for the whole process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerTls {
+    /// Session ticket keys (48 or 80 random bytes each) shared between machines; the first makes tickets, all open them. Empty: own keys.
+    pub ticket_keys: Vec<PathBuf>,
+    /// Own ticket keys change this often; the last is kept as long again.
+    pub ticket_rotation_ms: u64,
+    pub acme: Acme,
+}
+
+impl Default for ServerTls {
+    fn default() -> Self {
+        ServerTls { ticket_keys: Vec::new(), ticket_rotation_ms: 12 * 3_600_000, acme: Acme::default() }
+    }
+}
