@@ -145,8 +145,14 @@ impl HeadIndex {
 
     /// Adds a field line. `bytes` are the head's bytes that the spans point into.
     pub fn push(&mut self, bytes: &[u8], field: FieldSpan) {
+        self.push_classified(field, KnownField::classify(field.name.of(bytes)));
+    }
+
+    /// The same where the caller knows already what the name is: HPACK's and QPACK's tables keep it with the name.
+    #[inline]
+    pub fn push_classified(&mut self, field: FieldSpan, known: Option<KnownField>) {
         self.fields.push(field);
-        if let Some(known) = KnownField::classify(field.name.of(bytes)) {
+        if let Some(known) = known {
             let slot = known as usize;
             if self.first[slot] == 0 {
                 self.first[slot] = self.fields.len() as u32;
