@@ -9,6 +9,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-files", 1),
     ("saker-telemetry", 1),
     ("saker-http1", 2),
+    ("saker-http2", 2),
     ("saker-config", 2),
     ("saker-pipeline", 4),
     ("saker-handlers", 5),

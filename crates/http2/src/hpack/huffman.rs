@@ -1,0 +1,277 @@
+//! The Huffman code of RFC 7541 section 5.2 and Appendix B.
+//!
+//! The code is canonical (codes of one length follow each other in the order of their symbols), so the lengths say everything and the tables
+//! are computed from them when this is compiled. Decoding looks at 10 bits at a time, which is a symbol of nearly every field that there is in
+//! practice; what is longer is found by comparing with the last code of each length. 2 kB of tables stay in the cache beside everything else.
+
+use super::{HpackError, integer};
+
+/// Length of each symbol's code in bits; the last is EOS.
+const LENGTHS: [u8; SYMBOLS] = [
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28,
+    28, // controls
+    6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10, // space to ?
+    13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6, // @ to _
+    15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28, // ` to DEL
+    20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23,
+    24, // 0x80
+    22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22,
+    23, // 0xa0
+    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27,
+    27, // 0xc0
+    20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27,
+    26, // 0xe0
+    30,
+];
+
+const HUFFMAN: u8 = 0x80;
+const LEN_MASK: u8 = 0x7f;
+const SYMBOLS: usize = 257;
+const LENGTH_MAX: usize = 30;
+const LENGTH_MIN: usize = 5;
+const INDEX_BITS: usize = 10;
+
+/// Symbol in the lower byte, length above; 0 where the code is longer than the index.
+static SHORT: [u16; 1 << INDEX_BITS] = short_codes();
+/// Code in the upper bits, length in the lowest byte.
+static CODES: [u64; 256] = packed_codes();
+/// Symbols in the order of their codes. EOS would be the last and is left out.
+static SORTED: [u8; 256] = sorted();
+static LONG: [Level; LENGTH_MAX + 1] = levels();
+
+/// The codes of one length.
+#[derive(Clone, Copy)]
+struct Level {
+    /// One beyond the last code, at the upper end of 32 bits.
+    limit: u64,
+    first_code: u32,
+    /// Where the symbol of the first code is in [`SORTED`].
+    first_symbol: u32,
+}
+
+/// The most bytes that `len` bytes can stand for.
+pub(super) fn decoded_len_max(len: usize) -> usize {
+    len.saturating_mul(8) / LENGTH_MIN
+}
+
+/// Decodes into `room`, of which [`decoded_len_max`] bytes are enough, and says how many there are.
+pub(super) fn decode(code: &[u8], room: &mut [u8]) -> Result<usize, HpackError> {
+    let mut bits = Bits { rest: code, window: 0, count: 0 };
+    let mut decoded = 0;
+    for slot in room {
+        bits.refill();
+        let entry = SHORT[(bits.window >> (64 - INDEX_BITS)) as usize];
+        let (symbol, len) = if entry != 0 { (entry as u8, u32::from(entry >> 8)) } else { bits.long_code()? };
+        if len > bits.count {
+            break;
+        }
+        bits.window <<= len;
+        bits.count -= len;
+        *slot = symbol;
+        decoded += 1;
+    }
+    bits.check_padding()?;
+    Ok(decoded)
+}
+
+/// The next bits of a string at the upper end of `window`; behind the string's end there are ones.
+struct Bits<'a> {
+    rest: &'a [u8],
+    window: u64,
+    /// How many bits of the window are the string's.
+    count: u32,
+}
+
+impl Bits<'_> {
+    /// Afterwards the longest code is in the window, or the end of the string.
+    #[inline]
+    fn refill(&mut self) {
+        if self.count < LENGTH_MAX as u32 {
+            self.refill_now();
+        }
+    }
+
+    fn refill_now(&mut self) {
+        match self.rest.first_chunk::<4>() {
+            Some(word) => {
+                self.window &= !(u64::MAX >> self.count);
+                self.window |= u64::from(u32::from_be_bytes(*word)) << (32 - self.count);
+                self.count += 32;
+                self.rest = &self.rest[4..];
+            }
+            None => self.refill_last(),
+        }
+    }
+
+    fn refill_last(&mut self) {
+        self.window &= !(u64::MAX >> self.count);
+        for byte in self.rest {
+            self.window |= u64::from(*byte) << (56 - self.count);
+            self.count += 8;
+        }
+        self.rest = &[];
+        self.window |= u64::MAX >> self.count;
+    }
+
+    fn long_code(&self) -> Result<(u8, u32), HpackError> {
+        let next = self.window >> 32;
+        for (len, level) in LONG.iter().enumerate().skip(INDEX_BITS + 1) {
+            if next < level.limit {
+                let nth = (next >> (32 - len)) as u32 - level.first_code;
+                return match SORTED.get((level.first_symbol + nth) as usize) {
+                    Some(symbol) => Ok((*symbol, len as u32)),
+                    None => self.end_of_string(),
+                };
+            }
+        }
+        self.end_of_string()
+    }
+
+    /// 30 ones: EOS if all are the string's, else padding, which is no symbol: longer than what is left.
+    fn end_of_string(&self) -> Result<(u8, u32), HpackError> {
+        if self.count >= LENGTH_MAX as u32 { Err(HpackError::HuffmanEndOfString) } else { Ok((0, u32::MAX)) }
+    }
+
+    /// RFC 7541 section 5.2: at most 7 bits, and those the most significant of EOS, which are ones.
+    fn check_padding(&self) -> Result<(), HpackError> {
+        let ones = self.window.leading_ones() >= self.count;
+        if self.count < 8 && ones && self.rest.is_empty() { Ok(()) } else { Err(HpackError::HuffmanPadding) }
+    }
+}
+
+/// Appends `text` as a string literal (RFC 7541 section 5.2), in this code where that is shorter. `map` is applied to each byte.
+#[inline]
+pub(super) fn encode_string(text: &[u8], map: impl Fn(u8) -> u8 + Copy, out: &mut Vec<u8>) {
+    if text.len() < usize::from(LEN_MASK) {
+        // One byte holds either length, so the text is looked at once, and the length written when it is known.
+        let start = out.len();
+        out.push(0);
+        encode(text, map, out);
+        let len = out.len() - start - 1;
+        if len < text.len() {
+            out[start] = HUFFMAN | len as u8;
+            return;
+        }
+        out.truncate(start);
+    } else {
+        let len = encoded_len(text, map);
+        if len < text.len() {
+            integer::encode(HUFFMAN, LEN_MASK, len, out);
+            return encode(text, map, out);
+        }
+    }
+    integer::encode(0, LEN_MASK, text.len(), out);
+    out.extend(text.iter().map(|byte| map(*byte)));
+}
+
+fn encoded_len(text: &[u8], map: impl Fn(u8) -> u8) -> usize {
+    text.iter().map(|byte| usize::from(LENGTHS[usize::from(map(*byte))])).sum::<usize>().div_ceil(8)
+}
+
+#[inline]
+fn encode(text: &[u8], map: impl Fn(u8) -> u8, out: &mut Vec<u8>) {
+    let (mut window, mut count) = (0u64, 0u32);
+    for byte in text {
+        let code = CODES[usize::from(map(*byte))];
+        let len = code as u32 & 0xff;
+        window = window << len | code >> 8;
+        count += len;
+        if count >= 32 {
+            count -= 32;
+            out.extend_from_slice(&((window >> count) as u32).to_be_bytes());
+        }
+    }
+    // Padding: the beginning of EOS, ones.
+    let padding = count.wrapping_neg() % 8;
+    count += padding;
+    window = window << padding | ((1 << padding) - 1);
+    for place in (0..count / 8).rev() {
+        out.push((window >> (8 * place)) as u8);
+    }
+}
+
+const fn codes() -> [u32; SYMBOLS] {
+    let mut codes = [0; SYMBOLS];
+    let (mut next, mut len) = (0, LENGTH_MIN);
+    while len <= LENGTH_MAX {
+        let mut symbol = 0;
+        while symbol < SYMBOLS {
+            if LENGTHS[symbol] as usize == len {
+                codes[symbol] = next;
+                next += 1;
+            }
+            symbol += 1;
+        }
+        next <<= 1;
+        len += 1;
+    }
+    codes
+}
+
+const fn packed_codes() -> [u64; 256] {
+    let (codes, mut packed) = (codes(), [0; 256]);
+    let mut symbol = 0;
+    while symbol < 256 {
+        packed[symbol] = (codes[symbol] as u64) << 8 | LENGTHS[symbol] as u64;
+        symbol += 1;
+    }
+    packed
+}
+
+const fn short_codes() -> [u16; 1 << INDEX_BITS] {
+    let (codes, mut table) = (codes(), [0; 1 << INDEX_BITS]);
+    let mut symbol = 0;
+    while symbol < 256 {
+        let len = LENGTHS[symbol] as usize;
+        if len <= INDEX_BITS {
+            let spare = INDEX_BITS - len;
+            let first = (codes[symbol] as usize) << spare;
+            let mut at = first;
+            while at < first + (1 << spare) {
+                table[at] = (len as u16) << 8 | symbol as u16;
+                at += 1;
+            }
+        }
+        symbol += 1;
+    }
+    table
+}
+
+const fn sorted() -> [u8; 256] {
+    let (mut sorted, mut at, mut len) = ([0; 256], 0, LENGTH_MIN);
+    while len <= LENGTH_MAX {
+        let mut symbol = 0;
+        while symbol < 256 {
+            if LENGTHS[symbol] as usize == len {
+                sorted[at] = symbol as u8;
+                at += 1;
+            }
+            symbol += 1;
+        }
+        len += 1;
+    }
+    sorted
+}
+
+const fn levels() -> [Level; LENGTH_MAX + 1] {
+    let mut levels = [Level { limit: 0, first_code: 0, first_symbol: 0 }; LENGTH_MAX + 1];
+    let (mut code, mut symbols, mut len) = (0, 0, LENGTH_MIN);
+    while len <= LENGTH_MAX {
+        let (first_code, first_symbol) = (code, symbols);
+        let mut symbol = 0;
+        while symbol < SYMBOLS {
+            if LENGTHS[symbol] as usize == len {
+                code += 1;
+                symbols += 1;
+            }
+            symbol += 1;
+        }
+        levels[len] = Level { limit: (code as u64) << (32 - len), first_code, first_symbol };
+        code <<= 1;
+        len += 1;
+    }
+    levels
+}
+
+#[cfg(test)]
+mod tests;
