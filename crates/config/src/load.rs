@@ -8,7 +8,7 @@ use crate::{
     diagnostic::{Diagnostic, Diagnostics, Severity},
     directives::{self, FileDraft, SiteDraft},
     include,
-    model::{Limits, Listener, Model, Origin, Server, ServerTls},
+    model::{Acme, Limits, Listener, Model, Origin, Server, ServerTls},
     reader::Reader,
     row::{FILE, LISTENER, SITE},
     source::{At, Source},
@@ -55,6 +55,8 @@ pub(crate) struct Loader {
     pub diagnostics: Vec<Diagnostic>,
     pub server: Option<(Server, At)>,
     pub limits: Option<(Limits, At)>,
+    pub tls: Option<(ServerTls, At)>,
+    pub acme: Option<(Acme, At)>,
     pub listeners: Vec<(Listener, At)>,
     pub sites: Vec<SiteDraft>,
     /// Syntax errors may hide what seems to be missing.
@@ -62,6 +64,7 @@ pub(crate) struct Loader {
     /// Whether there is a listener, a site, be it as broken as it may.
     pub has_listeners: bool,
     pub has_sites: bool,
+    pub meant: check::Meant,
     sources: Vec<PathBuf>,
     /// Of `sources`, without links and dots.
     canonical: Vec<PathBuf>,
@@ -105,6 +108,7 @@ impl Loader {
         let table = document.get_ref();
         self.has_listeners |= table.contains_key("listener");
         self.has_sites |= table.contains_key("site");
+        self.meant.note(table);
         let mut reader = Reader::new(source.clone(), &mut self.diagnostics);
         reader.broken_lines = broken_lines;
         let mut draft = FileDraft::default();
@@ -115,9 +119,12 @@ impl Loader {
         for (site, at) in reader.sections(table, "site", SITE) {
             self.sites.push(directives::site::read(&mut reader, site, at));
         }
+        let acme = directives::acme::finish(&mut reader, draft.acme);
         let place = |key: &str| table.get(key).map(|node| At { source: source.clone(), span: node.span() });
         once(&mut reader, &mut self.server, "[server]", draft.server, place("server"));
         once(&mut reader, &mut self.limits, "[limits]", draft.limits, place("limits"));
+        once(&mut reader, &mut self.tls, "[tls]", draft.tls, place("tls"));
+        once(&mut reader, &mut self.acme, "[acme]", acme, place("acme"));
         draft.include
     }
 
@@ -167,12 +174,14 @@ impl Loader {
     }
 
     fn model(self) -> Model {
+        let listeners: Vec<Listener> = self.listeners.into_iter().map(|(listener, _)| listener).collect();
+        let acme = self.acme.map_or_else(Acme::default, |(acme, _)| acme);
         Model {
             server: self.server.map_or_else(Server::default, |(server, _)| server),
             limits: self.limits.map_or_else(Limits::default, |(limits, _)| limits),
-            tls: ServerTls::default(),
-            listeners: self.listeners.into_iter().map(|(listener, _)| listener).collect(),
-            sites: self.sites.into_iter().map(|site| Arc::new(site.site())).collect(),
+            tls: ServerTls { acme, ..self.tls.map_or_else(ServerTls::default, |(tls, _)| tls) },
+            sites: self.sites.into_iter().map(|site| Arc::new(site.site(&listeners))).collect(),
+            listeners,
             sources: self.sources,
         }
     }

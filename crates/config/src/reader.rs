@@ -266,6 +266,14 @@ pub(crate) fn is_meant(table: &Table<'_>, name: &str, context: Contexts) -> bool
     table.contains_key(name) || table.keys().any(|key| crate::directives::unknown::stands_for(key.get_ref(), name, context))
 }
 
+/// The table under a key.
+pub(crate) fn table_in<'n, 't>(table: &'n Table<'t>, key: &str) -> Option<&'n Table<'t>> {
+    match table.get(key)?.get_ref() {
+        DeValue::Table(inner) => Some(inner),
+        _ => None,
+    }
+}
+
 /// What the parser puts where a value is missing; it has reported that.
 fn is_hole(node: &Node<'_>) -> bool {
     node.span() == (0..0)

@@ -5,8 +5,11 @@
 
 use crate::{
     diagnostic::quoted,
-    directives::{AccessLogDraft, FieldDraft, FileDraft, ListenerDraft, RateDraft, RequestRateDraft, RouteDraft, SiteDraft},
-    model::{Limits, Server, Settings},
+    directives::{
+        AccessLogDraft, AcmeDraft, CertificateDraft, DirectoryDraft, FieldDraft, FileDraft, ListenerDraft, RateDraft, RequestRateDraft,
+        RouteDraft, SiteDraft,
+    },
+    model::{Limits, Server, ServerTls, Settings},
     reader::{Reader, Table},
     source::At,
     units,
@@ -30,6 +33,11 @@ pub const ACCESS_LOG: Contexts = Contexts(1 << 9);
 pub const RATE: Contexts = Contexts(1 << 10);
 pub const REQUEST_RATE: Contexts = Contexts(1 << 11);
 pub const FIELD: Contexts = Contexts(1 << 12);
+pub const TLS: Contexts = Contexts(1 << 13);
+pub const ACME: Contexts = Contexts(1 << 14);
+pub const ACME_DIRECTORY: Contexts = Contexts(1 << 15);
+pub const SITE_TLS: Contexts = Contexts(1 << 16);
+pub const CERTIFICATE: Contexts = Contexts(1 << 17);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
@@ -77,6 +85,13 @@ pub const CONTEXTS: &[ContextRow] = &[
     context(FILE, "file", "the top of the file", "The file as a whole. Keys without a table come first, before any `[table]`."),
     context(SERVER, "server", "[server]", "What the process is and where it writes. At most once in all files together."),
     context(LIMITS, "limits", "[limits]", "What clients may cost. At most once in all files together."),
+    context(TLS, "tls", "[tls]", "TLS of the whole process. At most once in all files together."),
+    context(
+        ACME,
+        "acme",
+        "[acme]",
+        "Where automatic certificates come from, for sites with `automatic` in [site.tls]. At most once in all files together.",
+    ),
     context(LISTENER, "listener", "[[listener]]", "Where connections come in. At least one."),
     context(
         SITE,
@@ -84,6 +99,8 @@ pub const CONTEXTS: &[ContextRow] = &[
         "[[site]]",
         "Hosts and what they serve. At least one; the first with `*` or else the first answers unknown hosts.",
     ),
+    context(SITE_TLS, "site_tls", "[site.tls]", "Certificates of the site, and what its TLS sessions are like."),
+    context(CERTIFICATE, "certificate", "[[site.tls.certificate]]", "One of several certificates of a site, with what belongs to it."),
     context(
         ROUTE,
         "route",
@@ -94,6 +111,7 @@ pub const CONTEXTS: &[ContextRow] = &[
     context(COMPRESSION, "compression", "[site.compression]", "Compression on the fly. In a route: `[site.route.compression]`."),
     context(THROTTLE, "throttle", "[site.throttle]", "Bandwidth and request rates. In a route: `[site.route.throttle]`."),
     context(ACCESS_LOG, "access_log", "{ path = \"...\", ... }", "An access log with a format."),
+    context(ACME_DIRECTORY, "acme_directory", "{ url = \"...\", ... }", "A directory of `[acme]`, with an account that it knows already."),
     context(RATE, "rate", "{ rate = \"1MB/s\", ... }", "Bandwidth with its details."),
     context(REQUEST_RATE, "request_rate", "{ rate = \"30/m\", ... }", "A request rate with its details."),
     context(
@@ -158,6 +176,10 @@ pub(crate) enum Set {
     File(fn(&mut FileDraft, Given)),
     Server(fn(&mut Server, Given)),
     Limits(fn(&mut Limits, Given)),
+    Tls(fn(&mut ServerTls, Given)),
+    Acme(fn(&mut AcmeDraft, Given)),
+    AcmeDirectory(fn(&mut DirectoryDraft, Given)),
+    Certificate(fn(&mut CertificateDraft, Given)),
     Listener(fn(&mut ListenerDraft, Given)),
     Site(fn(&mut SiteDraft, Given)),
     Settings(fn(&mut Settings, Given)),

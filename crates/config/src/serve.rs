@@ -1,14 +1,24 @@
 //! The configuration of `saker serve DIR`: one site, one root, no file.
+//!
+//! It speaks HTTPS as well: with the files that are named, with automatic certificates for the names that are given, or else
+//! with a certificate signed by this machine's own authority.
 
-use crate::model::{AccessLog, AccessLogTarget, Address, Limits, Listener, Model, Origin, Server, Settings, Site, SiteName, Workers};
+use crate::model::{
+    AccessLog, AccessLogTarget, Address, Automatic, CertificateFiles, Limits, Listener, ListenerTls, Model, Origin, Server, ServerTls,
+    Settings, Site, SiteName, SiteTls, Workers,
+};
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
 /// What the command line may say.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
     pub root: PathBuf,
-    /// None: 127.0.0.1:8080.
+    /// Neither `http` nor `https`: [`ServeOptions::HTTP`] and [`ServeOptions::HTTPS`] of this machine. Only one of them: only that.
     pub http: Vec<Address>,
+    pub https: Vec<Address>,
+    pub certificate: Option<CertificateFiles>,
+    /// Names for automatic certificates, where there are no files.
+    pub domains: Vec<String>,
     pub workers: Workers,
     /// `None`: no log. The format is `combined`.
     pub access_log: Option<AccessLogTarget>,
@@ -17,40 +27,86 @@ pub struct ServeOptions {
     pub listing: bool,
 }
 
+impl ServeOptions {
+    /// The ports where no address is named.
+    pub const HTTP: u16 = 8080;
+    pub const HTTPS: u16 = 8443;
+    /// The ports where a domain is named: those that an authority, and everybody, asks.
+    pub const HTTP_PUBLIC: u16 = 80;
+    pub const HTTPS_PUBLIC: u16 = 443;
+
+    /// Where it listens, with what stands for nothing said.
+    pub fn addresses(&self) -> (Vec<Address>, Vec<Address>) {
+        let local = |port: u16| vec![Address::Tcp((Ipv4Addr::LOCALHOST, port).into())];
+        let public = |port: u16| Address::parse_all(&format!(":{port}")).unwrap_or_default();
+        match (self.http.is_empty() && self.https.is_empty(), self.domains.is_empty()) {
+            (true, true) => (local(ServeOptions::HTTP), local(ServeOptions::HTTPS)),
+            (true, false) => (public(ServeOptions::HTTP_PUBLIC), public(ServeOptions::HTTPS_PUBLIC)),
+            (false, _) => (self.http.clone(), self.https.clone()),
+        }
+    }
+
+    fn site_tls(&self) -> SiteTls {
+        let automatic = match (&self.certificate, self.domains.is_empty()) {
+            (Some(_), _) => Automatic::Off,
+            (None, true) => Automatic::Local,
+            (None, false) => Automatic::On,
+        };
+        SiteTls { certificates: self.certificate.iter().cloned().collect(), automatic, ..SiteTls::default() }
+    }
+
+    /// The names that a certificate may be for, and everything else.
+    fn names(&self) -> Vec<SiteName> {
+        let domain = |name: &String| SiteName::Exact(name.trim_end_matches('.').to_ascii_lowercase());
+        self.domains.iter().map(domain).chain([SiteName::Any]).collect()
+    }
+}
+
 impl Default for ServeOptions {
     fn default() -> Self {
-        let root = PathBuf::from(".");
-        ServeOptions { root, http: Vec::new(), workers: Workers::Auto, access_log: None, state_dir: None, listing: true }
+        ServeOptions {
+            root: PathBuf::from("."),
+            http: Vec::new(),
+            https: Vec::new(),
+            certificate: None,
+            domains: Vec::new(),
+            workers: Workers::Auto,
+            access_log: None,
+            state_dir: None,
+            listing: true,
+        }
     }
 }
 
 impl Model {
     pub fn for_directory(options: ServeOptions) -> Model {
-        let ServeOptions { root, mut http, workers, access_log, state_dir, listing } = options;
-        if http.is_empty() {
-            http.push(Address::Tcp((Ipv4Addr::LOCALHOST, 8080).into()));
-        }
-        let mut server = Server { workers, ..Server::default() };
-        server.state_dir = state_dir.unwrap_or(server.state_dir);
-        let mut settings = Settings::default();
-        settings.files.listing = listing;
+        let (http, https) = options.addresses();
+        let plain = http.into_iter().map(|address| Listener::new(address, Origin::command_line()));
+        let encrypted = https
+            .into_iter()
+            .map(|address| Listener { tls: Some(ListenerTls::default()), ..Listener::new(address, Origin::command_line()) });
+        let mut server = Server { workers: options.workers.clone(), ..Server::default() };
+        server.state_dir = options.state_dir.clone().unwrap_or(server.state_dir);
         Model {
             server,
             limits: Limits::default(),
-            tls: Default::default(),
-            listeners: http.into_iter().map(|address| Listener::new(address, Origin::command_line())).collect(),
-            sites: vec![Arc::new(site(root, access_log, settings))],
+            tls: ServerTls::default(),
+            listeners: plain.chain(encrypted).collect(),
+            sites: vec![Arc::new(site(options))],
             sources: Vec::new(),
         }
     }
 }
 
-fn site(root: PathBuf, access_log: Option<AccessLogTarget>, settings: Settings) -> Site {
+fn site(options: ServeOptions) -> Site {
+    let mut settings = Settings::default();
+    settings.files.listing = options.listing;
     let log = |target| AccessLog { target, format: "combined".into(), origin: Origin::command_line() };
     Site {
-        names: vec![SiteName::Any],
-        root: Some(root),
-        access_logs: access_log.into_iter().map(log).collect(),
+        names: options.names(),
+        tls: Arc::new(options.site_tls()),
+        root: Some(options.root),
+        access_logs: options.access_log.into_iter().map(log).collect(),
         settings: Arc::new(settings),
         ..Site::new(Origin::command_line())
     }
@@ -60,13 +116,44 @@ fn site(root: PathBuf, access_log: Option<AccessLogTarget>, settings: Settings) 
 mod tests {
     use super::*;
 
+    fn shown(model: &Model) -> Vec<(String, bool)> {
+        model.listeners.iter().map(|listener| (listener.address.to_string(), listener.tls.is_some())).collect()
+    }
+
     #[test]
     fn one_site_for_all() {
         let model = Model::for_directory(ServeOptions { access_log: Some(AccessLogTarget::Stdout), ..ServeOptions::default() });
-        assert_eq!(model.listeners[0].address.to_string(), "127.0.0.1:8080");
+        assert_eq!(shown(&model), [("127.0.0.1:8080".into(), false), ("127.0.0.1:8443".into(), true)]);
         assert_eq!(model.sites[0].names, [SiteName::Any]);
+        assert_eq!(model.sites[0].tls.automatic, Automatic::Local);
         assert!(model.sites[0].settings.files.listing);
         assert_eq!(model.sites[0].access_logs.len(), 1);
         assert_eq!(model.sites[0].origin.to_string(), "command line");
+    }
+
+    #[test]
+    fn only_what_is_asked_for() {
+        let address = vec![Address::Tcp((Ipv4Addr::LOCALHOST, 1).into())];
+        let plain = Model::for_directory(ServeOptions { http: address.clone(), ..ServeOptions::default() });
+        let encrypted = Model::for_directory(ServeOptions { https: address, ..ServeOptions::default() });
+        assert_eq!(shown(&plain), [("127.0.0.1:1".into(), false)]);
+        assert_eq!(shown(&encrypted), [("127.0.0.1:1".into(), true)]);
+    }
+
+    #[test]
+    fn a_domain_is_served_to_the_world() {
+        let model = Model::for_directory(ServeOptions { domains: vec!["Example.org.".into()], ..ServeOptions::default() });
+        let addresses = [("0.0.0.0:80".into(), false), ("[::]:80".into(), false), ("0.0.0.0:443".into(), true), ("[::]:443".into(), true)];
+        assert_eq!(shown(&model), addresses);
+        assert_eq!(model.sites[0].tls.automatic, Automatic::On);
+        assert_eq!(model.sites[0].names, [SiteName::Exact("example.org".into()), SiteName::Any]);
+    }
+
+    #[test]
+    fn files_come_before_automatic_certificates() {
+        let files = CertificateFiles { certificate: "a".into(), key: "b".into(), ocsp: None, origin: Origin::command_line() };
+        let model =
+            Model::for_directory(ServeOptions { certificate: Some(files.clone()), domains: vec!["a".into()], ..ServeOptions::default() });
+        assert_eq!((model.sites[0].tls.automatic, &model.sites[0].tls.certificates[..]), (Automatic::Off, &[files][..]));
     }
 }

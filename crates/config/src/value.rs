@@ -4,7 +4,10 @@
 //! by the assertion and by the test that runs every row's example through its setter.
 
 use crate::{
-    model::{AccessLog, Address, ErrorPage, FieldEditAction, Origin, PathPattern, Rate, RequestRate, SiteName},
+    model::{
+        AccessLog, AcmeDirectory, Address, CertificateFiles, CipherSuite, ErrorPage, FieldEditAction, Group, Origin, PathPattern, Rate,
+        RequestRate, SiteName,
+    },
     source::At,
 };
 use saker_net::Network;
@@ -29,6 +32,12 @@ pub(crate) enum Value {
     RequestRate(Option<RequestRate>),
     AccessLog(AccessLog),
     Field(FieldEditAction, bool),
+    Certificate(CertificateFiles),
+    Cipher(CipherSuite),
+    Group(Group),
+    Directory(AcmeDirectory),
+    /// Decoded.
+    Octets(Vec<u8>),
 }
 
 /// A value and where it was written.

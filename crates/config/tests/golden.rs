@@ -72,6 +72,6 @@ fn the_example_loads() {
     for warning in &loaded.warnings {
         assert!(warning.message.starts_with("the root "), "{warning}");
     }
-    assert_eq!(loaded.model.listeners.len(), 5);
-    assert_eq!(loaded.model.sites.len(), 3);
+    assert_eq!(loaded.model.listeners.len(), 7);
+    assert_eq!(loaded.model.sites.len(), 5);
 }

@@ -4,7 +4,10 @@
 
 use saker_config::{
     Model,
-    model::{AccessLogTarget, Action, Affinity, ErrorPage, Excess, FieldEditAction, PathPattern, Rate, RequestRate, SiteName, Workers},
+    model::{
+        AccessLogTarget, Acme, AcmeChallenge, Action, Affinity, Automatic, CipherSuite, ClientCertificates, ErrorPage, Excess,
+        FieldEditAction, Group, PathPattern, Rate, RequestRate, SiteName, TlsVersion, Workers,
+    },
     parse,
 };
 use std::path::{Path, PathBuf};
@@ -125,4 +128,65 @@ fn ten_thousand_sites_are_read_in_time() {
     let begun = std::time::Instant::now();
     assert_eq!(model(&text).sites.len(), 10_000);
     assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn tls() {
+    let model = parse(&std::fs::read_to_string(golden("good_tls.toml")).unwrap(), "good_tls.toml", Path::new("/etc/saker")).unwrap().model;
+    assert_eq!(model.tls.ticket_keys, ["/etc/saker/ticket-today.key", "/etc/saker/ticket-yesterday.key"].map(PathBuf::from));
+    assert_eq!(model.tls.ticket_rotation_ms, 3_600_000);
+    let listeners: Vec<_> = model.listeners.iter().map(|l| (l.http2, l.tls.as_ref().map(|tls| tls.strict_sni))).collect();
+    assert_eq!(listeners, [(false, None), (false, None), (true, Some(true)), (true, Some(true))]);
+    let automatic: Vec<Automatic> = model.sites.iter().map(|site| site.tls.automatic).collect();
+    assert_eq!(automatic, [Automatic::On, Automatic::Off, Automatic::OnDemand, Automatic::Local]);
+    let redirects: Vec<_> = model.sites.iter().map(|site| site.https_redirect.map(|to| (to.status.0, to.port))).collect();
+    assert_eq!(redirects, [Some((308, 443)), Some((301, 443)), None, None]);
+}
+
+#[test]
+fn tls_of_a_site() {
+    let model = parse(&std::fs::read_to_string(golden("good_tls.toml")).unwrap(), "good_tls.toml", Path::new("/etc/saker")).unwrap().model;
+    let site = &model.sites[1].tls;
+    assert_eq!((site.minimum_version, &site.ciphers[..]), (TlsVersion::Tls13, &[CipherSuite::Tls13Aes256Gcm][..]));
+    assert_eq!(site.groups, [Group::X25519, Group::Secp256r1]);
+    assert_eq!((site.client_certificates, &site.client_ca), (ClientCertificates::Optional, &Some("/etc/saker/ca.pem".into())));
+    assert_eq!(site.client_crl, [PathBuf::from("/etc/saker/ca.crl")]);
+    let files: Vec<_> = site.certificates.iter().map(|one| (one.certificate.to_str(), one.key.to_str(), one.ocsp.is_some())).collect();
+    let (rsa, ecdsa) = (Some("/etc/saker/rsa.pem"), Some("/etc/saker/ecdsa.pem"));
+    assert_eq!(files, [(rsa, Some("/etc/saker/rsa.key"), false), (ecdsa, ecdsa, true)]);
+}
+
+#[test]
+fn suites_of_both_versions_unless_one_is_ruled_out() {
+    let site = |keys: &str| {
+        let listener = "[[listener]]\naddress = \":8443\"\ntls = true\n[[site]]\nroot = \"/\"\nhttps_redirect = true\n[site.tls]\ncertificate = \"a\"\n";
+        let model = model(&format!("{listener}{keys}"));
+        (model.sites[0].tls.ciphers.clone(), model.sites[0].https_redirect.map(|to| to.port))
+    };
+    let (ciphers, port) = site("ciphers = [\"ECDHE-RSA-AES256-GCM-SHA384\"]");
+    assert_eq!(port, Some(8443));
+    assert_eq!(ciphers[0], CipherSuite::EcdheRsaAes256Gcm);
+    assert_eq!((ciphers.len(), ciphers.iter().filter(|suite| suite.version() == TlsVersion::Tls13).count()), (4, 3));
+    assert_eq!(site("ciphers = []").0, []);
+    let (ciphers, _) = site("minimum_version = \"1.3\"\nciphers = [\"TLS_AES_128_GCM_SHA256\", \"ECDHE-RSA-AES256-GCM-SHA384\"]");
+    assert_eq!(ciphers, [CipherSuite::Tls13Aes128Gcm]);
+}
+
+#[test]
+fn acme() {
+    use AcmeChallenge::{Dns01, Http01, TlsAlpn01};
+    let acme = model(&std::fs::read_to_string(golden("good_tls.toml")).unwrap()).tls.acme;
+    let urls: Vec<&str> = acme.directories.iter().map(|directory| directory.url.as_str()).collect();
+    assert_eq!(urls, [Acme::LETS_ENCRYPT, Acme::ZERO_SSL]);
+    let account = acme.directories[1].external_account.as_ref().unwrap();
+    assert_eq!((account.key_id.as_str(), account.hmac_key.as_slice()), ("abc", b"secret".as_slice()));
+    assert!(!format!("{acme:?}").contains(&format!("{:?}", b"secret")), "the key is not for logs");
+    assert_eq!(acme.challenges, [Dns01, TlsAlpn01, Http01]);
+    let challenges = |text: &str| model(&format!("{text}\n{LISTENER}")).tls.acme.challenges;
+    assert_eq!(challenges(""), [TlsAlpn01, Http01]);
+    assert_eq!(challenges("[acme]\ndns_command = \"a\"\nchallenges = [\"http-01\"]"), [Http01]);
+}
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/config").join(name)
 }

@@ -1,17 +1,20 @@
 //! The top of a file: its tables, and the files that it includes.
 
 use crate::{
-    model::{Limits, Server},
-    row::{FILE, Kind, LIMITS, LISTENER, ROW, Row, SERVER, SITE, Set, Target},
+    directives::AcmeDraft,
+    model::{Limits, Server, ServerTls},
+    row::{ACME, FILE, Kind, LIMITS, LISTENER, ROW, Row, SERVER, SITE, Set, TLS, Target},
     source::At,
     value::Given,
 };
 
-/// What `[server]`, `[limits]` and `include` of one file say.
+/// What `[server]`, `[limits]`, `[tls]`, `[acme]` and `include` of one file say.
 #[derive(Debug, Default)]
 pub struct FileDraft {
     pub server: Server,
     pub limits: Limits,
+    pub tls: ServerTls,
+    pub acme: AcmeDraft,
     /// Patterns as written.
     pub include: Vec<(String, At)>,
 }
@@ -22,6 +25,8 @@ impl Target for FileDraft {
             Set::File(set) => set(self, given),
             Set::Server(set) => set(&mut self.server, given),
             Set::Limits(set) => set(&mut self.limits, given),
+            Set::Tls(set) => set(&mut self.tls, given),
+            Set::Acme(set) => set(&mut self.acme, given),
             _ => debug_assert!(false, "not a setter for a file: {set:?}"),
         }
     }
@@ -41,6 +46,8 @@ pub static ROWS: &[Row] = &[
     },
     Row { name: "server", contexts: FILE, kind: Kind::Section(SERVER), summary: "The process.", ..ROW },
     Row { name: "limits", contexts: FILE, kind: Kind::Section(LIMITS), summary: "Bounds on what clients may cost.", ..ROW },
+    Row { name: "tls", contexts: FILE, kind: Kind::Section(TLS), summary: "TLS of the whole process.", ..ROW },
+    Row { name: "acme", contexts: FILE, kind: Kind::Section(ACME), summary: "Automatic certificates.", ..ROW },
     Row {
         name: "listener",
         contexts: FILE,

@@ -114,4 +114,67 @@ pub static ROWS: &[Row] = &[
         set: Set::Limits(|limits, given| limits.write_timeout_ms = given.number()),
         ..ROW
     },
+    Row {
+        name: "tls_handshake_timeout",
+        contexts: LIMITS,
+        kind: Kind::Duration { min_ms: 100, max_ms: DAY_MS },
+        default: Some("\"10s\""),
+        summary: "From the first byte of a TLS connection to the end of its handshake; then it is closed.",
+        apache: Some("RequestReadTimeout"),
+        aliases: &["handshake_timeout", "ssl_handshake_timeout"],
+        set: Set::Limits(|limits, given| limits.tls_handshake_timeout_ms = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "http2_streams",
+        contexts: LIMITS,
+        kind: Kind::Integer { min: 1, max: 10_000 },
+        default: Some("128"),
+        summary: "Requests that run at the same time on one HTTP/2 connection; further ones are refused, to be tried again.",
+        apache: Some("H2MaxSessionStreams"),
+        aliases: &["http2_max_concurrent_streams", "max_concurrent_streams", "http2_streams_max"],
+        set: Set::Limits(|limits, given| limits.http2_streams_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "http2_resets",
+        contexts: LIMITS,
+        kind: Kind::Integer { min: 1, max: 1_000_000 },
+        default: Some("1000"),
+        summary: "Requests that a client may take back in ten seconds on one HTTP/2 connection; with more the connection ends.",
+        aliases: &["http2_resets_max", "http2_max_resets"],
+        set: Set::Limits(|limits, given| limits.http2_resets_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "http2_pings",
+        contexts: LIMITS,
+        kind: Kind::Integer { min: 1, max: 1_000_000 },
+        default: Some("100"),
+        summary: "PING frames from a client in ten seconds on one connection; with more the connection ends.",
+        aliases: &["http2_pings_max", "http2_max_pings"],
+        set: Set::Limits(|limits, given| limits.http2_pings_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "http2_settings",
+        contexts: LIMITS,
+        kind: Kind::Integer { min: 1, max: 1_000_000 },
+        default: Some("20"),
+        summary: "SETTINGS frames from a client in ten seconds on one connection; with more the connection ends.",
+        aliases: &["http2_settings_max", "http2_max_settings"],
+        set: Set::Limits(|limits, given| limits.http2_settings_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "http2_continuations",
+        contexts: LIMITS,
+        kind: Kind::Integer { min: 0, max: 10_000 },
+        default: Some("16"),
+        summary: "CONTINUATION frames of one request's header fields; with more the connection ends. The fields themselves are bounded by \
+                  `head_size` and `header_count`.",
+        aliases: &["http2_continuations_max"],
+        set: Set::Limits(|limits, given| limits.http2_continuations_max = given.number()),
+        ..ROW
+    },
 ];

@@ -1,7 +1,7 @@
 //! `[[listener]]`.
 
 use crate::{
-    model::{Address, Listener},
+    model::{Address, Listener, ListenerTls},
     reader::{Reader, Table, is_meant},
     row::{Fault, Kind, LISTENER, ROW, Row, Set, Target, Word},
     source::At,
@@ -30,6 +30,9 @@ pub struct ListenerDraft {
     proxy_protocol_from: Vec<Network>,
     backlog: Option<u32>,
     mode: Option<(u32, At)>,
+    tls: bool,
+    strict_sni: Option<(bool, At)>,
+    http2: Option<bool>,
 }
 
 impl Target for ListenerDraft {
@@ -97,6 +100,44 @@ pub static ROWS: &[Row] = &[
         }),
         ..ROW
     },
+    Row {
+        name: "tls",
+        contexts: LISTENER,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        example: Some("true"),
+        summary: "Connections are encrypted (HTTPS). The certificates stand in the sites, under [site.tls].",
+        apache: Some("SSLEngine"),
+        aliases: &["ssl", "https", "ssl.engine"],
+        set: Set::Listener(|listener, given| listener.tls = given.boolean()),
+        ..ROW
+    },
+    Row {
+        name: "strict_sni",
+        contexts: LISTENER,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        summary: "Refuse handshakes that name no host, or one that no site here has? Otherwise they see the certificate of the first site.",
+        apache: Some("SSLStrictSNIVHostCheck, SSLVHostSNIPolicy"),
+        aliases: &["ssl_reject_handshake", "sni_strict"],
+        set: Set::Listener(|listener, given| {
+            let at = given.at.clone();
+            listener.strict_sni = Some((given.boolean(), at));
+        }),
+        ..ROW
+    },
+    Row {
+        name: "http2",
+        contexts: LISTENER,
+        kind: Kind::Boolean,
+        default: Some("true"),
+        example: Some("false"),
+        summary: "HTTP/2 too: over TLS as clients choose (ALPN), without TLS for those that begin with it or upgrade to it (h2c).",
+        apache: Some("Protocols, H2Direct, H2Upgrade"),
+        aliases: &["h2", "h2c", "protocols"],
+        set: Set::Listener(|listener, given| listener.http2 = Some(given.boolean())),
+        ..ROW
+    },
 ];
 
 /// Reads one `[[listener]]`: a listener per address, with where the address stands.
@@ -113,6 +154,9 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: &At) -> Vec<(Lis
     if let Some((_, at)) = draft.mode.as_ref().filter(|_| !draft.addresses.is_empty() && !draft.addresses.iter().any(is_unix)) {
         reader.error(at, "`mode` is for Unix sockets", Some("take it away, or listen on \"unix:/path\"".into()));
     }
+    if let Some((true, at)) = draft.strict_sni.as_ref().filter(|_| !draft.tls) {
+        reader.error(at, "`strict_sni` without `tls`", Some("add tls = true, or take it away".into()));
+    }
     draft.listeners()
 }
 
@@ -124,11 +168,14 @@ impl ListenerDraft {
     }
 
     fn listeners(self) -> Vec<(Listener, At)> {
-        let ListenerDraft { addresses, proxy_protocol_from, backlog, mode, .. } = self;
+        let ListenerDraft { addresses, proxy_protocol_from, backlog, mode, tls, strict_sni, http2, .. } = self;
+        let strict_sni = strict_sni.is_some_and(|(strict, _)| strict);
         let listener = |(address, at): (Address, At)| {
             let mut listener = Listener::new(address, at.origin());
             listener.proxy_protocol_from = proxy_protocol_from.clone();
             listener.backlog = backlog.unwrap_or(listener.backlog);
+            listener.tls = tls.then_some(ListenerTls { strict_sni });
+            listener.http2 = http2.unwrap_or(listener.http2);
             listener.mode = mode.as_ref().filter(|_| matches!(listener.address, Address::Unix(_))).map(|(mode, _)| *mode);
             (listener, at)
         };

@@ -1,6 +1,7 @@
 //! The table of directives: one file per feature, with its rows, its own kinds of values, and how its values are laid over
 //! others. The order here is the order of the reference page.
 
+pub(crate) mod acme;
 pub(crate) mod compression;
 pub(crate) mod error_pages;
 pub(crate) mod fields;
@@ -14,11 +15,13 @@ pub(crate) mod route;
 pub(crate) mod server;
 pub(crate) mod site;
 pub(crate) mod throttle;
+pub(crate) mod tls;
 pub(crate) mod unknown;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use acme::{AcmeDraft, DirectoryDraft};
 pub(crate) use fields::FieldDraft;
 pub(crate) use file::FileDraft;
 pub(crate) use listener::ListenerDraft;
@@ -26,6 +29,7 @@ pub(crate) use logs::AccessLogDraft;
 pub(crate) use route::RouteDraft;
 pub(crate) use site::SiteDraft;
 pub(crate) use throttle::{RateDraft, RequestRateDraft};
+pub(crate) use tls::{CertificateDraft, SiteTlsDraft};
 
 use crate::row::{Contexts, Row};
 use std::sync::LazyLock;
@@ -37,6 +41,8 @@ static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
         limits::ROWS,
         listener::ROWS,
         site::ROWS,
+        tls::ROWS,
+        acme::ROWS,
         files::ROWS,
         route::ROWS,
         redirect::ROWS,

@@ -1,16 +1,17 @@
-//! `[[site]]`: names, root, listeners; and what of it may differ by route (`trace`, `body_size`).
+//! `[[site]]`: names, root, listeners, redirection to HTTPS; and what of it may differ by route (`trace`, `body_size`).
 //!
 //! The routes are read after everything else of the site, whatever stands first in the file: each starts from a copy of the
 //! site's settings.
 
-use super::{listener, redirect, route};
+use super::{SiteTlsDraft, listener, redirect, route, tls};
 use crate::{
-    model::{AccessLog, Action, Address, PathPattern, Route, Settings, Site, SiteName},
-    reader::{Reader, Table, is_meant},
+    model::{AccessLog, Action, Address, HttpsRedirect, Listener, PathPattern, Route, Settings, Site, SiteName, SiteTls},
+    reader::{Reader, Table, is_meant, table_in},
     row::{Fault, Kind, REDIRECT, ROUTE, ROW, Row, SITE, Set, Target, Word},
     source::At,
     value::{Given, Value},
 };
+use saker_http::Status;
 use std::{path::PathBuf, sync::Arc};
 
 static NAME: Word = Word {
@@ -26,6 +27,10 @@ pub struct SiteDraft {
     pub listeners: Vec<(Address, At)>,
     pub root: Option<(PathBuf, At)>,
     pub access_logs: Vec<AccessLog>,
+    pub tls: SiteTlsDraft,
+    /// What `tls` comes to.
+    pub site_tls: SiteTls,
+    pub https_redirect: Option<(Status, At)>,
     pub settings: Settings,
     pub routes: Vec<Route>,
     pub at: At,
@@ -97,6 +102,19 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        name: "https_redirect",
+        contexts: SITE,
+        kind: Kind::OneOf(&[Kind::Boolean, Kind::Integer { min: 301, max: 308 }]),
+        default: Some("false"),
+        example: Some("true"),
+        summary: "Send requests over plain HTTP to HTTPS, with the same host, path and query? `true` is with the status 308; 301, 302, 303 and 307 \
+                  may be written instead. What authorities of certificates ask for (`/.well-known/acme-challenge/`) is answered all the same.",
+        apache: Some("MDRequireHttps"),
+        aliases: &["redirect_https", "force_https", "https_only", "require_https"],
+        set: Set::Site(set_https_redirect),
+        ..ROW
+    },
+    Row {
         name: "trace",
         contexts: SITE.or(ROUTE),
         kind: Kind::Boolean,
@@ -122,9 +140,7 @@ pub static ROWS: &[Row] = &[
 
 /// Reads one `[[site]]` with its routes.
 pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: At) -> SiteDraft {
-    let (names, root, at) = (None, None, header);
-    let settings = Settings::default();
-    let mut site = SiteDraft { names, listeners: Vec::new(), root, access_logs: Vec::new(), settings, routes: Vec::new(), at };
+    let mut site = SiteDraft::new(header);
     let at = site.at.clone();
     reader.fill(table, SITE, &at, &mut site);
     let routes = reader.sections(table, "route", ROUTE).into_iter().map(|(table, at)| (table, at, ROUTE));
@@ -138,6 +154,7 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: At) -> SiteDraft
         site.routes.extend(route);
     }
     check(reader, table, &site);
+    site.site_tls = tls::finish(reader, &site.tls, table_in(table, "tls"));
     site
 }
 
@@ -156,6 +173,10 @@ fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
     if site.names.as_ref().is_some_and(Vec::is_empty) {
         reader.error(&site.at, "this site has no names", Some("write names = [\"*\"] for all hosts".into()));
     }
+    if let Some((status, at)) = site.https_redirect.as_ref().filter(|(status, _)| !matches!(status.0, 301..=303 | 307 | 308)) {
+        let help = "301 and 308 are for good, 302 and 307 for now, 303 turns any method into GET; 307 and 308 keep the method";
+        reader.error(at, format!("{} is not a status of a redirect", status.0), Some(help.into()));
+    }
 }
 
 /// Whether some request may end up at the files: a route serves them, or no route before the end answers everything.
@@ -173,20 +194,61 @@ fn needs_root(site: &SiteDraft) -> bool {
 }
 
 impl SiteDraft {
-    pub fn site(self) -> Site {
+    fn new(at: At) -> SiteDraft {
+        SiteDraft {
+            names: None,
+            listeners: Vec::new(),
+            root: None,
+            access_logs: Vec::new(),
+            tls: SiteTlsDraft::default(),
+            site_tls: SiteTls::default(),
+            https_redirect: None,
+            settings: Settings::default(),
+            routes: Vec::new(),
+            at,
+        }
+    }
+
+    /// Whether it is found on this listener.
+    pub fn is_on(&self, address: &Address) -> bool {
+        self.listeners.is_empty() || self.listeners.iter().any(|(own, _)| own == address)
+    }
+
+    /// `all`: the listeners of the whole configuration.
+    pub fn site(self, all: &[Listener]) -> Site {
+        let https_redirect = self.https_redirect.as_ref().map(|(status, _)| HttpsRedirect { status: *status, port: self.https_port(all) });
         let names = self.names.map_or_else(|| vec![SiteName::Any], |names| names.into_iter().map(|(name, _)| name).collect());
         Site {
             names,
             listeners: self.listeners.into_iter().map(|(address, _)| address).collect(),
             root: self.root.map(|(root, _)| root),
             access_logs: self.access_logs,
-            tls: Default::default(),
-            https_redirect: None,
+            tls: Arc::new(self.site_tls),
+            https_redirect,
             routes: self.routes,
             settings: Arc::new(self.settings),
             origin: self.at.origin(),
         }
     }
+
+    /// Of 443 and other ports on which it speaks TLS, the first choice.
+    fn https_port(&self, all: &[Listener]) -> u16 {
+        let found_on = all.iter().filter(|listener| listener.tls.is_some() && self.is_on(&listener.address));
+        let ports = found_on.filter_map(|listener| match listener.address {
+            Address::Tcp(address) => Some(address.port()),
+            Address::Unix(_) => None,
+        });
+        ports.reduce(|first, port| if port == 443 { port } else { first }).unwrap_or(443)
+    }
+}
+
+fn set_https_redirect(site: &mut SiteDraft, given: Given) {
+    let status = match given.value {
+        Value::Number(status) => Some(Status(status as u16)),
+        Value::Boolean(true) => Some(Status::PERMANENT_REDIRECT),
+        _ => None,
+    };
+    site.https_redirect = status.map(|status| (status, given.at));
 }
 
 fn names(given: Given) -> Vec<(SiteName, At)> {

@@ -18,11 +18,13 @@ fn file_with(context: Contexts, key: &str, value: &str) -> String {
     let (mut parts, none) = (["".to_owned(), block_of("[[listener]]", &listener), block_of("[[site]]", &site), String::new()], &[]);
     match context {
         row::FILE => parts[0] = block("", none),
-        row::SERVER | row::LIMITS => parts[0] = block(context.described().header, none),
+        row::SERVER | row::LIMITS | row::TLS | row::ACME => parts[0] = block(context.described().header, none),
         row::LISTENER => parts[1] = block("[[listener]]", if key == "addresses" { none } else { &listener }),
         row::SITE => parts[2] = block("[[site]]", &site),
         row::ROUTE => parts[3] = block("[[site.route]]", &[("path", "\"/\"")]),
         row::REDIRECT => parts[3] = block("[[site.redirect]]", &[("from", "\"/\""), ("to", "\"/\"")]),
+        row::CERTIFICATE => parts[3] = block("[[site.tls.certificate]]", &[("certificate", "\"a\"")]),
+        row::ACME_DIRECTORY => parts[0] = format!("[acme]\n{}", inline("directory", &[("url", "\"letsencrypt\"")])),
         row::ACCESS_LOG => parts[3] = inline("access_log", &[("path", "\"a\"")]),
         row::RATE => parts[3] = inline("throttle.out_per_site", &[("rate", "\"1B/s\"")]),
         row::REQUEST_RATE => parts[3] = inline("throttle.requests_static", &[("rate", "\"1/s\"")]),
@@ -78,18 +80,21 @@ fn documented_defaults_are_the_defaults() {
         let loaded = parse(text, "test.toml", Path::new("/")).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let model = loaded.model;
         format!(
-            "{:?} {:?} {:?} {:?}",
+            "{:?} {:?} {:?} {:?} {:?} {:?}",
             model.server,
             model.limits,
             model.sites[0].settings,
-            (&model.sites[0].names, &model.sites[0].access_logs)
+            (&model.sites[0].names, &model.sites[0].access_logs),
+            (&model.tls, &model.sites[0].tls, &model.sites[0].https_redirect),
+            model.listeners.iter().map(|listener| (listener.backlog, listener.mode, listener.http2, &listener.tls)).collect::<Vec<_>>()
         )
     };
     let plain = shown(&file_with(row::SITE, "trace", "false"));
     for row in rows() {
         let Some(default) = row.default else { continue };
         for context in row.contexts.each() {
-            if [row::FILE, row::SERVER, row::LIMITS, row::SITE, row::COMPRESSION, row::THROTTLE].contains(&context.context) {
+            let tables = [row::FILE, row::SERVER, row::LIMITS, row::TLS, row::ACME, row::LISTENER, row::SITE, row::SITE_TLS];
+            if tables.contains(&context.context) || [row::COMPRESSION, row::THROTTLE].contains(&context.context) {
                 assert_eq!(shown(&file_with(context.context, row.name, default)), plain, "{}", row.name);
             }
         }

@@ -7,41 +7,12 @@ use crate::{
     suggest,
 };
 
-/// Keys of the next versions, so that nobody searches for a typing error.
-const LATER: &[(&[&str], &str)] = &[(
-    &[
-        "tls",
-        "https",
-        "ssl",
-        "certificate",
-        "certificates",
-        "certificate_file",
-        "certificate_key",
-        "cert",
-        "key",
-        "key_file",
-        "private_key",
-        "acme",
-        "ssl_certificate",
-        "ssl_certificate_key",
-        "SSLEngine",
-        "SSLCertificateFile",
-        "SSLCertificateKeyFile",
-    ],
-    "TLS arrives with the next version; this one serves plain HTTP",
-)];
-
 /// Message and help.
 pub fn explain(key: &str, context: Contexts) -> (String, Option<String>) {
     let message = format!("unknown key {} {}", quoted(key), context.place());
     let same_table = foreign(key, |row| row.contexts.includes(context));
     let other_table = || elsewhere(key, context).or_else(|| foreign(key, |_| true));
-    (message, later(key).or(same_table).or_else(other_table).or_else(|| similar(key, context)))
-}
-
-fn later(key: &str) -> Option<String> {
-    let row = LATER.iter().find(|(names, _)| names.iter().any(|name| suggest::same_word(name, key)));
-    row.map(|(_, help)| (*help).to_owned())
+    (message, same_table.or_else(other_table).or_else(|| similar(key, context)))
 }
 
 /// Whether an unknown key seems to stand for the one that is missing.

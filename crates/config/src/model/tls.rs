@@ -24,6 +24,15 @@ pub enum CipherSuite {
     EcdheRsaChaCha20,
 }
 
+impl CipherSuite {
+    pub fn version(self) -> TlsVersion {
+        match self {
+            CipherSuite::Tls13Aes128Gcm | CipherSuite::Tls13Aes256Gcm | CipherSuite::Tls13ChaCha20 => TlsVersion::Tls13,
+            _ => TlsVersion::Tls12,
+        }
+    }
+}
+
 /// Key exchange groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {

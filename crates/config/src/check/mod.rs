@@ -1,5 +1,9 @@
 //! Checks that need the whole configuration: what is there twice, what is missing, what refers to nothing.
 
+mod tls;
+
+pub(crate) use tls::Meant;
+
 use crate::{
     diagnostic::Severity,
     directives::SiteDraft,
@@ -17,6 +21,7 @@ pub(crate) fn whole(loader: &mut Loader, top: &At) {
     listeners_once(loader);
     site_listeners(loader);
     names_once(loader);
+    tls::whole(loader);
 }
 
 fn something_to_do(loader: &mut Loader, top: &At) {
@@ -107,9 +112,7 @@ fn names_once(loader: &mut Loader) {
 
 /// Whether a connection may reach both.
 fn meet(a: &SiteDraft, b: &SiteDraft) -> bool {
-    a.listeners.is_empty()
-        || b.listeners.is_empty()
-        || a.listeners.iter().any(|(address, _)| b.listeners.iter().any(|(other, _)| other == address))
+    a.listeners.is_empty() || a.listeners.iter().any(|(address, _)| b.is_on(address))
 }
 
 fn shown(name: &SiteName) -> String {

@@ -1,0 +1,355 @@
+//! `[acme]`: where automatic certificates come from, and how control over a name is proved.
+//!
+//! Which sites get them is said in `[site.tls]`; that names, challenges and commands fit together is checked when all files
+//! have been read (`check`).
+
+use crate::{
+    diagnostic::quoted,
+    model::{Acme, AcmeChallenge, AcmeDirectory, ExternalAccount},
+    reader::{Reader, Table},
+    row::{ACME, ACME_DIRECTORY, Fault, Kind, ROW, Row, Set, TableKind, Target, Word},
+    source::At,
+    value::{Given, Value},
+};
+
+static DIRECTORY: Word = Word {
+    expects: "\"letsencrypt\", \"letsencrypt-staging\", \"zerossl\" or the URL of a directory (\"https://...\")",
+    pattern: "^(letsencrypt|letsencrypt-staging|zerossl|https://.+)$",
+    read: |text| read_directory(text).map(|url| Value::Text(url.to_owned())),
+};
+
+static ASK: Word = Word {
+    expects: "a URL, such as \"http://127.0.0.1:9000/may-have-certificate\"",
+    pattern: "^https?://[^ ]+$",
+    read: |text| read_ask(text).map(Value::Text),
+};
+
+static EMAIL: Word = Word { expects: "a mail address", pattern: "^[^@ ]+@[^@ ]+$", read: read_email };
+
+static HMAC_KEY: Word =
+    Word { expects: "a key in base64url", pattern: "^[A-Za-z0-9_+/-]+=*$", read: |text| base64url(text).map(Value::Octets) };
+
+const DIRECTORY_TABLE: Kind = Kind::Table(&TableKind { context: ACME_DIRECTORY, read: read_directory_table });
+const ONE_DIRECTORY: Kind = Kind::OneOf(&[Kind::Word(&DIRECTORY), DIRECTORY_TABLE]);
+
+#[derive(Debug, Default)]
+pub struct DirectoryDraft {
+    url: Option<String>,
+    key_id: Option<(String, At)>,
+    hmac_key: Option<(Vec<u8>, At)>,
+}
+
+impl Target for DirectoryDraft {
+    fn take(&mut self, set: &Set, given: Given) {
+        match set {
+            Set::AcmeDirectory(set) => set(self, given),
+            _ => debug_assert!(false, "not a setter for a directory: {set:?}"),
+        }
+    }
+}
+
+/// `[acme]` on its way into the model.
+#[derive(Debug, Default)]
+pub struct AcmeDraft {
+    pub acme: Acme,
+    has_challenges: bool,
+    challenges_at: Option<At>,
+    without_account: Option<At>,
+}
+
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "directory",
+        contexts: ACME,
+        kind: Kind::OneOf(&[Kind::Word(&DIRECTORY), DIRECTORY_TABLE, Kind::ListOf(&ONE_DIRECTORY)]),
+        default: Some("\"letsencrypt\""),
+        example: Some("[\"letsencrypt\", { url = \"zerossl\", key_id = \"abc\", hmac_key = \"c2VjcmV0\" }]"),
+        summary: "The authority: `letsencrypt`, `letsencrypt-staging` (for trials), `zerossl`, or the URL of its directory. Of a list, the next is \
+                  asked when one fails.",
+        apache: Some("MDCertificateAuthority"),
+        aliases: &["acme_ca", "ca", "directories", "server", "directory_url"],
+        set: Set::Acme(set_directories),
+        ..ROW
+    },
+    Row {
+        name: "email",
+        contexts: ACME,
+        kind: Kind::Word(&EMAIL),
+        example: Some("\"webmaster@example.org\""),
+        summary: "Where the authority may write to.",
+        apache: Some("MDContactEmail"),
+        aliases: &["contact", "mail"],
+        set: Set::Acme(|draft, given| draft.acme.email = Some(given.text())),
+        ..ROW
+    },
+    Row {
+        name: "challenges",
+        contexts: ACME,
+        kind: Kind::ListOf(&Kind::Choice(&["http-01", "tls-alpn-01", "dns-01"])),
+        example: Some("[\"tls-alpn-01\", \"http-01\"]"),
+        summary: "How to prove that a name is ours, the preferred way first: `http-01` (asked on port 80), `tls-alpn-01` (on port 443), `dns-01` \
+                  (with `dns_command`; the only one for `*.` names). Without it: dns-01 if there is a `dns_command`, then tls-alpn-01, then http-01.",
+        apache: Some("MDCAChallenges"),
+        aliases: &["challenge"],
+        set: Set::Acme(set_challenges),
+        ..ROW
+    },
+    Row {
+        name: "dns_command",
+        contexts: ACME,
+        kind: Kind::Text,
+        example: Some("\"/usr/local/bin/zone-record\""),
+        summary: "Program for dns-01, with its arguments. It is called with three more: `set` or `clear`, the name of a TXT record \
+                  (`_acme-challenge.example.org`), and its value. It must end with status 0 within two minutes.",
+        apache: Some("MDChallengeDns01"),
+        aliases: &["acme_dns", "dns", "dns_hook"],
+        set: Set::Acme(|draft, given| draft.acme.dns_command = Some(given.text())),
+        ..ROW
+    },
+    Row {
+        name: "dns_wait",
+        contexts: ACME,
+        kind: Kind::Duration { min_ms: 0, max_ms: 3_600_000 },
+        default: Some("\"30s\""),
+        summary: "Time for a record to reach all servers of the zone, from the end of `dns_command` to the authority's look.",
+        aliases: &["propagation_delay", "dns_delay"],
+        set: Set::Acme(|draft, given| draft.acme.dns_wait_ms = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "ask",
+        contexts: ACME,
+        kind: Kind::Word(&ASK),
+        example: Some("\"http://127.0.0.1:9000/may-have-certificate\""),
+        summary: "For sites with automatic = \"on-demand\": asked with `?domain=NAME` before a certificate is ordered for a name; the status 200 \
+                  allows it, any other forbids it.",
+        aliases: &["on_demand_tls", "permission"],
+        set: Set::Acme(|draft, given| draft.acme.ask = Some(given.text())),
+        ..ROW
+    },
+    Row {
+        name: "directory_ca",
+        contexts: ACME,
+        kind: Kind::Path,
+        example: Some("\"/etc/ssl/own-authority.pem\""),
+        summary: "Authorities (PEM) that vouch for the directory's own certificate, beside the system's.",
+        apache: Some("MDCACertificateFile"),
+        aliases: &["acme_ca_root", "ca_root"],
+        set: Set::Acme(|draft, given| draft.acme.directory_ca = Some(given.path())),
+        ..ROW
+    },
+    Row {
+        name: "url",
+        contexts: ACME_DIRECTORY,
+        kind: Kind::Word(&DIRECTORY),
+        example: Some("\"zerossl\""),
+        required: true,
+        summary: "As `directory`.",
+        apache: Some("MDCertificateAuthority"),
+        aliases: &["directory"],
+        set: Set::AcmeDirectory(|draft, given| draft.url = Some(given.text())),
+        ..ROW
+    },
+    Row {
+        name: "key_id",
+        contexts: ACME_DIRECTORY,
+        kind: Kind::Text,
+        example: Some("\"abc\""),
+        summary: "An account that the authority knows already (external account binding): its identifier.",
+        apache: Some("MDExternalAccountBinding"),
+        aliases: &["kid", "eab_kid", "acme_eab"],
+        set: Set::AcmeDirectory(|draft, given| {
+            let at = given.at.clone();
+            draft.key_id = Some((given.text(), at));
+        }),
+        ..ROW
+    },
+    Row {
+        name: "hmac_key",
+        contexts: ACME_DIRECTORY,
+        kind: Kind::Word(&HMAC_KEY),
+        example: Some("\"c2VjcmV0\""),
+        summary: "The key of that account, in base64url.",
+        apache: Some("MDExternalAccountBinding"),
+        aliases: &["hmac", "mac_key", "eab_hmac_key"],
+        set: Set::AcmeDirectory(|draft, given| {
+            if let Value::Octets(key) = given.value {
+                draft.hmac_key = Some((key, given.at));
+            }
+        }),
+        ..ROW
+    },
+];
+
+fn set_directories(draft: &mut AcmeDraft, given: Given) {
+    let all = match given.value {
+        Value::List(list) => list,
+        _ => vec![given],
+    };
+    let directory = |given: &Given| match &given.value {
+        Value::Directory(directory) => Some(directory.clone()),
+        Value::Text(url) => Some(AcmeDirectory { url: url.clone(), external_account: None }),
+        _ => None,
+    };
+    let is_bare = |given: &&Given| matches!(&given.value, Value::Text(url) if url == Acme::ZERO_SSL);
+    draft.without_account = all.iter().find(is_bare).map(|given| given.at.clone());
+    let directories: Vec<AcmeDirectory> = all.iter().filter_map(directory).collect();
+    if !directories.is_empty() {
+        draft.acme.directories = directories;
+    }
+}
+
+fn set_challenges(draft: &mut AcmeDraft, given: Given) {
+    draft.challenges_at = Some(given.at.clone());
+    draft.has_challenges = true;
+    draft.acme.challenges = given.texts().iter().map(|word| challenge(word)).collect();
+}
+
+fn challenge(word: &str) -> AcmeChallenge {
+    match word {
+        "http-01" => AcmeChallenge::Http01,
+        "dns-01" => AcmeChallenge::Dns01,
+        _ => AcmeChallenge::TlsAlpn01,
+    }
+}
+
+/// What the whole table says.
+pub fn finish(reader: &mut Reader<'_>, draft: AcmeDraft) -> Acme {
+    if let Some(at) = &draft.without_account {
+        wants_account(reader, at);
+    }
+    let AcmeDraft { mut acme, has_challenges, challenges_at, .. } = draft;
+    match (&challenges_at, &acme.dns_command) {
+        (Some(at), _) if acme.challenges.is_empty() => {
+            reader.error(at, "without a challenge there are no certificates", Some("take `challenges` away".into()));
+        }
+        (Some(at), None) if acme.challenges.contains(&AcmeChallenge::Dns01) => {
+            reader.error(at, "dns-01 without `dns_command`", Some("add dns_command = \"/path/of/program\"".into()));
+        }
+        _ => {}
+    }
+    if acme.dns_command.is_some() && !has_challenges {
+        acme.challenges.insert(0, AcmeChallenge::Dns01);
+    }
+    acme
+}
+
+fn wants_account(reader: &mut Reader<'_>, at: &At) {
+    let help = "ZeroSSL's console shows one: { url = \"zerossl\", key_id = \"...\", hmac_key = \"...\" }";
+    reader.error(at, "ZeroSSL wants an account (`key_id` and `hmac_key`)", Some(help.into()));
+}
+
+fn read_directory_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+    let mut draft = DirectoryDraft::default();
+    reader.fill(table, ACME_DIRECTORY, &at, &mut draft);
+    let external_account = match (draft.key_id, draft.hmac_key) {
+        (Some((key_id, _)), Some((hmac_key, _))) => Some(ExternalAccount { key_id, hmac_key }),
+        (Some((_, at)), None) if !table.contains_key("hmac_key") => {
+            reader.error(&at, "`key_id` without `hmac_key`", Some("the authority gives both together".into()));
+            None
+        }
+        (None, Some((_, at))) if !table.contains_key("key_id") => {
+            reader.error(&at, "`hmac_key` without `key_id`", Some("the authority gives both together".into()));
+            None
+        }
+        (None, None)
+            if draft.url.as_deref() == Some(Acme::ZERO_SSL) && !table.contains_key("key_id") && !table.contains_key("hmac_key") =>
+        {
+            wants_account(reader, &at);
+            None
+        }
+        _ => None,
+    };
+    Some(Value::Directory(AcmeDirectory { url: draft.url?, external_account }))
+}
+
+fn read_directory(text: &str) -> Result<&str, Fault> {
+    match text {
+        "letsencrypt" => Ok(Acme::LETS_ENCRYPT),
+        "letsencrypt-staging" => Ok(Acme::LETS_ENCRYPT_STAGING),
+        "zerossl" => Ok(Acme::ZERO_SSL),
+        url if !is_url(url, &["https"]) => {
+            let near = crate::suggest::nearest(text, ["letsencrypt", "letsencrypt-staging", "zerossl"]);
+            let insecure =
+                text.strip_prefix("http://").map(|rest| format!("directories speak HTTPS: {}", quoted(&format!("https://{rest}"))));
+            Err(Fault::plain(insecure.or_else(|| near.map(|name| format!("did you mean \"{name}\"?")))))
+        }
+        url => Ok(url),
+    }
+}
+
+fn read_ask(text: &str) -> Result<String, Fault> {
+    match is_url(text, &["http", "https"]) {
+        true if text.contains('#') => Err(Fault::new("a URL that is asked has no fragment")),
+        true => Ok(text.to_owned()),
+        false => Err(Fault::plain(None)),
+    }
+}
+
+fn is_url(text: &str, schemes: &[&str]) -> bool {
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    schemes.contains(&scheme) && !rest.is_empty() && !rest.starts_with(['/', ':', '?']) && rest.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn read_email(text: &str) -> Result<Value, Fault> {
+    let text = text.strip_prefix("mailto:").unwrap_or(text);
+    let (user, host) = text.split_once('@').ok_or(Fault::plain(None))?;
+    let is_plain = |part: &str| !part.is_empty() && !part.contains(|c: char| c == '@' || c == ',' || c.is_whitespace() || c.is_control());
+    if is_plain(user) && is_plain(host) { Ok(Value::Text(text.to_owned())) } else { Err(Fault::plain(None)) }
+}
+
+/// Base64url without padding (RFC 4648 section 5), as authorities hand out keys; padding and plain base64 are let pass.
+fn base64url(text: &str) -> Result<Vec<u8>, Fault> {
+    let sextet = |byte: u8| match byte {
+        b'A'..=b'Z' => Ok(byte - b'A'),
+        b'a'..=b'z' => Ok(byte - b'a' + 26),
+        b'0'..=b'9' => Ok(byte - b'0' + 52),
+        b'-' | b'+' => Ok(62),
+        b'_' | b'/' => Ok(63),
+        _ => Err(Fault::plain(None)),
+    };
+    let sextets: Vec<u8> = text.trim_end_matches('=').bytes().map(sextet).collect::<Result<_, _>>()?;
+    if sextets.is_empty() || sextets.len() % 4 == 1 {
+        return Err(Fault::new("it is cut short"));
+    }
+    let octets = |four: &[u8]| {
+        let bits = four.iter().enumerate().fold(0_u32, |bits, (at, sextet)| bits | u32::from(*sextet) << (18 - 6 * at));
+        bits.to_be_bytes().into_iter().skip(1).take(four.len() - 1).collect::<Vec<u8>>()
+    };
+    Ok(sextets.chunks(4).flat_map(octets).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64url_of_rfc_4648_section_10() {
+        for (text, octets) in
+            [("Zg", "f"), ("Zm8=", "fo"), ("Zm9v", "foo"), ("Zm9vYg==", "foob"), ("Zm9vYmE", "fooba"), ("Zm9vYmFy", "foobar")]
+        {
+            assert_eq!(base64url(text), Ok(octets.as_bytes().to_vec()), "{text}");
+        }
+        assert_eq!(base64url("-_-_"), Ok(vec![0xfb, 0xff, 0xbf]));
+        for bad in ["", "=", "Z", "Zm9vY", "Z g", "Zg\n"] {
+            assert!(base64url(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn directories() {
+        assert_eq!(read_directory("letsencrypt"), Ok(Acme::LETS_ENCRYPT));
+        assert_eq!(read_directory("https://ca.example/dir"), Ok("https://ca.example/dir"));
+        for bad in ["", "http://ca.example/dir", "https://", "https:///x", "https://a b", "letsencript"] {
+            assert!(read_directory(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn mail_addresses() {
+        assert!(matches!(read_email("mailto:a@b.c"), Ok(Value::Text(text)) if text == "a@b.c"));
+        for bad in ["", "a", "@b", "a@", "a@b@c", "a b@c", "a@b,c@d"] {
+            assert!(read_email(bad).is_err(), "{bad}");
+        }
+    }
+}
