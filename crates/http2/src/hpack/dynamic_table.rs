@@ -45,6 +45,7 @@ impl<Note: Copy> DynamicTable<Note> {
         DynamicTable { entries: VecDeque::new(), bytes: Vec::new(), base: 0, size: 0, size_max }
     }
 
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
