@@ -6,4 +6,25 @@
 //!
 //! The one difficulty: everything that a peer may make us keep or do is bounded by a named limit ([`Limits`]).
 
+mod connection;
+mod error;
+mod flood;
+mod frame;
+mod head_reader;
+mod head_store;
 pub mod hpack;
+mod limits;
+mod priority;
+mod schedule;
+mod settings;
+mod stream;
+mod streams;
+mod window;
+
+pub use connection::{Connection, Event, HeadEncoder, OpenError, PREFACE};
+pub use error::{ErrorCode, Fault, Reason};
+pub use head_store::HeadStore;
+pub use hpack::Indexing;
+pub use limits::Limits;
+pub use priority::Priority;
+pub use stream::StreamId;

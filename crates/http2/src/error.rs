@@ -1,0 +1,187 @@
+//! Error codes (RFC 9113 section 7) and our reasons for using them.
+//!
+//! One table of reasons: a variant per cause, the code that the peer sees, and the words for the log, which also go along as the debug
+//! data of a GOAWAY (RFC 9113 section 6.8) so that whoever debugs the other side need not guess.
+
+macro_rules! error_codes {
+    ($($value:literal $name:ident $text:literal;)*) => {
+        /// Why a stream or connection ended (RFC 9113 section 7).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u32)]
+        pub enum ErrorCode { $(#[doc = $text] $name = $value,)* }
+
+        impl ErrorCode {
+            pub const ALL: &[ErrorCode] = &[$(ErrorCode::$name,)*];
+
+            /// As the standard writes it.
+            pub fn as_str(self) -> &'static str {
+                match self { $(ErrorCode::$name => $text,)* }
+            }
+        }
+
+        impl From<u32> for ErrorCode {
+            /// RFC 9113 section 7: unknown codes are as INTERNAL_ERROR.
+            fn from(value: u32) -> Self {
+                match value {
+                    $($value => ErrorCode::$name,)*
+                    _ => ErrorCode::InternalError,
+                }
+            }
+        }
+    };
+}
+
+error_codes! {
+    0x00 NoError "NO_ERROR";
+    0x01 ProtocolError "PROTOCOL_ERROR";
+    0x02 InternalError "INTERNAL_ERROR";
+    0x03 FlowControlError "FLOW_CONTROL_ERROR";
+    0x04 SettingsTimeout "SETTINGS_TIMEOUT";
+    0x05 StreamClosed "STREAM_CLOSED";
+    0x06 FrameSizeError "FRAME_SIZE_ERROR";
+    0x07 RefusedStream "REFUSED_STREAM";
+    0x08 Cancel "CANCEL";
+    0x09 CompressionError "COMPRESSION_ERROR";
+    0x0a ConnectError "CONNECT_ERROR";
+    0x0b EnhanceYourCalm "ENHANCE_YOUR_CALM";
+    0x0c InadequateSecurity "INADEQUATE_SECURITY";
+    0x0d HttP11Required "HTTP_1_1_REQUIRED";
+}
+
+impl From<ErrorCode> for u32 {
+    fn from(code: ErrorCode) -> Self {
+        code as u32
+    }
+}
+
+/// What the peer did that ends the connection. GOAWAY has been written already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub code: ErrorCode,
+    pub reason: Reason,
+}
+
+impl From<Reason> for Fault {
+    fn from(reason: Reason) -> Self {
+        Fault { code: reason.code(), reason }
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}: {}", self.code.as_str(), self.reason.as_str())
+    }
+}
+
+impl std::error::Error for Fault {}
+
+macro_rules! reasons {
+    ($($name:ident $code:ident $text:literal;)*) => {
+        /// One cause of a stream or connection error.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Reason { $(#[doc = $text] $name,)* }
+
+        impl Reason {
+            /// All causes, for counters and the reference page.
+            pub const ALL: &[Reason] = &[$(Reason::$name,)*];
+
+            pub fn code(self) -> ErrorCode {
+                match self { $(Reason::$name => ErrorCode::$code,)* }
+            }
+
+            /// For the log.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Reason::$name => $text,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    BadPreface ProtocolError "connection preface is not that of HTTP/2";
+    NoSettings ProtocolError "first frame is not SETTINGS";
+    FrameTooLarge FrameSizeError "frame larger than SETTINGS_MAX_FRAME_SIZE";
+    BadFrameSize FrameSizeError "frame of a wrong length";
+    BadPadding ProtocolError "padding longer than the frame";
+    FrameOnConnection ProtocolError "frame that belongs to a stream came on stream 0";
+    FrameOnStream ProtocolError "frame that belongs to the connection came on a stream";
+    FrameOnIdleStream ProtocolError "frame on an idle stream";
+    FrameOnClosedStream StreamClosed "frame on a closed stream";
+    BadStreamId ProtocolError "stream identifier that the peer may not open";
+    ContinuationExpected ProtocolError "field block interrupted by another frame";
+    UnexpectedContinuation ProtocolError "CONTINUATION without a field block";
+    PushRefused ProtocolError "PUSH_PROMISE though push is disabled";
+    SettingsAckWithPayload FrameSizeError "SETTINGS acknowledgement with a payload";
+    BadSetting ProtocolError "setting with an invalid value";
+    WindowSettingTooLarge FlowControlError "SETTINGS_INITIAL_WINDOW_SIZE above 2^31-1";
+    WindowOverflow FlowControlError "flow-control window above 2^31-1";
+    ZeroIncrement ProtocolError "WINDOW_UPDATE by zero";
+    WindowExceeded FlowControlError "more content than the flow-control window allows";
+    BadFieldBlock CompressionError "field block can't be decoded";
+    SelfDependency ProtocolError "stream that depends on itself";
+    TooManyStreams RefusedStream "more streams than SETTINGS_MAX_CONCURRENT_STREAMS";
+    ShuttingDown RefusedStream "stream opened after GOAWAY";
+    TooManyContinuations EnhanceYourCalm "too many CONTINUATION frames";
+    TooManyResets EnhanceYourCalm "too many streams reset";
+    TooManyPings EnhanceYourCalm "too many PING frames";
+    TooManySettings EnhanceYourCalm "too many SETTINGS frames";
+    TooManyWindowUpdates EnhanceYourCalm "too many WINDOW_UPDATE frames";
+    TooManyPriorityUpdates EnhanceYourCalm "too many priority frames";
+    TooManyEmptyFrames EnhanceYourCalm "too many frames without effect";
+    RepliesUnread EnhanceYourCalm "replies pile up because the peer does not read";
+    TrailersTooLarge EnhanceYourCalm "trailers too large";
+    NotTrailers ProtocolError "second field block that does not end the stream";
+    UnexpectedResponse ProtocolError "response where none is due";
+    ContentBeforeHead ProtocolError "content before the response head";
+    ContentUnexpected ProtocolError "content in a response that can have none";
+    ContentTooLong ProtocolError "more content than Content-Length says";
+    ContentTooShort ProtocolError "less content than Content-Length says";
+    EmptyFieldName ProtocolError "empty field name";
+    UpperCaseFieldName ProtocolError "field name with upper-case letters";
+    BadFieldName ProtocolError "bad byte in field name";
+    BadFieldValue ProtocolError "control character in field value";
+    SpaceAroundFieldValue ProtocolError "white space around a field value";
+    ConnectionField ProtocolError "connection-specific field";
+    BadTe ProtocolError "TE other than trailers";
+    PseudoFieldUnknown ProtocolError "unknown pseudo-field";
+    PseudoFieldDoubled ProtocolError "pseudo-field sent twice";
+    PseudoFieldLate ProtocolError "pseudo-field after a regular field";
+    PseudoFieldInTrailers ProtocolError "pseudo-field in trailers";
+    PseudoFieldMissing ProtocolError "pseudo-field missing";
+    PseudoFieldForbidden ProtocolError "pseudo-field that this request must not have";
+    BadMethod ProtocolError "method is not a token of acceptable length";
+    BadScheme ProtocolError "malformed scheme";
+    BadPath ProtocolError "malformed path";
+    BadAuthority ProtocolError "malformed authority";
+    MissingHost ProtocolError "neither authority nor Host";
+    SeveralHosts ProtocolError "several Host fields";
+    HostDiffers ProtocolError "Host differs from the authority";
+    BadStatus ProtocolError "malformed status";
+    BadLength ProtocolError "malformed Content-Length";
+    SeveralLengths ProtocolError "several Content-Length fields";
+    ContentInConnect ProtocolError "CONNECT with a Content-Length";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_the_standard() {
+        for (value, code) in ErrorCode::ALL.iter().enumerate() {
+            assert_eq!(u32::from(*code), value as u32);
+            assert_eq!(ErrorCode::from(value as u32), *code);
+        }
+        assert_eq!(ErrorCode::ALL.len(), 14);
+        assert_eq!(ErrorCode::from(0x0e), ErrorCode::InternalError);
+        assert_eq!(ErrorCode::from(u32::MAX), ErrorCode::InternalError);
+    }
+
+    #[test]
+    fn every_reason_has_words_of_its_own_and_a_code_that_is_an_error() {
+        for (at, reason) in Reason::ALL.iter().enumerate() {
+            assert_ne!(reason.code(), ErrorCode::NoError);
+            assert!(Reason::ALL[..at].iter().all(|other| other.as_str() != reason.as_str()), "{}", reason.as_str());
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Reads decoded fields into a [`HeadStore`] and refuses what is malformed (RFC 9113 sections 8.1.1, 8.2 and 8.3).
+//!
+//! Place in the walk: between HPACK, which says what each field is and whether its bytes are allowed, and the connection, which makes a
+//! stream of what is left. The one difficulty: the decoder must see the whole block whatever is wrong with it, or its table is out of
+//! step with the peer's; so after a fault or beyond a limit fields are dropped and decoding goes on.
+//!
+//! Methods, targets and hosts are held to what `http1` accepts, since both end in the same places.
+
+use saker_http::chars::{is_target_char, is_token};
+use saker_http::host::parse_authority;
+use saker_http::{KnownField, Span};
+
+use crate::error::Reason;
+use crate::head_store::HeadStore;
+use crate::hpack::{FieldSink, NameKind};
+use crate::limits::Limits;
+use crate::priority::Priority;
+
+/// As `http1` has it; longer than any registered method.
+const METHOD_BYTES_MAX: usize = 64;
+/// What each field counts on top of its bytes (RFC 9113 section 6.5.2).
+const FIELD_OVERHEAD_BYTES: usize = 32;
+
+/// What is being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// `extended_connect`: `:protocol` is allowed, because our SETTINGS said so (RFC 8441 section 3).
+    Request {
+        extended_connect: bool,
+    },
+    Response,
+    Trailers,
+}
+
+/// What the connection wants to know of a head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HeadFacts {
+    /// Over a limit: the store has what fitted.
+    pub too_large: bool,
+    pub content_length: Option<u64>,
+    pub is_connect: bool,
+    pub priority: Priority,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct PseudoFields {
+    method: Option<Span>,
+    scheme: Option<Span>,
+    authority: Option<Span>,
+    path: Option<Span>,
+    protocol: Option<Span>,
+    status: bool,
+}
+
+pub(crate) struct HeadReader<'s> {
+    store: &'s mut HeadStore,
+    shape: Shape,
+    bytes_left: usize,
+    fields_left: u32,
+    pseudo: PseudoFields,
+    /// The pseudo-fields are complete, because a regular one has come.
+    in_fields: bool,
+    has_host: bool,
+    fault: Option<Reason>,
+    facts: HeadFacts,
+}
+
+impl FieldSink for HeadReader<'_> {
+    #[inline]
+    fn field(&mut self, kind: NameKind, name: &[u8], value: &[u8], _never_indexed: bool) -> bool {
+        if self.fault.is_none() && self.fits(kind, name, value) {
+            self.fault = self.take(kind, name, value).err();
+        }
+        true
+    }
+}
+
+impl<'s> HeadReader<'s> {
+    pub fn new(store: &'s mut HeadStore, shape: Shape, limits: &Limits) -> Self {
+        store.clear();
+        HeadReader {
+            store,
+            shape,
+            bytes_left: limits.header_list_bytes_max as usize,
+            fields_left: limits.header_count_max,
+            pseudo: PseudoFields::default(),
+            in_fields: false,
+            has_host: false,
+            fault: None,
+            facts: HeadFacts::default(),
+        }
+    }
+
+    /// After the last field.
+    pub fn finish(mut self) -> Result<HeadFacts, Reason> {
+        if let Some(reason) = self.fault {
+            return Err(reason);
+        }
+        if self.facts.too_large {
+            self.finish_cut_off();
+        } else {
+            self.end_pseudo_fields()?;
+            self.check_host()?;
+        }
+        self.store.push_cookies();
+        Ok(self.facts)
+    }
+
+    /// With the request line from what there is, for the log.
+    fn finish_cut_off(&mut self) {
+        if !self.in_fields && matches!(self.shape, Shape::Request { .. }) {
+            self.store.write_line(self.pseudo.method.unwrap_or_default(), self.pseudo.path.unwrap_or_default());
+        }
+    }
+
+    /// RFC 9113 section 8.3.1: http and https must have one of the two.
+    fn check_host(&self) -> Result<(), Reason> {
+        let is_request = matches!(self.shape, Shape::Request { .. });
+        if is_request && !self.has_host && self.pseudo.authority.is_none() { Err(Reason::MissingHost) } else { Ok(()) }
+    }
+
+    /// Counts a field; `false`: it is over a limit, as everything after it is.
+    fn fits(&mut self, kind: NameKind, name: &[u8], value: &[u8]) -> bool {
+        let is_further_cookie = kind == NameKind::Known(KnownField::Cookie) && self.store.has_cookies();
+        let fields = u32::from(!is_further_cookie);
+        let bytes = name.len() + value.len() + FIELD_OVERHEAD_BYTES;
+        if self.facts.too_large || bytes > self.bytes_left || fields > self.fields_left {
+            self.facts.too_large = true;
+            return false;
+        }
+        self.bytes_left -= bytes;
+        self.fields_left -= fields;
+        true
+    }
+
+    fn take(&mut self, kind: NameKind, name: &[u8], value: &[u8]) -> Result<(), Reason> {
+        match kind {
+            NameKind::Known(known) => {
+                self.end_pseudo_fields()?;
+                self.known(known, name, value)
+            }
+            NameKind::Other => {
+                self.end_pseudo_fields()?;
+                self.other(name, value)
+            }
+            NameKind::Malformed => Err(why_malformed(name, value)),
+            _ => self.pseudo_field(kind, value),
+        }
+    }
+
+    fn pseudo_field(&mut self, kind: NameKind, value: &[u8]) -> Result<(), Reason> {
+        // RFC 9113 section 8.1: none in trailers. Section 8.3: all before the first regular field.
+        if self.shape == Shape::Trailers {
+            return Err(Reason::PseudoFieldInTrailers);
+        }
+        if self.in_fields {
+            return Err(Reason::PseudoFieldLate);
+        }
+        let slot = match (kind, self.shape) {
+            (NameKind::Status, Shape::Response) => return self.status(value),
+            (NameKind::Method, Shape::Request { .. }) => &mut self.pseudo.method,
+            (NameKind::Scheme, Shape::Request { .. }) => &mut self.pseudo.scheme,
+            (NameKind::Authority, Shape::Request { .. }) => &mut self.pseudo.authority,
+            (NameKind::Path, Shape::Request { .. }) => &mut self.pseudo.path,
+            (NameKind::Protocol, Shape::Request { extended_connect: true }) => &mut self.pseudo.protocol,
+            _ => return Err(Reason::PseudoFieldUnknown),
+        };
+        if slot.is_some() {
+            return Err(Reason::PseudoFieldDoubled);
+        }
+        *slot = Some(self.store.keep_pseudo(value));
+        Ok(())
+    }
+
+    /// RFC 9113 section 8.3.2. 101 is not used in HTTP/2 (section 8.6).
+    fn status(&mut self, value: &[u8]) -> Result<(), Reason> {
+        if std::mem::replace(&mut self.pseudo.status, true) {
+            return Err(Reason::PseudoFieldDoubled);
+        }
+        let [hundreds @ b'1'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = value else { return Err(Reason::BadStatus) };
+        let digit = |byte: &u8| u16::from(byte - b'0');
+        let status = 100 * digit(hundreds) + 10 * digit(tens) + digit(ones);
+        self.store.set_status(status);
+        if status == 101 { Err(Reason::BadStatus) } else { Ok(()) }
+    }
+
+    /// Before the first regular field, or at the end if there is none.
+    #[inline]
+    fn end_pseudo_fields(&mut self) -> Result<(), Reason> {
+        if self.in_fields {
+            return Ok(());
+        }
+        self.in_fields = true;
+        match self.shape {
+            Shape::Request { .. } => self.begin_request(),
+            Shape::Response if !self.pseudo.status => Err(Reason::PseudoFieldMissing),
+            _ => Ok(()),
+        }
+    }
+
+    fn begin_request(&mut self) -> Result<(), Reason> {
+        let PseudoFields { method, authority, .. } = self.pseudo;
+        let method = method.ok_or(Reason::PseudoFieldMissing)?;
+        let token = self.store.pseudo(method);
+        if !is_token(token) || token.len() > METHOD_BYTES_MAX {
+            return Err(Reason::BadMethod);
+        }
+        self.facts.is_connect = token == b"CONNECT";
+        let target = self.target()?;
+        if authority.is_some_and(|span| parse_authority(self.store.pseudo(span)).is_none()) {
+            return Err(Reason::BadAuthority);
+        }
+        self.store.write_line(method, target);
+        if let Some(authority) = authority {
+            self.store.push_authority(authority);
+        }
+        Ok(())
+    }
+
+    /// Which pseudo-fields there must be, and which of them is the target.
+    fn target(&mut self) -> Result<Span, Reason> {
+        match self.pseudo {
+            // RFC 9113 section 8.5.
+            PseudoFields { scheme: None, path: None, protocol: None, authority: Some(authority), .. } if self.facts.is_connect => {
+                let with_port = parse_authority(self.store.pseudo(authority)).is_some_and(|authority| authority.port.is_some());
+                if with_port { Ok(authority) } else { Err(Reason::BadAuthority) }
+            }
+            PseudoFields { authority: None, .. } if self.facts.is_connect => Err(Reason::PseudoFieldMissing),
+            PseudoFields { protocol: None, .. } if self.facts.is_connect => Err(Reason::PseudoFieldForbidden),
+            // RFC 8441 section 4.
+            PseudoFields { protocol: Some(protocol), .. } if !self.facts.is_connect || protocol.len == 0 => {
+                Err(Reason::PseudoFieldForbidden)
+            }
+            PseudoFields { scheme: Some(scheme), path: Some(path), protocol, .. } => {
+                self.check_scheme(scheme)?;
+                self.check_path(path)?;
+                if let Some(protocol) = protocol {
+                    self.check_protocol(protocol)?;
+                }
+                Ok(path)
+            }
+            _ => Err(Reason::PseudoFieldMissing),
+        }
+    }
+
+    /// RFC 3986 section 3.1.
+    fn check_scheme(&mut self, scheme: Span) -> Result<(), Reason> {
+        let text = self.store.pseudo(scheme);
+        let follows = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+        if !text.first().is_some_and(u8::is_ascii_alphabetic) || !text.iter().all(follows) {
+            return Err(Reason::BadScheme);
+        }
+        self.store.set_scheme(scheme);
+        Ok(())
+    }
+
+    fn check_protocol(&mut self, protocol: Span) -> Result<(), Reason> {
+        if !is_token(self.store.pseudo(protocol)) {
+            return Err(Reason::PseudoFieldForbidden);
+        }
+        self.store.set_protocol(protocol);
+        Ok(())
+    }
+
+    /// RFC 9113 section 8.3.1: absolute, or `*` for OPTIONS.
+    fn check_path(&self, path: Span) -> Result<(), Reason> {
+        let text = self.store.pseudo(path);
+        let is_options = || self.pseudo.method.is_some_and(|method| self.store.pseudo(method) == b"OPTIONS");
+        let valid = match text.first() {
+            Some(b'/') => text.iter().all(|byte| is_target_char(*byte)),
+            Some(b'*') => text.len() == 1 && is_options(),
+            _ => false,
+        };
+        if valid { Ok(()) } else { Err(Reason::BadPath) }
+    }
+
+    fn known(&mut self, known: KnownField, name: &[u8], value: &[u8]) -> Result<(), Reason> {
+        match known {
+            // RFC 9113 section 8.2.2.
+            KnownField::Connection | KnownField::TransferEncoding | KnownField::Upgrade => return Err(Reason::ConnectionField),
+            KnownField::Te if !value.eq_ignore_ascii_case(b"trailers") => return Err(Reason::BadTe),
+            KnownField::Host if matches!(self.shape, Shape::Request { .. }) => return self.host(name, value),
+            KnownField::ContentLength if self.shape != Shape::Trailers => self.content_length(value)?,
+            KnownField::Cookie => {
+                self.store.add_cookie(value);
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.store.push(name, value, Some(known));
+        Ok(())
+    }
+
+    /// RFC 9113 section 8.3.1: `:authority` stands for Host, which may repeat it.
+    fn host(&mut self, name: &[u8], value: &[u8]) -> Result<(), Reason> {
+        if std::mem::replace(&mut self.has_host, true) {
+            return Err(Reason::SeveralHosts);
+        }
+        match self.pseudo.authority {
+            Some(authority) if self.store.pseudo(authority).eq_ignore_ascii_case(value) => {}
+            Some(_) => return Err(Reason::HostDiffers),
+            None if parse_authority(value).is_none() => return Err(Reason::BadAuthority),
+            None => self.store.push(name, value, Some(KnownField::Host)),
+        }
+        Ok(())
+    }
+
+    /// RFC 9110 section 8.6: digits only, and once, though equal ones could be let pass.
+    fn content_length(&mut self, value: &[u8]) -> Result<(), Reason> {
+        if self.facts.content_length.is_some() {
+            return Err(Reason::SeveralLengths);
+        }
+        let digits = value.iter().map(|byte| byte.is_ascii_digit().then(|| u64::from(byte - b'0')));
+        let length = digits.into_iter().try_fold(0u64, |length, digit| length.checked_mul(10)?.checked_add(digit?));
+        self.facts.content_length = length.filter(|_| !value.is_empty());
+        match self.facts.content_length {
+            None => Err(Reason::BadLength),
+            // RFC 9110 section 9.3.6.
+            Some(1..) if self.facts.is_connect => Err(Reason::ContentInConnect),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn other(&mut self, name: &[u8], value: &[u8]) -> Result<(), Reason> {
+        match name {
+            // RFC 9113 section 8.2.2.
+            b"keep-alive" | b"proxy-connection" => return Err(Reason::ConnectionField),
+            b"priority" => self.facts.priority = self.facts.priority.updated(value),
+            _ => {}
+        }
+        self.store.push(name, value, None);
+        Ok(())
+    }
+}
+
+/// HPACK said that a field is malformed; which rule of RFC 9113 section 8.2.1 it breaks is for the log.
+#[cold]
+fn why_malformed(name: &[u8], value: &[u8]) -> Reason {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    if name.is_empty() {
+        Reason::EmptyFieldName
+    } else if name.iter().any(u8::is_ascii_uppercase) {
+        Reason::UpperCaseFieldName
+    } else if !is_token(name.strip_prefix(b":").unwrap_or(name)) {
+        Reason::BadFieldName
+    } else if value.first().is_some_and(is_blank) || value.last().is_some_and(is_blank) {
+        Reason::SpaceAroundFieldValue
+    } else {
+        Reason::BadFieldValue
+    }
+}
+
+#[cfg(test)]
+mod tests;
