@@ -11,6 +11,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-http1", 2),
     ("saker-http2", 2),
     ("saker-config", 2),
+    ("saker-tls", 3),
     ("saker-pipeline", 4),
     ("saker-handlers", 5),
     ("saker", 6),

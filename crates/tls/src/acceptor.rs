@@ -1,0 +1,165 @@
+//! What a listener makes sessions with: its settings, the certificates, and rustls configurations made from them on demand.
+//!
+//! Place in the walk: a connection is accepted -> [`Acceptor::accept`] -> the session's first bytes -> [`Configurations::answer`]. Which
+//! configuration answers is decided by the ClientHello, before the handshake begins, because sites may differ in what they demand. The
+//! difficulty is a swap of certificates in mid-handshake: a session keeps the set that it began with.
+
+use crate::{
+    client_hello::ClientHello,
+    identities::{Identities, RunTime, Table},
+    policy::Variant,
+    session::ServerSession,
+    tickets::{PolicyTickets, Tickets},
+};
+use rustls::{
+    Error, ServerConfig,
+    server::{ClientHello as RustlsHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+use saker_config::model::ListenerTls;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+/// Makes the TLS sessions of a listener. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Acceptor(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    identities: Arc<Identities>,
+    strict_sni: bool,
+    tickets: Arc<Tickets>,
+    alpn: Vec<Vec<u8>>,
+    configurations: RwLock<Arc<Configurations>>,
+}
+
+impl Acceptor {
+    /// `alpn`: protocol names in order of preference. A client that offers only others is refused (RFC 7301 section 3.2).
+    pub fn new(identities: Arc<Identities>, listener: &ListenerTls, tickets: Arc<Tickets>, alpn: &[&[u8]]) -> Acceptor {
+        let alpn: Vec<Vec<u8>> = alpn.iter().map(|name| name.to_vec()).collect();
+        let configurations = RwLock::new(Arc::new(Configurations::new(&identities, listener.strict_sni, &tickets, &alpn)));
+        Acceptor(Arc::new(Shared { identities, strict_sni: listener.strict_sni, tickets, alpn, configurations }))
+    }
+
+    /// A session for a connection that has just been accepted. Costs nothing until the first bytes come.
+    pub fn accept(&self) -> ServerSession {
+        ServerSession::new(self.0.current())
+    }
+
+    /// For QUIC: the same certificates and tickets, TLS 1.3, ALPN `h3`. To be asked for again when [`Identities::version`] has changed.
+    /// Sites with other demands than the first one are not shown here: their clients come over TCP.
+    pub fn rustls_config_for_quic(&self) -> Result<Arc<ServerConfig>, Error> {
+        let current = self.0.current();
+        let mut config = current.configuration(current.table.policy(None), Variant::default())?.as_ref().clone();
+        config.alpn_protocols = vec![b"h3".to_vec()];
+        config.enable_secret_extraction = false;
+        Ok(Arc::new(config))
+    }
+
+    pub fn identities(&self) -> &Arc<Identities> {
+        &self.0.identities
+    }
+}
+
+impl Shared {
+    fn current(&self) -> Arc<Configurations> {
+        let current = Arc::clone(&self.configurations.read().unwrap_or_else(PoisonError::into_inner));
+        if current.version == self.identities.version() {
+            return current;
+        }
+        let newer = Arc::new(Configurations::new(&self.identities, self.strict_sni, &self.tickets, &self.alpn));
+        *self.configurations.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&newer);
+        newer
+    }
+}
+
+/// One state of the certificates, with a rustls configuration per policy and variant, made when it is first asked for.
+#[derive(Debug)]
+pub struct Configurations {
+    version: u64,
+    table: Arc<Table>,
+    run_time: Arc<RunTime>,
+    strict_sni: bool,
+    tickets: Arc<Tickets>,
+    alpn: Vec<Vec<u8>>,
+    made: Vec<[OnceLock<Arc<ServerConfig>>; Variant::COUNT]>,
+}
+
+/// What answers a ClientHello.
+pub enum Answer {
+    Configuration(Arc<ServerConfig>),
+    /// A certificate for the name is being made: ask again in a moment.
+    NotYet,
+    /// Strict SNI, and no name or an unknown one.
+    UnrecognizedName,
+    /// The site's demands can't be kept, so it must not be served.
+    Unusable(String),
+}
+
+impl Configurations {
+    fn new(identities: &Identities, strict_sni: bool, tickets: &Arc<Tickets>, alpn: &[Vec<u8>]) -> Configurations {
+        // The version before the table: if the table is newer, it is only fetched once more.
+        let version = identities.version();
+        let table = identities.table();
+        let made = table.policies.iter().map(|_| Default::default()).collect();
+        let (run_time, tickets) = (Arc::clone(identities.run_time()), Arc::clone(tickets));
+        Configurations { version, table, run_time, strict_sni, tickets, alpn: alpn.to_vec(), made }
+    }
+
+    pub fn answer(&self, hello: &ClientHello) -> Answer {
+        let name = hello.server_name.as_deref();
+        if hello.acme_challenge
+            && let Some(config) = name.and_then(|name| self.run_time.challenge(name))
+        {
+            return Answer::Configuration(config);
+        }
+        if self.strict_sni && !name.is_some_and(|name| self.table.knows(name)) {
+            return Answer::UnrecognizedName;
+        }
+        if name.is_some_and(|name| self.waits_for(name)) {
+            return Answer::NotYet;
+        }
+        let policy = self.table.policy(name);
+        let variant = policy.and_then(|policy| self.table.policies.get(policy)).map(|policy| policy.variant(hello));
+        match self.configuration(policy, variant.unwrap_or_default()) {
+            Ok(config) => Answer::Configuration(config),
+            Err(error) => Answer::Unusable(error.to_string()),
+        }
+    }
+
+    fn waits_for(&self, name: &str) -> bool {
+        self.table.is_on_demand(name) && !self.table.covers(name, &self.run_time) && self.run_time.demand(name)
+    }
+
+    fn configuration(&self, index: Option<usize>, variant: Variant) -> Result<Arc<ServerConfig>, Error> {
+        let unusable = || Error::General("the site's TLS settings can't be used; the error log of the start tells why".into());
+        let index = index.ok_or_else(unusable)?;
+        let (policy, made) = self.table.policies.get(index).zip(self.made.get(index)).ok_or_else(unusable)?;
+        let slot = &made[variant.index()];
+        if let Some(config) = slot.get() {
+            return Ok(Arc::clone(config));
+        }
+        let resolver = Resolver { table: Arc::clone(&self.table), run_time: Arc::clone(&self.run_time), policy: index };
+        let tickets = PolicyTickets { tickets: Arc::clone(&self.tickets), policy: policy.digest };
+        let config = policy.server_config(variant, Arc::new(resolver), Arc::new(tickets), &self.alpn)?;
+        Ok(Arc::clone(slot.get_or_init(|| Arc::new(config))))
+    }
+}
+
+/// Finds the certificate when rustls asks for it.
+#[derive(Debug)]
+struct Resolver {
+    table: Arc<Table>,
+    run_time: Arc<RunTime>,
+    policy: usize,
+}
+
+impl ResolvesServerCert for Resolver {
+    fn resolve(&self, hello: RustlsHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = hello.server_name();
+        // Should rustls read another name than we did, the site's demands must hold all the same.
+        if self.table.policy(name) != Some(self.policy) {
+            return None;
+        }
+        self.table.choose(name, hello.signature_schemes(), &self.run_time)
+    }
+}

@@ -1,0 +1,265 @@
+//! The certificates of a configuration, loaded and checked, and those that arrive while it runs.
+//!
+//! Place in the walk: built beside the running configuration; acceptors look into it at each handshake. A change of files makes a new table
+//! that is swapped in whole, so that a handshake sees either the old or the new. What is bad after a change is told and the old kept.
+//! The one difficulty is start-up with thousands of sites: files and certificates are shared between sites that name the same, and taken
+//! over from the configuration before if their files have not changed.
+
+mod certificate;
+mod files;
+mod problem;
+mod run_time;
+mod table;
+
+pub use certificate::Certificate;
+pub use files::Files;
+pub use problem::{LoadProblem, Severity};
+pub use run_time::{OnDemand, RunTime};
+pub use table::Table;
+
+use crate::policy::Policy;
+use files::FileStamp;
+use saker_config::model::{Automatic, CertificateFiles, Origin, SiteName, SiteTls};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
+
+/// What a site brings. The order of sites is that of the configuration: the first is the one for clients that name none.
+#[derive(Clone, Copy, Debug)]
+pub struct SiteIdentity<'a> {
+    pub names: &'a [SiteName],
+    pub tls: &'a SiteTls,
+    /// Where the site stands, for problems with values that don't know their own place.
+    pub origin: &'a Origin,
+}
+
+/// All certificates of a configuration.
+#[derive(Debug)]
+pub struct Identities {
+    table: RwLock<Arc<Table>>,
+    version: AtomicU64,
+    run_time: Arc<RunTime>,
+    sources: Vec<Source>,
+    loaded: Mutex<Loaded>,
+}
+
+#[derive(Debug)]
+struct Source {
+    names: Vec<SiteName>,
+    tls: SiteTls,
+    origin: Origin,
+}
+
+/// What came of the last load, for the next to build on.
+#[derive(Clone, Debug, Default)]
+struct Loaded {
+    certificates: HashMap<CertificatePaths, Arc<Certificate>>,
+    policies: HashMap<String, Arc<Policy>>,
+    stamps: HashMap<PathBuf, FileStamp>,
+}
+
+type CertificatePaths = (PathBuf, PathBuf, Option<PathBuf>);
+
+impl Identities {
+    /// Loads what the sites name. Everything wrong is told at once; what is in order can be used all the same.
+    /// Certificates and challenges of run time are taken over from the configuration before.
+    pub fn load(sites: &[SiteIdentity<'_>], previous: Option<&Identities>) -> (Identities, Vec<LoadProblem>) {
+        let sources: Vec<Source> = sites.iter().map(Source::new).collect();
+        let before = previous.map(|previous| previous.loaded().clone()).unwrap_or_default();
+        let (table, loaded, problems) = build(&sources, &before, false);
+        let run_time = previous.map(|previous| Arc::clone(&previous.run_time)).unwrap_or_default();
+        let table = RwLock::new(Arc::new(table));
+        (Identities { table, version: AtomicU64::new(0), run_time, sources, loaded: Mutex::new(loaded) }, problems)
+    }
+
+    /// Every file that was read or should have been, to be watched.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = self.loaded().stamps.keys().cloned().collect();
+        files.sort();
+        files
+    }
+
+    /// Whether a file is another than it was when it was read.
+    pub fn have_files_changed(&self) -> bool {
+        self.loaded().stamps.iter().any(|(path, stamp)| FileStamp::of(path) != *stamp)
+    }
+
+    /// Reads changed files again; handshakes from now on see them. What is bad is told, and the certificate or policy from before kept.
+    pub fn reload_changed(&self) -> Vec<LoadProblem> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let (table, now_loaded, problems) = build(&self.sources, &loaded, true);
+        *loaded = now_loaded;
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+        self.version.fetch_add(1, Ordering::Release);
+        problems
+    }
+
+    /// Changes whenever files were read again.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// An automatic certificate has come: shown for these names (`*.example.org` for a wildcard) from the next handshake on.
+    pub fn install(&self, names: &[String], chain_pem: &[u8], key_pem: &[u8]) -> Result<(), String> {
+        let certificate = Arc::new(Certificate::from_pem(chain_pem, key_pem)?);
+        self.run_time.install(names, &certificate);
+        Ok(())
+    }
+
+    pub fn uninstall(&self, names: &[String]) {
+        self.run_time.uninstall(names);
+    }
+
+    /// Answers TLS-ALPN-01 handshakes (RFC 8737) for the name.
+    pub fn set_challenge(&self, name: &str, certificate_pem: &[u8], key_pem: &[u8]) -> Result<(), String> {
+        self.run_time.set_challenge(name, certificate_pem, key_pem)
+    }
+
+    pub fn clear_challenge(&self, name: &str) {
+        self.run_time.clear_challenge(name);
+    }
+
+    /// Who is asked for certificates of names of on-demand sites.
+    pub fn set_on_demand(&self, callback: Option<OnDemand>) {
+        self.run_time.set_on_demand(callback);
+    }
+
+    /// Whether a certificate is there (configured or installed) that covers the name.
+    pub fn covers(&self, name: &str) -> bool {
+        self.table().covers(&name.to_ascii_lowercase(), &self.run_time)
+    }
+
+    /// Whether a session that named this server may carry requests for that host: not if their sites demand different things of a
+    /// handshake (client certificates, versions). Where it may not, the answer is 421 (RFC 9110 section 15.5.20).
+    pub fn may_serve(&self, server_name: Option<&str>, host: &str) -> bool {
+        let table = self.table();
+        table.policies.len() <= 1 || table.policy(server_name) == table.policy(Some(&host.to_ascii_lowercase()))
+    }
+
+    pub(crate) fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn run_time(&self) -> &Arc<RunTime> {
+        &self.run_time
+    }
+
+    fn loaded(&self) -> std::sync::MutexGuard<'_, Loaded> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source {
+    fn new(site: &SiteIdentity<'_>) -> Source {
+        Source { names: site.names.to_vec(), tls: site.tls.clone(), origin: site.origin.clone() }
+    }
+}
+
+/// `keeps_old`: a certificate or policy that has become bad is used on as it was.
+fn build(sources: &[Source], before: &Loaded, keeps_old: bool) -> (Table, Loaded, Vec<LoadProblem>) {
+    let mut load = Load { before, keeps_old, files: Files::default(), now: Loaded::default(), problems: Vec::new() };
+    let mut table = Table::default();
+    for source in sources {
+        let certificates: Vec<_> = source.tls.certificates.iter().filter_map(|files| load.certificate(files)).collect();
+        let policy = load.policy(source).map(|policy| place(&mut table.policies, policy));
+        load.warn_of_names(source, &certificates);
+        table.add(&source.names, certificates, policy, source.tls.automatic);
+    }
+    let Load { files, mut now, problems, .. } = load;
+    now.stamps.extend(files.into_stamps());
+    (table, now, problems)
+}
+
+fn place(policies: &mut Vec<Arc<Policy>>, policy: Arc<Policy>) -> usize {
+    policies.iter().rposition(|other| other.digest == policy.digest).unwrap_or_else(|| {
+        policies.push(policy);
+        policies.len() - 1
+    })
+}
+
+struct Load<'b> {
+    before: &'b Loaded,
+    keeps_old: bool,
+    files: Files,
+    now: Loaded,
+    problems: Vec<LoadProblem>,
+}
+
+impl Load<'_> {
+    fn certificate(&mut self, from: &CertificateFiles) -> Option<Arc<Certificate>> {
+        let paths = (from.certificate.clone(), from.key.clone(), from.ocsp.clone());
+        if let Some(certificate) = self.now.certificates.get(&paths) {
+            return Some(Arc::clone(certificate));
+        }
+        let old = self.before.certificates.get(&paths);
+        let certificate = match old {
+            Some(old) if old.files == certificate::stamps(from) => {
+                certificate::paths(from).zip(&old.files).for_each(|(path, stamp)| self.files.keep(path, *stamp));
+                Some(Arc::clone(old))
+            }
+            _ => certificate::load(from, &mut self.files, &mut self.problems).map(Arc::new),
+        };
+        let certificate = certificate.or_else(|| old.filter(|_| self.keeps_old).cloned())?;
+        self.now.certificates.insert(paths, Arc::clone(&certificate));
+        Some(certificate)
+    }
+
+    fn policy(&mut self, source: &Source) -> Option<Arc<Policy>> {
+        let tls = &source.tls;
+        let demands = (tls.minimum_version, &tls.ciphers, &tls.groups, tls.client_certificates, &tls.client_ca, &tls.client_crl);
+        let demands = format!("{demands:?}");
+        if let Some(policy) = self.now.policies.get(&demands) {
+            return Some(Arc::clone(policy));
+        }
+        let policy = Policy::load(tls, &source.origin, &mut self.files, &mut self.problems).map(Arc::new);
+        let policy = policy.or_else(|| self.before.policies.get(&demands).filter(|_| self.keeps_old).cloned())?;
+        self.now.policies.insert(demands, Arc::clone(&policy));
+        Some(policy)
+    }
+
+    fn warn_of_names(&mut self, source: &Source, certificates: &[Arc<Certificate>]) {
+        let Some(first) = source.tls.certificates.first() else { return self.warn_of_none(source) };
+        if certificates.is_empty() || source.tls.automatic != Automatic::Off {
+            return;
+        }
+        let is_covered = |name: &&SiteName| match name {
+            SiteName::Exact(name) => certificates.iter().any(|certificate| certificate.covers(&name.to_ascii_lowercase())),
+            SiteName::Wildcard(parent) => certificates.iter().any(|certificate| certificate.covers_wildcard(&parent.to_ascii_lowercase())),
+            SiteName::Any => true,
+        };
+        let missing: Vec<String> = source.names.iter().filter(|name| !is_covered(name)).map(shown).collect();
+        if !missing.is_empty() {
+            let (path, names) = (first.certificate.display(), missing.join(", "));
+            let problem = format!("no certificate of this site covers {names} ({path})");
+            let help = "clients refuse a certificate that does not name the host they asked for";
+            self.problems.push(LoadProblem::warning(first.origin.clone(), problem).with_help(help));
+        }
+    }
+
+    fn warn_of_none(&mut self, source: &Source) {
+        if source.tls.automatic == Automatic::Off && !source.names.is_empty() {
+            let names = source.names.iter().map(shown).collect::<Vec<_>>().join(", ");
+            let problem = format!("no certificate is configured for {names}: that of another site is shown");
+            self.problems.push(LoadProblem::warning(source.origin.clone(), problem));
+        }
+    }
+}
+
+fn shown(name: &SiteName) -> String {
+    match name {
+        SiteName::Exact(name) => name.clone(),
+        SiteName::Wildcard(parent) => format!("*.{parent}"),
+        SiteName::Any => "*".into(),
+    }
+}
+
+/// Seconds since 1970.
+pub fn now() -> i64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok().and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or(0)
+}

@@ -1,0 +1,31 @@
+//! TLS without sockets: sessions as functions over bytes, certificates by name, tickets, client certificates.
+//!
+//! Floor 3. A worker hands what it read to [`ServerSession::receive`] and sends what came of it; sessions own no buffers between calls.
+//! [`Identities`] holds the certificates of a configuration and swaps them while handshakes run; an [`Acceptor`] per listener makes
+//! sessions; [`Tickets`] lets clients resume on any worker, and on any machine that has the same key files.
+//! The handshake is rustls', with the cryptography of aws-lc-rs; records after it are sealed and opened here (`records`).
+//! Absent on purpose: TLS 1.1 and below, renegotiation, early data, compression, session ids kept by the server.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
+
+mod acceptor;
+mod client_hello;
+mod der;
+mod fault;
+mod identities;
+mod local_authority;
+mod policy;
+mod provider;
+mod session;
+mod tickets;
+
+pub use acceptor::Acceptor;
+pub use fault::{Fault, Whose};
+pub use identities::{Identities, LoadProblem, OnDemand, Severity, SiteIdentity};
+pub use local_authority::{LocalCertificate, local_certificate};
+pub use policy::PolicyDigest;
+pub use session::{INPUT_BYTES_MAX, Received, ServerSession, SessionInfo, State, Version};
+pub use tickets::Tickets;
+
+/// The protocol name of ACME's challenge over TLS (RFC 8737 section 6.2).
+pub const ACME_TLS_ALPN: &[u8] = b"acme-tls/1";

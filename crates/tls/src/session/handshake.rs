@@ -1,0 +1,85 @@
+//! The handshake, driven through rustls' unbuffered connection up to the point where records begin.
+
+use super::{SessionInfo, records::Records};
+use crate::fault::{Fault, Whose};
+use rustls::{
+    ServerConfig,
+    server::UnbufferedServerConnection,
+    unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus},
+};
+use std::sync::Arc;
+
+pub struct Handshake {
+    connection: UnbufferedServerConnection,
+    server_name: Option<String>,
+    is_closed_by_peer: bool,
+}
+
+impl Handshake {
+    pub fn new(config: Arc<ServerConfig>, server_name: Option<String>) -> Result<Handshake, Fault> {
+        let connection = UnbufferedServerConnection::new(config)?;
+        Ok(Handshake { connection, server_name, is_closed_by_peer: false })
+    }
+
+    /// How many bytes of the input were used, and whether the handshake is over.
+    pub fn receive(&mut self, input: &mut [u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(usize, bool), Fault> {
+        let mut used = 0;
+        loop {
+            let UnbufferedStatus { discard, state } = self.connection.process_tls_records(input.get_mut(used..).unwrap_or_default());
+            let mut is_over = None;
+            match state {
+                Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, out)?,
+                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(record) = traffic.next_record() {
+                        plain.extend_from_slice(record?.payload);
+                    }
+                }
+                Ok(ConnectionState::PeerClosed) => self.is_closed_by_peer = true,
+                Ok(ConnectionState::WriteTraffic(_)) => is_over = Some(true),
+                Ok(ConnectionState::BlockedHandshake) => is_over = Some(false),
+                // Early data is off, and we have not closed.
+                Ok(_) => return Err(Fault::refused(Whose::Ours, "the handshake came to where it can't be")),
+                Err(error) => {
+                    self.alert(out);
+                    return Err(error.into());
+                }
+            }
+            used += discard;
+            if let Some(is_over) = is_over {
+                return Ok((used, is_over));
+            }
+        }
+    }
+
+    /// What rustls has to say to the peer after an error.
+    fn alert(&mut self, out: &mut Vec<u8>) {
+        while let ConnectionState::EncodeTlsData(mut data) = match self.connection.process_tls_records(&mut []).state {
+            Ok(state) => state,
+            Err(_) => return,
+        } {
+            if encode(&mut data, out).is_err() {
+                return;
+            }
+        }
+    }
+
+    pub fn info(&self) -> Result<SessionInfo, Fault> {
+        SessionInfo::new(&self.connection, self.server_name.as_deref())
+            .ok_or_else(|| Fault::refused(Whose::Ours, "the handshake is not over"))
+    }
+
+    pub fn into_records(self) -> Result<Records, Fault> {
+        let (secrets, keys) = self.connection.dangerous_into_kernel_connection()?;
+        Records::new(secrets, keys, self.is_closed_by_peer)
+    }
+}
+
+fn encode(data: &mut EncodeTlsData<'_, rustls::server::ServerConnectionData>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let failed = || Fault::refused(Whose::Ours, "a handshake message could not be written");
+    let start = out.len();
+    // It says how much room it needs.
+    let Err(EncodeError::InsufficientSize(room)) = data.encode(&mut []) else { return Err(failed()) };
+    out.resize(start + room.required_size, 0);
+    data.encode(&mut out[start..]).map(drop).map_err(|_| failed())
+}

@@ -1,0 +1,69 @@
+//! What a handshake agreed on.
+
+use crate::provider::suite_names;
+use rustls::{HandshakeKind, NamedGroup, ProtocolVersion, pki_types::CertificateDer, server::UnbufferedServerConnection};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    Tls12,
+    Tls13,
+}
+
+impl Version {
+    /// As logs and `SSL_PROTOCOL` write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Version::Tls12 => "TLSv1.2",
+            Version::Tls13 => "TLSv1.3",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// In lower case.
+    pub server_name: Option<String>,
+    pub alpn: Option<Vec<u8>>,
+    pub version: Version,
+    /// IANA's name.
+    pub cipher: &'static str,
+    pub cipher_openssl: &'static str,
+    /// Key exchange; of a session resumed under TLS 1.2 there is none.
+    pub group: Option<&'static str>,
+    pub resumed: bool,
+    /// The client had to say hello twice.
+    pub retried: bool,
+    /// Leaf first, DER; checked against the site's authorities. Empty: the client showed none.
+    pub client_certificates: Vec<CertificateDer<'static>>,
+}
+
+impl SessionInfo {
+    /// `None` if the handshake is not over.
+    pub(crate) fn new(connection: &UnbufferedServerConnection, server_name: Option<&str>) -> Option<SessionInfo> {
+        let (cipher, cipher_openssl) = suite_names(connection.negotiated_cipher_suite()?.suite());
+        Some(SessionInfo {
+            server_name: server_name.map(str::to_owned),
+            alpn: connection.alpn_protocol().map(<[u8]>::to_vec),
+            version: match connection.protocol_version()? {
+                ProtocolVersion::TLSv1_2 => Version::Tls12,
+                _ => Version::Tls13,
+            },
+            cipher,
+            cipher_openssl,
+            group: connection.negotiated_key_exchange_group().map(|group| group_name(group.name())),
+            resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+            retried: connection.handshake_kind() == Some(HandshakeKind::FullWithHelloRetryRequest),
+            client_certificates: connection.peer_certificates().unwrap_or_default().to_vec(),
+        })
+    }
+}
+
+fn group_name(group: NamedGroup) -> &'static str {
+    match group {
+        NamedGroup::X25519MLKEM768 => "X25519MLKEM768",
+        NamedGroup::X25519 => "X25519",
+        NamedGroup::secp256r1 => "secp256r1",
+        NamedGroup::secp384r1 => "secp384r1",
+        _ => "unknown",
+    }
+}

@@ -1,0 +1,237 @@
+//! Session tickets (RFC 5077, RFC 8446 section 4.6.1): sealed with keys that all workers share, and all machines that have the same files.
+//!
+//! The newest key makes tickets, older ones still open them. Own keys are random and change by time; keys from files change when the files
+//! do. Sealing is AES-256-GCM-SIV: tickets of several machines have random nonces under one key, and a nonce that comes twice must not
+//! give the key away. A ticket is bound to the policy of its site, so that a site that asks for client certificates takes none that another
+//! site gave. Absent on purpose: sessions kept by the server.
+
+use crate::{identities::LoadProblem, policy::PolicyDigest};
+use aws_lc_rs::{
+    aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
+    hkdf::{HKDF_SHA256, KeyType, Salt},
+    rand,
+};
+use rustls::{pki_types::UnixTime, server::ProducesTickets};
+use saker_config::model::{Origin, ServerTls};
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+    time::{Duration, Instant},
+};
+
+const NAME_BYTES: usize = 16;
+/// RFC 8446 section 4.6.1: seven days at most.
+const LIFETIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How long tickets of keys from files are offered for use.
+const FILE_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+
+/// The ticket keys of the process.
+pub struct Tickets {
+    keys: RwLock<Keys>,
+    files: Vec<PathBuf>,
+    rotation: Duration,
+}
+
+struct Keys {
+    /// The first makes tickets.
+    all: Vec<Arc<Key>>,
+    /// When own keys change next.
+    rotate_at: Option<Instant>,
+}
+
+struct Key {
+    name: [u8; NAME_BYTES],
+    sealing: LessSafeKey,
+}
+
+impl Tickets {
+    /// From the settings. Own keys live on from the configuration before. Files that can't be used are told of; if none can, own keys serve.
+    pub fn load(settings: &ServerTls, previous: Option<&Tickets>) -> (Tickets, Vec<LoadProblem>) {
+        let rotation = Duration::from_millis(settings.ticket_rotation_ms.max(1000));
+        if settings.ticket_keys.is_empty() {
+            return (previous.and_then(|before| before.continued(rotation)).unwrap_or_else(|| Tickets::own(rotation)), Vec::new());
+        }
+        let (keys, problems) = read_keys(&settings.ticket_keys);
+        let keys = if keys.is_empty() { own_key().into_iter().collect() } else { keys };
+        let keys = RwLock::new(Keys { all: keys, rotate_at: None });
+        (Tickets { keys, files: settings.ticket_keys.clone(), rotation }, problems)
+    }
+
+    /// Random keys that change each `rotation`.
+    pub fn own(rotation: Duration) -> Tickets {
+        let keys = Keys { all: own_key().into_iter().collect(), rotate_at: Instant::now().checked_add(rotation) };
+        Tickets { keys: RwLock::new(keys), files: Vec::new(), rotation }
+    }
+
+    /// Files that keys were read from, to be watched.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// Reads the files again. If any is bad, the keys stay as they are.
+    pub fn reload(&self) -> Vec<LoadProblem> {
+        if self.files.is_empty() {
+            return Vec::new();
+        }
+        let (keys, problems) = read_keys(&self.files);
+        if problems.is_empty() && !keys.is_empty() {
+            self.keys.write().unwrap_or_else(PoisonError::into_inner).all = keys;
+        }
+        problems
+    }
+
+    /// Makes a new own key now; the one before still opens tickets.
+    pub fn rotate(&self) {
+        if self.files.is_empty() {
+            self.keys.write().unwrap_or_else(PoisonError::into_inner).rotate(self.rotation);
+        }
+    }
+
+    fn continued(&self, rotation: Duration) -> Option<Tickets> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        let rotate_at = keys.rotate_at?.min(Instant::now().checked_add(rotation)?);
+        let keys = Keys { all: keys.all.clone(), rotate_at: Some(rotate_at) };
+        Some(Tickets { keys: RwLock::new(keys), files: Vec::new(), rotation })
+    }
+
+    fn newest(&self) -> Option<Arc<Key>> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        if keys.rotate_at.is_none_or(|at| Instant::now() < at) {
+            return keys.all.first().cloned();
+        }
+        drop(keys);
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        if keys.rotate_at.is_some_and(|at| Instant::now() >= at) {
+            keys.rotate(self.rotation);
+        }
+        keys.all.first().cloned()
+    }
+
+    fn named(&self, name: &[u8]) -> Option<Arc<Key>> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        keys.all.iter().find(|key| key.name == name).cloned()
+    }
+
+    fn lifetime(&self) -> Duration {
+        let lifetime = if self.files.is_empty() { self.rotation } else { FILE_LIFETIME };
+        lifetime.min(LIFETIME_MAX)
+    }
+
+    fn seal(&self, context: &PolicyDigest, plain: &[u8], now: UnixTime) -> Option<Vec<u8>> {
+        let key = self.newest()?;
+        let mut nonce = [0; NONCE_LEN];
+        rand::fill(&mut nonce).ok()?;
+        let mut sealed = [&now.as_secs().to_be_bytes()[..], plain].concat();
+        let aad = Aad::from(context.as_bytes());
+        key.sealing.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut sealed).ok()?;
+        Some([&key.name[..], &nonce, &sealed].concat())
+    }
+
+    fn open(&self, context: &PolicyDigest, ticket: &[u8], now: UnixTime) -> Option<Vec<u8>> {
+        let (name, rest) = ticket.split_at_checked(NAME_BYTES)?;
+        let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
+        let key = self.named(name)?;
+        let mut opened = sealed.to_vec();
+        let aad = Aad::from(context.as_bytes());
+        let opened = key.sealing.open_in_place(Nonce::assume_unique_for_key(*nonce), aad, &mut opened).ok()?;
+        let (made, plain) = opened.split_first_chunk::<8>()?;
+        let age = now.as_secs().saturating_sub(u64::from_be_bytes(*made));
+        (age <= self.lifetime().as_secs()).then(|| plain.to_vec())
+    }
+}
+
+impl Keys {
+    /// The last two are kept, so that a ticket lives for one rotation at least.
+    fn rotate(&mut self, rotation: Duration) {
+        if let Some(key) = own_key() {
+            self.all.insert(0, key);
+            self.all.truncate(2);
+        }
+        self.rotate_at = Instant::now().checked_add(rotation);
+    }
+}
+
+fn own_key() -> Option<Arc<Key>> {
+    let mut secret = [0; 48];
+    rand::fill(&mut secret).ok()?;
+    Key::from_secret(&secret).map(Arc::new)
+}
+
+/// 32 bytes out of HKDF.
+struct KeyBytes;
+
+impl KeyType for KeyBytes {
+    fn len(&self) -> usize {
+        32
+    }
+}
+
+impl Key {
+    /// The first bytes are the key's public name.
+    fn from_secret(secret: &[u8]) -> Option<Key> {
+        let (name, secret) = secret.split_first_chunk::<NAME_BYTES>()?;
+        let mut key = [0; 32];
+        let derived = Salt::new(HKDF_SHA256, b"saker session tickets").extract(secret);
+        derived.expand(&[name], KeyBytes).ok()?.fill(&mut key).ok()?;
+        Some(Key { name: *name, sealing: LessSafeKey::new(UnboundKey::new(&AES_256_GCM_SIV, &key).ok()?) })
+    }
+}
+
+fn read_keys(files: &[PathBuf]) -> (Vec<Arc<Key>>, Vec<LoadProblem>) {
+    let (mut keys, mut problems) = (Vec::new(), Vec::new());
+    for file in files {
+        match read_key(file) {
+            Ok(key) => keys.push(Arc::new(key)),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    (keys, problems)
+}
+
+fn read_key(file: &Path) -> Result<Key, LoadProblem> {
+    let shown = file.display();
+    let secret = fs::read(file).map_err(|error| {
+        LoadProblem::error(Origin::built_in(), format!("the session ticket key {shown} can't be read: {error}"))
+            .with_help(format!("make one: openssl rand -out {shown} 80"))
+    })?;
+    if secret.len() != 48 && secret.len() != 80 {
+        let problem = format!("the session ticket key {shown} has {} bytes, not 48 or 80", secret.len());
+        return Err(LoadProblem::error(Origin::built_in(), problem).with_help(format!("make one: openssl rand -out {shown} 80")));
+    }
+    Key::from_secret(&secret).ok_or_else(|| LoadProblem::error(Origin::built_in(), format!("the session ticket key {shown} can't be used")))
+}
+
+impl fmt::Debug for Tickets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tickets").field("files", &self.files).field("rotation", &self.rotation).finish_non_exhaustive()
+    }
+}
+
+/// The tickets of sites with one policy.
+#[derive(Debug)]
+pub(crate) struct PolicyTickets {
+    pub tickets: Arc<Tickets>,
+    pub policy: PolicyDigest,
+}
+
+impl ProducesTickets for PolicyTickets {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        u32::try_from(self.tickets.lifetime().as_secs()).unwrap_or(u32::MAX)
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.tickets.seal(&self.policy, plain, UnixTime::now())
+    }
+
+    fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+        self.tickets.open(&self.policy, cipher, UnixTime::now())
+    }
+}
+
+#[cfg(test)]
+mod tests;

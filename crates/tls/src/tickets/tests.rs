@@ -1,0 +1,5 @@
+use super::*;
+
+fn digest(seed: u8) -> PolicyDigest {
+    PolicyDigest::of(&[seed])
+}
