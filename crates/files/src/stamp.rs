@@ -39,6 +39,17 @@ impl Stamp {
         }
     }
 
+    /// Whether the other one says the same, so that one of them is enough.
+    pub fn is_same(&self, other: &Stamp) -> bool {
+        match (&self.0, &other.0) {
+            (Basis::Watched { directory: a, counter: i, seen: x }, Basis::Watched { directory: b, counter: j, seen: y }) => {
+                Arc::ptr_eq(a, b) && (i, x) == (j, y)
+            }
+            (Basis::Timed { until_ms: a }, Basis::Timed { until_ms: b }) => a == b,
+            _ => false,
+        }
+    }
+
     /// A stamp that runs out by time only.
     pub fn until(until_ms: u64) -> Stamp {
         Stamp(Basis::Timed { until_ms })
@@ -150,6 +161,18 @@ mod tests {
 
     fn current(stamps: &[Stamp; 3]) -> [bool; 3] {
         stamps.each_ref().map(|stamp| stamp.is_current(0))
+    }
+
+    #[test]
+    fn the_same_are_those_of_one_counter_and_one_count() {
+        let directory = Arc::new(WatchedDirectory::new());
+        let first = directory.stamp(Concern::entry(b"a")).unwrap();
+        assert!(first.is_same(&directory.stamp(Concern::entry(b"a")).unwrap()));
+        assert!(!first.is_same(&directory.stamp(Concern::content(b"a")).unwrap()));
+        assert!(!first.is_same(&Arc::new(WatchedDirectory::new()).stamp(Concern::entry(b"a")).unwrap()));
+        assert!(!first.is_same(&Stamp::until(1)));
+        directory.touch_entry(b"a");
+        assert!(!first.is_same(&directory.stamp(Concern::entry(b"a")).unwrap()));
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod chunked;
 pub mod client;
 pub mod framing;
 mod octets;
+mod plain;
 pub mod reject;
 pub mod request;
 pub mod response;

@@ -12,6 +12,7 @@ pub mod process;
 pub mod proxy_preface;
 pub mod stream;
 pub mod systemd;
+pub mod ticker;
 
 mod socket_options;
 
@@ -19,3 +20,4 @@ pub use address::{Bind, LocalAddress, PeerAddress};
 pub use listener::{Accepted, BindOptions, BoundSocket, Listener, bind};
 pub use network::Network;
 pub use stream::{RawStream, Stream};
+pub use ticker::Ticker;

@@ -99,20 +99,22 @@ impl Stream {
     }
 
     /// [`Stream::poll_read`] for a task that was woken because there is something to read: asks the kernel at once, without looking at
-    /// the budget or leaving a waker, and for `Pending` falls back on it. One atomic load beside the recv.
+    /// the budget or leaving a waker, and only then waits. One atomic load beside the recv.
     pub fn poll_read_now(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut read = None;
-        // WouldBlock makes tokio forget the readiness, which after a short read is what we know already.
-        let outcome = self.reading(|fd| {
-            let bytes = rustix::net::recv(fd, &mut *buf, RecvFlags::empty())?.1;
-            read = Some(bytes);
-            if bytes == 0 || bytes == buf.len() { Ok(bytes) } else { Err(io::ErrorKind::WouldBlock.into()) }
-        });
-        match (read, outcome) {
-            (Some(bytes), _) => Poll::Ready(Ok(bytes)),
-            (None, Err(error)) if error.kind() == io::ErrorKind::WouldBlock => self.poll_read(cx, buf),
-            (None, Err(error)) if error.kind() == io::ErrorKind::Interrupted => self.poll_read(cx, buf),
-            (None, result) => Poll::Ready(result),
+        loop {
+            let mut read = None;
+            // WouldBlock makes tokio forget the readiness, which after a short read is what we know already.
+            let outcome = self.reading(|fd| {
+                let bytes = rustix::net::recv(fd, &mut *buf, RecvFlags::empty())?.1;
+                read = Some(bytes);
+                if bytes == 0 || bytes == buf.len() { Ok(bytes) } else { Err(io::ErrorKind::WouldBlock.into()) }
+            });
+            match (read, outcome) {
+                (Some(bytes), _) => return Poll::Ready(Ok(bytes)),
+                (None, Err(error)) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.poll_readable(cx))?,
+                (None, Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                (None, result) => return Poll::Ready(result),
+            }
         }
     }
 

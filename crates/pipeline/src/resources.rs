@@ -183,7 +183,7 @@ impl Resources {
             listener: Arc::clone(key.listener),
             host_bytes: key.host.len(),
             name: [key.host, key.path].concat().into(),
-            stamps: outcome.stamps.into(),
+            stamps: distinct(outcome.stamps),
             memory,
             descriptors: outcome.reusable.descriptors(),
             // Earned by the first hit: what is asked for once, by a crawler say, goes before what is asked for again.
@@ -249,6 +249,17 @@ impl Resources {
             || self.descriptors + descriptors > self.bounds.descriptors_max
             || self.table.len() >= self.bounds.entries_max
     }
+}
+
+/// The folders above a file are looked at again for each of its siblings and codings; once is enough to check per request.
+fn distinct(stamps: Vec<Stamp>) -> Box<[Stamp]> {
+    let mut kept: Vec<Stamp> = Vec::with_capacity(stamps.len());
+    for stamp in stamps {
+        if !kept.iter().any(|other| other.is_same(&stamp)) {
+            kept.push(stamp);
+        }
+    }
+    kept.into()
 }
 
 fn is(slots: &[Option<Entry>], slot: u32, key: &Key<'_>) -> bool {

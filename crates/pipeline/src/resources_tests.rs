@@ -106,3 +106,9 @@ fn larger_than_half_of_all_is_not_kept() {
     resources.insert(&Key { listener: &listener, host: b"", path: b"/" }, outcome(6_000));
     assert!(resources.is_empty());
 }
+
+#[test]
+fn a_stamp_is_kept_once() {
+    let stamps = [5, 7, 5, 7, 5].map(Stamp::until).to_vec();
+    assert_eq!(distinct(stamps).len(), 2);
+}

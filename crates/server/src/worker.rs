@@ -10,7 +10,7 @@ use crate::{
     tail::Tail,
 };
 use saker_config::model::Address;
-use saker_net::BoundSocket;
+use saker_net::{BoundSocket, Ticker};
 use saker_pipeline::{Bounds, Generation, Resources, Services};
 use saker_telemetry::{Counters, Metric, error_log, message};
 use std::{
@@ -73,9 +73,9 @@ pub fn start(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, cor
             error_log::log(&message::AFFINITY_FAILED, format_args!("worker {index}, core {core}"));
         }
         match runtime() {
-            Ok(runtime) => {
+            Ok((runtime, ticker)) => {
                 let _ = ready.send(Ok(()));
-                runtime.block_on(run(index, shared, generation, receiver));
+                runtime.block_on(run(Worker::new(index, shared, generation), ticker, receiver));
             }
             Err(error) => drop(ready.send(Err(error))),
         }
@@ -86,33 +86,34 @@ pub fn start(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, cor
 
 /// The clock of a turn is read when the event loop wakes up. Tasks are run in long rounds, because each look at the event loop between
 /// them is a system call; fairness comes from the tasks, which end their turns by themselves.
-fn runtime() -> io::Result<LocalRuntime> {
+fn runtime() -> io::Result<(LocalRuntime, Ticker)> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).event_interval(TASKS_PER_ROUND);
     builder.on_thread_unpark(saker_net::clock::begin_turn);
-    builder.build_local(Default::default())
+    let runtime = builder.build_local(Default::default())?;
+    let context = runtime.enter();
+    let ticker = Ticker::new(Duration::from_millis(TICK_MS))?;
+    drop(context);
+    Ok((runtime, ticker))
 }
 
-async fn run(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, mut commands: UnboundedReceiver<Command>) {
-    let worker = Rc::new(Worker::new(index, shared, generation));
-    let ticker = tokio::task::spawn_local(tick(Rc::clone(&worker)));
+async fn run(worker: Worker, ticker: Ticker, mut commands: UnboundedReceiver<Command>) {
+    let worker = Rc::new(worker);
+    let ticking = tokio::task::spawn_local(tick(Rc::clone(&worker), ticker));
     while let Some(command) = commands.recv().await {
         if matches!(command, Command::Stop) {
             break;
         }
         worker.obey(command);
     }
-    ticker.abort();
+    ticking.abort();
     worker.flush_logs();
 }
 
 /// Time limits, batched log lines and the sweep of outdated resources.
-async fn tick(worker: Rc<Worker>) {
-    let mut interval = tokio::time::interval(Duration::from_millis(TICK_MS));
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+async fn tick(worker: Rc<Worker>, mut ticker: Ticker) {
     let mut ticks = 0u64;
-    loop {
-        interval.tick().await;
+    while ticker.tick().await.is_ok() {
         saker_net::clock::begin_turn();
         ticks += 1;
         worker.deadlines.fire(saker_net::clock::monotonic_ns() / 1_000_000);

@@ -16,7 +16,7 @@ use saker_http1::{
 };
 use saker_pipeline::{Body, Key, Response, ResponseHead, field_edits, respond, throttle::Admission};
 use saker_telemetry::{Metric, error_log, message};
-use std::{rc::Rc, sync::Arc};
+use std::sync::Arc;
 
 /// Bodies up to this size are copied behind their head; beyond it a second buffer in the same write is cheaper.
 const INLINE_BYTES_MAX: usize = 16 << 10;
@@ -57,8 +57,8 @@ impl Next {
 }
 
 /// Serves what is in `bytes`; responses are appended to `out`.
-pub fn serve(session: &mut Session, bytes: &[u8], index: &mut HeadIndex, out: &mut Vec<u8>) -> Next {
-    let services = session.worker.services();
+pub fn serve(worker: &Worker, session: &mut Session, bytes: &[u8], index: &mut HeadIndex, out: &mut Vec<u8>) -> Next {
+    let services = worker.services.borrow();
     let limits = &services.generation.model.limits;
     let request_limits = request_limits(limits);
     let mut at = 0;
@@ -79,7 +79,7 @@ pub fn serve(session: &mut Session, bytes: &[u8], index: &mut HeadIndex, out: &m
         at += head_bytes;
         let may_stay = session.begin_request(&services.generation);
         let stays = may_stay && keep_alive(view);
-        match resolved(session, view, stays, out) {
+        match resolved(worker, session, view, stays, out) {
             Some(Fast::Done) if stays => {}
             Some(Fast::Done) => return Next::Close { cause: Cause::Done },
             Some(Fast::Send(sending)) => return Next::Send { sending, rest: at },
@@ -123,10 +123,8 @@ enum Fast {
 }
 
 /// Answers from a resolved resource, if there is one for this request.
-fn resolved(session: &mut Session, view: HeadView<'_>, stays: bool, out: &mut Vec<u8>) -> Option<Fast> {
-    let client = Rc::clone(&session.client);
-    let key = fast_key(&client.listener, view)?;
-    let worker = Rc::clone(&session.worker);
+fn resolved(worker: &Worker, session: &mut Session, view: HeadView<'_>, stays: bool, out: &mut Vec<u8>) -> Option<Fast> {
+    let key = fast_key(&session.client.listener, view)?;
     let now = saker_net::clock::turn_s();
     let mut resources = worker.resources.borrow_mut();
     let (mut response, entry) = resources.answer(&key, view, now, saker_net::clock::turn_ms())?;
@@ -143,7 +141,7 @@ fn resolved(session: &mut Session, view: HeadView<'_>, stays: bool, out: &mut Ve
         response.body = Body::Empty;
     }
     let start = out.len();
-    append_head(&worker, &entry.settings, &mut response, view, stays, now, out);
+    append_head(worker, &entry.settings, &mut response, view, stays, now, out);
     let facts = Facts { site: entry.site_index, status: response.status, path: &entry.path, fields: Some(response.fields()), stays };
     let body_bytes = match &response.body {
         Body::Empty => 0,

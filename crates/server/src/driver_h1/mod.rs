@@ -49,6 +49,8 @@ struct Connection {
     scanner: HeadScanner,
     /// The input holds bytes that nobody has looked at.
     unseen_input: bool,
+    /// The last read took all there was.
+    drained: bool,
     /// The head limit is running.
     in_head: bool,
     /// The write limit is running.
@@ -70,6 +72,7 @@ impl Connection {
             deadline,
             scanner: HeadScanner::default(),
             unseen_input: false,
+            drained: false,
             in_head: false,
             writing: false,
             sending: None,
@@ -114,13 +117,6 @@ impl Drop for Connection {
             sending.log_cut(&self.session);
         }
         self.session.worker.deadlines.remove(&self.deadline);
-    }
-}
-
-impl Cause {
-    /// Whether the client may still be sending, so that closing at once could take our last response from it.
-    fn lingers(&self) -> bool {
-        matches!(self, Cause::Rejected | Cause::Unread | Cause::HeadTimeout)
     }
 }
 

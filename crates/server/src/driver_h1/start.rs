@@ -66,7 +66,7 @@ fn first_read(mut session: Session, stream: RawStream) {
         Err(_) => return worker.counters.increment(Metric::ClosedByClient),
     };
     out.clear();
-    let next = inbound::serve(&mut session, &read[..bytes], index, out);
+    let next = inbound::serve(&worker, &mut session, &read[..bytes], index, out);
     let written = if out.is_empty() { 0 } else { stream.try_write(out).unwrap_or(0) };
     worker.counters.add(Metric::BytesOut, written as u64);
     if written == out.len() && matches!(next, Next::Close { cause: Cause::Done, .. }) {

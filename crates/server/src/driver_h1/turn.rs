@@ -16,6 +16,7 @@ use saker_http1::{BodyFraming, HeadScanner};
 use saker_pipeline::{Body, throttle::Admission};
 use saker_telemetry::{Metric, access_log::ConnectionStatus, error_log, message};
 use std::{
+    io,
     rc::Rc,
     task::{Context, Poll, ready},
 };
@@ -31,38 +32,6 @@ pub struct WalkRequest {
     pub may_stay: bool,
     /// What throttling has said already.
     pub admission: Option<Admission>,
-}
-
-/// Why a connection ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// As agreed: `Connection: close`, a limit on requests, draining.
-    Done,
-    Gone,
-    Idle,
-    HeadTimeout,
-    BodyTimeout,
-    WriteTimeout,
-    Rejected,
-    /// A response went out while the request's body had not been read.
-    Unread,
-    /// A response was cut.
-    Cut,
-}
-
-impl Cause {
-    pub fn metric(self) -> Metric {
-        match self {
-            Cause::Done | Cause::Unread => Metric::ClosedByServer,
-            Cause::Gone => Metric::ClosedByClient,
-            Cause::Idle => Metric::ClosedIdle,
-            Cause::HeadTimeout => Metric::ClosedHeadTimeout,
-            Cause::BodyTimeout => Metric::ClosedBodyTimeout,
-            Cause::WriteTimeout => Metric::ClosedWriteTimeout,
-            Cause::Rejected => Metric::ClosedMalformed,
-            Cause::Cut => Metric::ClosedError,
-        }
-    }
 }
 
 /// What follows a response.
@@ -136,16 +105,16 @@ impl Connection {
         out.clear();
         let next = if self.unseen_input {
             let input = std::mem::take(&mut self.io.borrow_mut().input);
-            let next = inbound::serve(&mut self.session, &input, index, out);
+            let next = inbound::serve(&worker, &mut self.session, &input, index, out);
             self.keep(&input, next.rest());
             next
         } else {
-            let polled = self.io.borrow_mut().stream.poll_read_now(cx, read);
-            let Poll::Ready(polled) = polled else { return self.wait(cx) };
+            let Poll::Ready(polled) = self.poll_read(cx, read) else { return self.wait(cx) };
             let bytes = match polled {
                 Ok(0) | Err(_) => return Poll::Ready(Some(Step::Close(Cause::Gone))),
                 Ok(bytes) => bytes,
             };
+            self.drained = bytes < read.len();
             worker.counters.add(Metric::BytesIn, bytes as u64);
             if self.deadline.is_over() && !self.in_head {
                 // The request came at the same moment as the end of the idle time, and comes first.
@@ -153,7 +122,7 @@ impl Connection {
             }
             match self.joined(&read[..bytes]) {
                 Joined::Whole => {
-                    let next = inbound::serve(&mut self.session, &read[..bytes], index, out);
+                    let next = inbound::serve(&worker, &mut self.session, &read[..bytes], index, out);
                     self.keep(&read[..bytes], next.rest());
                     next
                 }
@@ -166,6 +135,15 @@ impl Connection {
         };
         let written = self.write_now(out);
         Poll::Ready(self.take(next, out, written))
+    }
+
+    /// A socket that was drained a moment ago is not asked again before it says that there is more.
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let stream = &mut self.io.borrow_mut().stream;
+        if std::mem::take(&mut self.drained) {
+            ready!(stream.poll_readable(cx))?;
+        }
+        stream.poll_read_now(cx, buf)
     }
 
     /// Keeps what a turn did not use. A head that is still incomplete stays under the limit that it began with.
@@ -227,8 +205,6 @@ impl Connection {
 
     /// Nothing to read: sets the limit that applies, or ends a connection whose limit is over.
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Option<Step>> {
-        let services = self.session.worker.services();
-        let limits = &services.generation.model.limits;
         let partial = !self.io.borrow().input.is_empty();
         if self.deadline.is_over() {
             return Poll::Ready(self.over(partial));
@@ -237,6 +213,8 @@ impl Connection {
             return Poll::Ready(Some(Step::Close(Cause::Done)));
         }
         let now_ms = super::now_ms();
+        let services = self.session.worker.services.borrow();
+        let limits = &services.generation.model.limits;
         match (partial, self.in_head) {
             (false, _) => self.deadline.arm(now_ms + limits.keep_alive_timeout_ms),
             // The limit is for the whole head, so more of it does not move it.
