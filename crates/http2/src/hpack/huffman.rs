@@ -56,86 +56,59 @@ pub(super) fn decoded_len_max(len: usize) -> usize {
 
 /// Decodes into `room`, of which [`decoded_len_max`] bytes are enough, and says how many there are.
 pub(super) fn decode(code: &[u8], room: &mut [u8]) -> Result<usize, HpackError> {
-    let mut bits = Bits { rest: code, window: 0, count: 0 };
-    let mut decoded = 0;
-    for slot in room {
-        bits.refill();
-        let entry = SHORT[(bits.window >> (64 - INDEX_BITS)) as usize];
-        let (symbol, len) = if entry != 0 { (entry as u8, u32::from(entry >> 8)) } else { bits.long_code()? };
-        if len > bits.count {
-            break;
+    // The next bits are at the upper end of `window`; `count` of them are the string's.
+    let (mut rest, mut window, mut count) = (code, 0u64, 0);
+    let room_len = room.len();
+    let mut slots = room.iter_mut();
+    while let Some((word, after)) = rest.split_first_chunk::<4>() {
+        window |= u64::from(u32::from_be_bytes(*word)) << (32 - count);
+        (rest, count) = (after, count + 32);
+        // The longest code is in the window.
+        while count >= LENGTH_MAX as u32 {
+            let (symbol, len) = first_symbol(window).ok_or(HpackError::HuffmanEndOfString)?;
+            window <<= len;
+            count -= len;
+            let Some(slot) = slots.next() else { break };
+            *slot = symbol;
         }
-        bits.window <<= len;
-        bits.count -= len;
+    }
+    for byte in rest {
+        window |= u64::from(*byte) << (56 - count);
+        count += 8;
+    }
+    while let Some((symbol, len)) = first_symbol(window)
+        && len <= count
+        && let Some(slot) = slots.next()
+    {
+        window <<= len;
+        count -= len;
         *slot = symbol;
-        decoded += 1;
     }
-    bits.check_padding()?;
-    Ok(decoded)
+    check_padding(window, count)?;
+    Ok(room_len - slots.len())
 }
 
-/// The next bits of a string at the upper end of `window`; behind the string's end there are ones.
-struct Bits<'a> {
-    rest: &'a [u8],
-    window: u64,
-    /// How many bits of the window are the string's.
-    count: u32,
+/// The symbol that the window begins with, and the length of its code; `None` for EOS.
+#[inline]
+fn first_symbol(window: u64) -> Option<(u8, u32)> {
+    let entry = SHORT[(window >> (64 - INDEX_BITS)) as usize];
+    if entry != 0 { Some((entry as u8, u32::from(entry >> 8))) } else { long_code(window) }
 }
 
-impl Bits<'_> {
-    /// Afterwards the longest code is in the window, or the end of the string.
-    #[inline]
-    fn refill(&mut self) {
-        if self.count < LENGTH_MAX as u32 {
-            self.refill_now();
-        }
-    }
+#[cold]
+fn long_code(window: u64) -> Option<(u8, u32)> {
+    let next = window >> 32;
+    let (len, level) = LONG.iter().enumerate().skip(INDEX_BITS + 1).find(|(_, level)| next < level.limit)?;
+    let nth = (next >> (32 - len)) as u32 - level.first_code;
+    SORTED.get((level.first_symbol + nth) as usize).map(|symbol| (*symbol, len as u32))
+}
 
-    fn refill_now(&mut self) {
-        match self.rest.first_chunk::<4>() {
-            Some(word) => {
-                self.window &= !(u64::MAX >> self.count);
-                self.window |= u64::from(u32::from_be_bytes(*word)) << (32 - self.count);
-                self.count += 32;
-                self.rest = &self.rest[4..];
-            }
-            None => self.refill_last(),
-        }
-    }
-
-    fn refill_last(&mut self) {
-        self.window &= !(u64::MAX >> self.count);
-        for byte in self.rest {
-            self.window |= u64::from(*byte) << (56 - self.count);
-            self.count += 8;
-        }
-        self.rest = &[];
-        self.window |= u64::MAX >> self.count;
-    }
-
-    fn long_code(&self) -> Result<(u8, u32), HpackError> {
-        let next = self.window >> 32;
-        for (len, level) in LONG.iter().enumerate().skip(INDEX_BITS + 1) {
-            if next < level.limit {
-                let nth = (next >> (32 - len)) as u32 - level.first_code;
-                return match SORTED.get((level.first_symbol + nth) as usize) {
-                    Some(symbol) => Ok((*symbol, len as u32)),
-                    None => self.end_of_string(),
-                };
-            }
-        }
-        self.end_of_string()
-    }
-
-    /// 30 ones: EOS if all are the string's, else padding, which is no symbol: longer than what is left.
-    fn end_of_string(&self) -> Result<(u8, u32), HpackError> {
-        if self.count >= LENGTH_MAX as u32 { Err(HpackError::HuffmanEndOfString) } else { Ok((0, u32::MAX)) }
-    }
-
-    /// RFC 7541 section 5.2: at most 7 bits, and those the most significant of EOS, which are ones.
-    fn check_padding(&self) -> Result<(), HpackError> {
-        let ones = self.window.leading_ones() >= self.count;
-        if self.count < 8 && ones && self.rest.is_empty() { Ok(()) } else { Err(HpackError::HuffmanPadding) }
+/// What is left at the end of a string. RFC 7541 section 5.2: at most 7 bits, and those the first of EOS, which are ones.
+fn check_padding(window: u64, count: u32) -> Result<(), HpackError> {
+    match count {
+        0..8 if window.leading_ones() >= count => Ok(()),
+        _ if window.leading_ones() >= LENGTH_MAX as u32 => Err(HpackError::HuffmanEndOfString),
+        _ => Err(HpackError::HuffmanPadding),
     }
 }
 

@@ -22,7 +22,8 @@ pub(super) fn row(index: usize) -> Option<&'static Row> {
 pub(super) fn name_index(name: &[u8]) -> Option<usize> {
     let (first, last) = (*name.first()?, *name.last()?);
     let index = usize::from(SLOT[slot(name.len(), first, last)]);
-    row(index)?.name.eq_ignore_ascii_case(name).then_some(index)
+    let there = row(index)?.name;
+    (there == name || there.eq_ignore_ascii_case(name)).then_some(index)
 }
 
 /// The index of that value among the rows of the name that begin at `name_index`.

@@ -3,9 +3,11 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Fields as they came, with `never_indexed`.
+/// A field as it came; the last is `never_indexed`.
+pub(super) type Field = (NameKind, Vec<u8>, Vec<u8>, bool);
+
 #[derive(Default)]
-pub(super) struct List(pub(super) Vec<(NameKind, Vec<u8>, Vec<u8>, bool)>);
+pub(super) struct List(pub(super) Vec<Field>);
 
 impl FieldSink for List {
     fn field(&mut self, kind: NameKind, name: &[u8], value: &[u8], never_indexed: bool) -> bool {

@@ -1,10 +1,10 @@
 //! What is refused, what moves the table, and what is said about a field.
 
-use super::super::tests::{List, unhex};
+use super::super::tests::{Field, List, unhex};
 use super::*;
 use saker_http::KnownField;
 
-fn decode(decoder: &mut Decoder, block: &str) -> Result<Vec<(NameKind, Vec<u8>, Vec<u8>, bool)>, HpackError> {
+fn decode(decoder: &mut Decoder, block: &str) -> Result<Vec<Field>, HpackError> {
     let mut list = List::default();
     decoder.decode(&unhex(block), &mut list).map(|()| list.0)
 }

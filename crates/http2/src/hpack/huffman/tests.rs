@@ -67,7 +67,8 @@ fn every_pair_there_and_back() {
 
 #[test]
 fn padding() {
-    let rows: [(&[u8], Result<&[u8], HpackError>); 11] = [
+    type Row = (&'static [u8], Result<&'static [u8], HpackError>);
+    let rows: [Row; 11] = [
         (&[0x07], Ok(b"0")),
         (&[0x06], Err(HpackError::HuffmanPadding)),
         (&[0x03], Err(HpackError::HuffmanPadding)),
