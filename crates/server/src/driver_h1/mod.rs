@@ -120,6 +120,13 @@ impl Drop for Connection {
     }
 }
 
+impl Cause {
+    /// Whether the client may still be sending, so that closing at once could take our last response from it.
+    fn lingers(&self) -> bool {
+        matches!(self, Cause::Rejected | Cause::Unread | Cause::HeadTimeout)
+    }
+}
+
 fn now_ms() -> u64 {
     saker_net::clock::turn_ms()
 }

@@ -34,6 +34,38 @@ pub struct WalkRequest {
     pub admission: Option<Admission>,
 }
 
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// As agreed: `Connection: close`, a limit on requests, draining.
+    Done,
+    Gone,
+    Idle,
+    HeadTimeout,
+    BodyTimeout,
+    WriteTimeout,
+    Rejected,
+    /// A response went out while the request's body had not been read.
+    Unread,
+    /// A response was cut.
+    Cut,
+}
+
+impl Cause {
+    pub fn metric(self) -> Metric {
+        match self {
+            Cause::Done | Cause::Unread => Metric::ClosedByServer,
+            Cause::Gone => Metric::ClosedByClient,
+            Cause::Idle => Metric::ClosedIdle,
+            Cause::HeadTimeout => Metric::ClosedHeadTimeout,
+            Cause::BodyTimeout => Metric::ClosedBodyTimeout,
+            Cause::WriteTimeout => Metric::ClosedWriteTimeout,
+            Cause::Rejected => Metric::ClosedMalformed,
+            Cause::Cut => Metric::ClosedError,
+        }
+    }
+}
+
 /// What follows a response.
 pub enum Then {
     Continue,
