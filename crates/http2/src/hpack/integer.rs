@@ -40,6 +40,8 @@ impl<'a> Cursor<'a> {
         if prefix < mask { Ok(usize::from(prefix)) } else { self.continued(mask) }
     }
 
+    #[cold]
+    #[inline(never)]
     fn continued(&mut self, mask: u8) -> Result<usize, HpackError> {
         let mut value = u64::from(mask);
         for place in 0..CONTINUATION_BYTES_MAX {
