@@ -30,7 +30,8 @@ pub struct Limits {
     /// PRIORITY and PRIORITY_UPDATE frames. Requests allow two more each.
     pub priority_updates_max: u32,
     pub priority_updates_per_second: u32,
-    /// Frames without effect: empty DATA that does not end a stream, unknown types, resets of closed streams.
+    /// Frames without effect: empty DATA that does not end a stream, unknown types, resets of closed streams, further acknowledgements
+    /// of SETTINGS; also GOAWAY, and 1xx responses to a client.
     pub empty_frames_max: u32,
     pub empty_frames_per_second: u32,
     /// Replies (acknowledgements, resets, window updates) that wait to be read by the peer.
@@ -39,8 +40,7 @@ pub struct Limits {
     pub stream_window_bytes: u32,
     /// The same for all streams of the connection together; 65,535 at least (RFC 9113 section 6.9.2).
     pub connection_window_bytes: u32,
-    /// Dynamic table for heads that the peer sends: our SETTINGS_HEADER_TABLE_SIZE; 4,096 at least, because the peer may rely on that
-    /// much before it has seen our SETTINGS.
+    /// Dynamic table for heads that the peer sends: our SETTINGS_HEADER_TABLE_SIZE.
     pub header_table_bytes: u32,
     /// Payload of one frame: our SETTINGS_MAX_FRAME_SIZE, 16,384 to 16,777,215.
     pub frame_bytes_max: u32,
@@ -82,7 +82,6 @@ impl Limits {
     pub(crate) fn normalized(mut self) -> Limits {
         self.stream_window_bytes = self.stream_window_bytes.min(WINDOW_MAX);
         self.connection_window_bytes = self.connection_window_bytes.clamp(crate::window::INITIAL_BYTES, WINDOW_MAX);
-        self.header_table_bytes = self.header_table_bytes.max(crate::settings::HEADER_TABLE_BYTES);
         self.frame_bytes_max = self.frame_bytes_max.clamp(crate::frame::FRAME_BYTES_MIN, crate::frame::FRAME_BYTES_CAP);
         self
     }
@@ -99,8 +98,8 @@ mod tests {
 
     #[test]
     fn impossible_values_become_possible_ones() {
-        let small = Limits { connection_window_bytes: 1, header_table_bytes: 0, frame_bytes_max: 1, ..Limits::default() }.normalized();
-        assert_eq!((small.connection_window_bytes, small.header_table_bytes, small.frame_bytes_max), (65_535, 4_096, 16_384));
+        let small = Limits { connection_window_bytes: 1, frame_bytes_max: 1, ..Limits::default() }.normalized();
+        assert_eq!((small.connection_window_bytes, small.frame_bytes_max), (65_535, 16_384));
         let large = u32::MAX;
         let large =
             Limits { connection_window_bytes: large, stream_window_bytes: large, frame_bytes_max: large, ..Limits::default() }.normalized();

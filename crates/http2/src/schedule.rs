@@ -67,6 +67,7 @@ impl Schedule {
         Some(slot)
     }
 
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.occupied == 0
     }

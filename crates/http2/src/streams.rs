@@ -76,11 +76,6 @@ impl Streams {
         self.slots.get_mut(slot as usize)
     }
 
-    #[inline]
-    pub fn at_mut(&mut self, slot: Slot) -> Option<&mut Stream> {
-        self.slots.get_mut(slot as usize)
-    }
-
     /// A new identifier, higher than all before it, has been used; with or without an entry.
     pub fn note_used(&mut self, id: StreamId) {
         let steps = (id.0 - self.highest).div_ceil(2);
@@ -182,10 +177,6 @@ impl Streams {
     pub fn next_ready(&mut self) -> Option<StreamId> {
         let slot = self.schedule.next(&mut self.slots)?;
         self.at(slot).map(|stream| stream.id)
-    }
-
-    pub fn any_queued(&self) -> bool {
-        !self.schedule.is_empty()
     }
 
     /// RFC 9113 section 6.9.2: the peer's SETTINGS_INITIAL_WINDOW_SIZE changed by that much. Returns whether some stream can send again.

@@ -21,8 +21,7 @@ impl Connection {
     ) -> Result<Option<Event<'a>>, Reason> {
         on_connection(header)?;
         if header.has(flag::ACK) {
-            self.is_settings_acked = true;
-            return if payload.is_empty() { self.count_settings(turn).map(|()| None) } else { Err(Reason::SettingsAckWithPayload) };
+            return self.receive_settings_ack(payload, turn.now_ms).map(|()| None);
         }
         self.count_settings(turn)?;
         let before = self.peer;
@@ -38,6 +37,18 @@ impl Connection {
         let opened = self.streams.adjust_send_windows(difference).map_err(|_| Reason::WindowOverflow)?;
         settings::write_ack(turn.out);
         Ok((opened && self.send_window.is_open()).then_some(Event::WindowOpened))
+    }
+
+    /// We send SETTINGS once; more acknowledgements than that mean nothing.
+    fn receive_settings_ack(&mut self, payload: &[u8], now_ms: u64) -> Result<(), Reason> {
+        if !payload.is_empty() {
+            return Err(Reason::SettingsAckWithPayload);
+        }
+        if std::mem::replace(&mut self.is_settings_acked, true) {
+            return self.count_empty_frame(now_ms);
+        }
+        self.decoder.settings_acknowledged();
+        Ok(())
     }
 
     fn count_settings(&mut self, turn: &Turn<'_>) -> Result<(), Reason> {

@@ -165,6 +165,11 @@ impl Connection {
         self.streams.get(stream).is_some_and(|stream| !stream.local_ended)
     }
 
+    /// A field block has begun, and its CONTINUATION is still to come.
+    pub fn is_in_field_block(&self) -> bool {
+        self.block.is_some()
+    }
+
     /// The reason of the last stream error of ours, for the log.
     pub fn stream_fault(&self) -> Option<(StreamId, Reason)> {
         self.stream_fault
