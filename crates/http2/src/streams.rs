@@ -23,6 +23,8 @@ const SLOTS_KEPT: usize = 4;
 pub(crate) struct Streams {
     slots: Vec<Stream>,
     free: Slot,
+    /// Where the last stream was put, which is the one most often asked for.
+    newest: Slot,
     index: HashTable<Slot>,
     schedule: Schedule,
     /// The highest identifier seen (server) or used (client), 0 for none.
@@ -38,6 +40,7 @@ impl Streams {
         Streams {
             slots: Vec::new(),
             free: NO_SLOT,
+            newest: NO_SLOT,
             index: HashTable::new(),
             schedule: Schedule::new(),
             highest: 0,
@@ -57,6 +60,9 @@ impl Streams {
 
     #[inline]
     pub fn find(&self, id: StreamId) -> Option<Slot> {
+        if id != StreamId::CONNECTION && self.at(self.newest).is_some_and(|stream| stream.id == id) {
+            return Some(self.newest);
+        }
         self.index.find(hash(id), |slot| self.slots.get(*slot as usize).is_some_and(|stream| stream.id == id)).copied()
     }
 
@@ -105,6 +111,7 @@ impl Streams {
 
     pub fn insert(&mut self, stream: Stream) {
         let slot = self.place(stream);
+        self.newest = slot;
         let slots = &self.slots;
         self.index.insert_unique(hash(stream.id), slot, |slot| slots.get(*slot as usize).map_or(0, |stream| hash(stream.id)));
     }
@@ -119,6 +126,15 @@ impl Streams {
             stream.id = StreamId::CONNECTION;
             stream.next = self.free;
             self.free = slot;
+        }
+    }
+
+    /// We have ended our side of a stream. Where the peer has ended its own, the stream is gone.
+    pub fn end_local(&mut self, id: StreamId) {
+        let Some(slot) = self.find(id) else { return };
+        if let Some(stream) = self.slots.get_mut(slot as usize) {
+            stream.local_ended = true;
+            if stream.remote_ended { self.remove(id) } else { self.unqueue(slot) }
         }
     }
 

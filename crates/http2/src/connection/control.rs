@@ -106,12 +106,12 @@ impl Connection {
         Ok((!was_open && self.send_window.is_open()).then_some(Event::WindowOpened))
     }
 
-    /// Closed streams: RFC 9113 section 5.1 has the frame ignored.
+    /// On closed streams the frame is ignored (RFC 9113 section 5.1), unless it could never be right.
     fn open_stream_window<'a>(&mut self, id: StreamId, increment: u32, turn: &mut Turn<'_>) -> Result<Option<Event<'a>>, Reason> {
-        let Some(stream) = self.streams.get_mut(id) else { return Ok(None) };
         if increment == 0 {
             return self.reset_for(id, Reason::ZeroIncrement, turn);
         }
+        let Some(stream) = self.streams.get_mut(id) else { return Ok(None) };
         let was_open = stream.send_window.is_open();
         if stream.send_window.adjust(i64::from(increment)).is_err() {
             return self.reset_for(id, Reason::WindowOverflow, turn);

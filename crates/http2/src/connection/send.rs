@@ -68,7 +68,7 @@ impl Connection {
         open.head_sent = true;
         self.write_block(stream, end_stream, out, encode);
         if end_stream {
-            self.end_local(stream);
+            self.streams.end_local(stream);
         }
         true
     }
@@ -87,7 +87,7 @@ impl Connection {
         let is_possible = self.streams.get(stream).is_some_and(|stream| !stream.local_ended && stream.head_sent);
         if is_possible {
             self.write_block(stream, true, out, encode);
-            self.end_local(stream);
+            self.streams.end_local(stream);
         }
         is_possible
     }
@@ -130,7 +130,7 @@ impl Connection {
         FrameHeader { length: granted as u32, kind: kind::DATA, flags, stream }.write(out);
         self.credit_content();
         if ends {
-            self.end_local(stream)
+            self.streams.end_local(stream)
         } else {
             _ = self.streams.requeue(stream)
         };
@@ -193,14 +193,6 @@ impl Connection {
         let method = (encoder.is_head_request, encoder.is_connect);
         frame_block(stream, end_stream, start, out);
         method
-    }
-
-    fn end_local(&mut self, id: StreamId) {
-        if let Some(stream) = self.streams.get_mut(id) {
-            stream.local_ended = true;
-            self.streams.requeue(id);
-            self.close_if_ended(id);
-        }
     }
 
     /// Some clients answer each frame of content.
