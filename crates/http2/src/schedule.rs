@@ -101,6 +101,24 @@ impl Schedule {
     }
 }
 
+#[cfg(test)]
+impl Schedule {
+    /// The lists hold exactly the queued streams, linked both ways, and the bits say which are empty.
+    pub fn check_invariants(&self, streams: &[Stream]) {
+        let mut linked = 0;
+        for (at, list) in self.lists.iter().enumerate() {
+            assert_eq!(self.occupied & (1 << at) != 0, list.first != NO_SLOT);
+            let (mut before, mut slot) = (NO_SLOT, list.first);
+            while let Some(stream) = streams.get(slot as usize) {
+                assert!(stream.is_queued && stream.previous == before && list_of(stream.priority) == at);
+                (before, slot, linked) = (slot, stream.next, linked + 1);
+            }
+            assert_eq!(list.last, before);
+        }
+        assert_eq!(linked, streams.iter().filter(|stream| stream.is_queued).count());
+    }
+}
+
 fn list_of(priority: Priority) -> usize {
     2 * usize::from(priority.urgency.min(URGENCY_MAX)) + usize::from(priority.incremental)
 }

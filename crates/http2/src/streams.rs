@@ -234,3 +234,19 @@ impl Streams {
 fn hash(id: StreamId) -> u64 {
     u64::from(id.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
+
+#[cfg(test)]
+impl Streams {
+    /// What must hold between any two calls.
+    pub fn check_invariants(&self) {
+        let live = self.slots.iter().filter(|stream| stream.id != StreamId::CONNECTION);
+        assert_eq!(live.clone().count(), self.index.len());
+        for stream in live {
+            assert_eq!(self.find(stream.id).map(|slot| self.slots[slot as usize].id), Some(stream.id));
+            assert_eq!(stream.is_queued, stream.can_send(), "{stream:?}");
+            assert!(!(stream.remote_ended && stream.local_ended), "{stream:?}");
+            assert!(stream.id.0 <= self.highest);
+        }
+        self.schedule.check_invariants(&self.slots);
+    }
+}

@@ -203,4 +203,13 @@ impl Connection {
 }
 
 #[cfg(test)]
+impl Connection {
+    fn check_invariants(&self) {
+        self.streams.check_invariants();
+        assert!(self.role == Role::Client || self.streams.len() <= self.limits.concurrent_streams_max as usize);
+        assert!(self.receive_window.left() <= self.limits.connection_window_bytes as i32);
+    }
+}
+
+#[cfg(test)]
 mod tests;
