@@ -153,7 +153,7 @@ impl Streams {
     pub fn trim(&mut self) {
         if self.index.is_empty() {
             self.slots.clear();
-            self.free = NO_SLOT;
+            (self.free, self.newest) = (NO_SLOT, NO_SLOT);
             self.slots.shrink_to(SLOTS_KEPT);
             self.index.shrink_to(SLOTS_KEPT, |_| 0);
         }
@@ -237,6 +237,10 @@ fn hash(id: StreamId) -> u64 {
 
 #[cfg(test)]
 impl Streams {
+    pub fn slot_count(&self) -> usize {
+        self.slots.len()
+    }
+
     /// What must hold between any two calls.
     pub fn check_invariants(&self) {
         let live = self.slots.iter().filter(|stream| stream.id != StreamId::CONNECTION);

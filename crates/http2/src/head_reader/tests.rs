@@ -5,6 +5,9 @@ use saker_http::Method;
 const EXTENDED: Shape = Shape::Request { extended_connect: true };
 const REQUEST: Shape = Shape::Request { extended_connect: false };
 
+/// Names and values.
+type Lines<'a> = &'a [(&'a str, &'a str)];
+
 /// Literal fields without indexing and Huffman code (RFC 7541 section 6.2.2), so that any bytes may stand in them.
 pub(crate) fn literal_block(fields: &[(&str, &[u8])]) -> Vec<u8> {
     let mut block = Vec::new();
@@ -62,7 +65,7 @@ fn line(store: &HeadStore) -> String {
 
 #[test]
 fn requests_that_are_well_formed() {
-    let rows: [(&[(&str, &str)], Shape, &str); 15] = [
+    let rows: [(Lines<'_>, Shape, &str); 15] = [
         (&get(&[]), REQUEST, "GET / HTTP/2.0|host=a.example"),
         (&get(&[("te", "trailers"), ("x", "")]), REQUEST, "GET / HTTP/2.0|host=a.example|te=trailers|x="),
         (&get(&[("te", "Trailers")]), REQUEST, "GET / HTTP/2.0|host=a.example|te=Trailers"),
@@ -93,7 +96,7 @@ fn requests_that_are_well_formed() {
 #[test]
 fn requests_that_are_malformed() {
     let long_method = "M".repeat(METHOD_BYTES_MAX + 1);
-    let rows: [(&[(&str, &str)], Shape, Reason); 55] = [
+    let rows: [(Lines<'_>, Shape, Reason); 55] = [
         (&[], REQUEST, Reason::PseudoFieldMissing),
         (&get(&[(":method", "")]), REQUEST, Reason::PseudoFieldMissing),
         (&get(&[(":scheme", "")]), REQUEST, Reason::PseudoFieldMissing),
@@ -210,7 +213,7 @@ fn priorities_and_lengths_are_facts() {
 
 #[test]
 fn responses() {
-    let rows: [(&[(&str, &str)], Result<u16, Reason>); 12] = [
+    let rows: [(Lines<'_>, Result<u16, Reason>); 12] = [
         (&[(":status", "200"), ("a", "1")], Ok(200)),
         (&[(":status", "103")], Ok(103)),
         (&[(":status", "999"), ("host", "x y")], Ok(999)),

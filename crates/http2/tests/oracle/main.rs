@@ -1,6 +1,8 @@
 //! Our machine against the `h2` crate, which other people wrote from the same standard: our server with its client, and our client with its
 //! server, over a pipe in memory. Every test is bounded in time; one that hangs has lost a window or a wake-up.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may fail as tests do")]
+
 mod against_client;
 mod against_server;
 mod our_client;

@@ -59,9 +59,12 @@ fn content_length_counts_where_there_is_content() {
     }
 }
 
+/// Name, input, events or the fault.
+type Row = (&'static str, Vec<u8>, Result<&'static [&'static str], Reason>);
+
 #[test]
 fn answers_that_break_a_rule() {
-    let rows: [(&str, Vec<u8>, Result<&[&str], Reason>); 10] = [
+    let rows: [Row; 10] = [
         ("content before the head", data(1, 5, false), Ok(&["reset 1 PROTOCOL_ERROR"])),
         ("1xx that ends", response(1, &[(":status", "103")], true), Ok(&["reset 1 PROTOCOL_ERROR"])),
         ("no status", response(1, &[("a", "b")], true), Ok(&["reset 1 PROTOCOL_ERROR"])),

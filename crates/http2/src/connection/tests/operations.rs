@@ -205,22 +205,22 @@ impl Pair {
     }
 
     fn step(&mut self, operation: u8, which: u8, amount: usize) {
-        let end = which % 3 == 0;
+        let end = which.is_multiple_of(3);
         let (at_client, at_server) = (self.client.pick(which), self.server.pick(which));
         match (operation, at_client, at_server) {
             (0, ..) => self.open(end),
             (1, Some(stream), _) => self.client.send(stream, amount, end),
             (2, Some(stream), _) => self.trailers_of_client(stream),
             (3, Some(stream), _) => self.client.release(stream, amount),
-            (4, Some(stream), _) if which % 8 == 0 => self.client.reset(stream),
+            (4, Some(stream), _) if which.is_multiple_of(8) => self.client.reset(stream),
             (5, _, Some(stream)) => self.answer(stream, end),
             (6, _, Some(stream)) => self.server.send(stream, amount, end),
             (7, _, Some(stream)) => self.server.release(stream, amount),
-            (8, _, Some(stream)) if which % 8 == 0 => self.server.reset(stream),
+            (8, _, Some(stream)) if which.is_multiple_of(8) => self.server.reset(stream),
             (9, _, Some(stream)) => self.server.machine.set_ready(StreamId(stream), end),
             (10, ..) => self.next_of_server(amount),
             (11 | 12, ..) => self.deliver(amount),
-            (13, ..) if which % 32 == 0 => {
+            (13, ..) if which.is_multiple_of(32) => {
                 self.server.machine.shut_down(&mut self.server.out);
                 self.is_ending = true;
             }

@@ -203,6 +203,25 @@ fn only_so_many_idle_priorities_are_kept() {
 }
 
 #[test]
+fn slots_are_reused_and_given_back() {
+    let mut bench = Bench::server(Limits::default());
+    for at in 0..1_000 {
+        let streams = [8 * at + 1, 8 * at + 3, 8 * at + 5, 8 * at + 7];
+        bench.events(&streams.map(get).concat());
+        for stream in streams {
+            bench.machine.send_head(StreamId(stream), true, &mut bench.out, |head| head.status(204));
+        }
+        assert_eq!(bench.machine.open_streams(), 0);
+        bench.out.clear();
+    }
+    assert_eq!(bench.machine.streams.slot_count(), 4);
+    bench.machine.trim();
+    assert_eq!(bench.machine.streams.slot_count(), 0);
+    assert_eq!(bench.events(&get(8_001)), ["head 8001 end"]);
+    bench.machine.check_invariants();
+}
+
+#[test]
 fn connections_are_small() {
     assert!(size_of::<Connection>() < 2048, "{}", size_of::<Connection>());
     assert!(size_of::<Stream>() <= 72, "{}", size_of::<Stream>());
