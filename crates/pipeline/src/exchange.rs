@@ -24,6 +24,8 @@ pub struct Client {
     pub listener: Arc<Address>,
     /// TLS, or a trusted preface says so.
     pub secure: bool,
+    /// TLS ends here, so that what a site demands of a handshake was demanded.
+    pub tls: bool,
     /// What the address has used of its limits; `None` where no limit is set.
     pub account: Option<Arc<AddressState>>,
     text: OnceCell<Box<str>>,
@@ -31,7 +33,7 @@ pub struct Client {
 
 impl Client {
     pub fn new(address: SocketAddr, local: SocketAddr, listener: Arc<Address>, secure: bool) -> Client {
-        Client { address, local, listener, secure, account: None, text: OnceCell::new() }
+        Client { address, local, listener, secure, tls: false, account: None, text: OnceCell::new() }
     }
 
     /// The client address as text, for logs; made when first asked for.

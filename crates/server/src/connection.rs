@@ -8,13 +8,21 @@ use std::{net::IpAddr, rc::Rc, sync::Arc};
 /// A counted connection. Dropping it gives its place back.
 pub struct Opened {
     worker: Rc<Worker>,
+    /// Another has taken over the place.
+    is_handed_over: bool,
     account: Option<ConnectionGuard>,
 }
 
 impl Opened {
     /// For a connection that `Shared::connections` has already admitted.
     pub fn new(worker: &Rc<Worker>) -> Opened {
-        Opened { worker: Rc::clone(worker), account: None }
+        Opened { worker: Rc::clone(worker), is_handed_over: false, account: None }
+    }
+
+    /// The same place, from now on held by what is returned.
+    pub fn hand_over(&mut self) -> Opened {
+        self.is_handed_over = true;
+        Opened { worker: Rc::clone(&self.worker), is_handed_over: false, account: self.account.take() }
     }
 
     /// Opens the client's account, where a limit or a throttle asks for one. `false`: the address has too many connections.
@@ -36,6 +44,9 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
+        if self.is_handed_over {
+            return;
+        }
         self.worker.shared.connections.leave();
         self.worker.counters.subtract(Metric::ConnectionsOpen, 1);
     }

@@ -1,19 +1,27 @@
 //! The server: process, workers, listeners, protocol drivers, control socket, command line.
 //!
-//! Floor 6, the top: everything below is put together here. `process` runs the main thread, `worker` one thread per core, `driver_h1` a
-//! task per connection; `shared` declares what cores share, `registry` which handlers and filters there are.
+//! Floor 6, the top: everything below is put together here. `process` runs the main thread, `worker` one thread per core, `driver_h1` and
+//! `driver_h2` a task per connection; `shared` declares what cores share, `registry` which handlers and filters there are.
 
+pub mod accept;
+pub mod buffers;
 pub mod cli;
 pub mod connection;
 pub mod control;
 pub mod deadlines;
 pub mod driver_h1;
+pub mod driver_h2;
 pub mod explain;
+pub mod io;
 pub mod listener;
 pub mod log_files;
+pub mod pieces;
 pub mod process;
 pub mod registry;
+pub mod secured;
+pub mod serving;
 pub mod shared;
 pub mod site_logs;
 pub mod tail;
+pub mod transport;
 pub mod worker;

@@ -4,7 +4,7 @@
 //! accept, recv, send and close. Everybody else becomes a task of its own. The difficulty is running out of something (descriptors, the
 //! connection limit): the queue then waits in the kernel, and a short sleep keeps the loop from spinning.
 
-use crate::{connection::Opened, driver_h1, worker::Worker};
+use crate::{accept, connection::Opened, worker::Worker};
 use saker_config::model::Address;
 use saker_net::{Accepted, BoundSocket, Listener, PeerAddress};
 use saker_telemetry::{Metric, error_log, message};
@@ -125,7 +125,7 @@ fn take(worker: &Rc<Worker>, handle: &WorkerListener, accepted: Accepted) {
         PeerAddress::Unix => SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
     };
     let local = local_address(&handle.address, &accepted);
-    driver_h1::start(worker, opened, accepted.stream, address, local, Arc::clone(&handle.address));
+    accept::start(worker, opened, accepted.stream, address, local, Arc::clone(&handle.address));
 }
 
 /// Asks the kernel only where the listener stands for several addresses.

@@ -1,12 +1,18 @@
 //! The end that every response head of a worker shares for one second: `Date` and `Server`.
 
 use saker_http::date::{self, DATE_BYTES};
+use saker_http2::hpack::encode_stateless;
 
 pub struct Tail {
     second: i64,
     date: [u8; DATE_BYTES],
     server_line: Box<[u8]>,
     lines: Vec<u8>,
+    /// `date`, then `server`, as HTTP/2 has them.
+    block: Vec<u8>,
+    /// Where in `block` the server begins.
+    block_server: usize,
+    server_block: Box<[u8]>,
 }
 
 impl Tail {
@@ -16,7 +22,12 @@ impl Tail {
             "" => Box::default(),
             text => format!("Server: {text}\r\n").into_bytes().into(),
         };
-        Tail { second: i64::MIN, date: [b' '; DATE_BYTES], server_line, lines: Vec::new() }
+        let mut server_block = Vec::new();
+        if !server_field.is_empty() {
+            encode_stateless(b"server", server_field.as_bytes(), &mut server_block);
+        }
+        let (date, lines, block, server_block) = ([b' '; DATE_BYTES], Vec::new(), Vec::new(), server_block.into());
+        Tail { second: i64::MIN, date, server_line, lines, block, block_server: 0, server_block }
     }
 
     pub fn date(&mut self, now: i64) -> &[u8; DATE_BYTES] {
@@ -39,8 +50,18 @@ impl Tail {
             self.lines.extend_from_slice(&self.date);
             self.lines.extend_from_slice(b"\r\n");
             self.lines.extend_from_slice(&self.server_line);
+            self.block.clear();
+            encode_stateless(b"date", &self.date, &mut self.block);
+            self.block_server = self.block.len();
+            self.block.extend_from_slice(&self.server_block);
         }
         &self.lines
+    }
+
+    /// The same for HTTP/2, without the server where the response has its own.
+    pub fn http2(&mut self, now: i64, with_server: bool) -> &[u8] {
+        self.lines(now);
+        if with_server { &self.block } else { &self.block[..self.block_server] }
     }
 }
 

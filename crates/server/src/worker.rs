@@ -1,10 +1,11 @@
 //! One worker: a thread, a single-threaded runtime, and all that its connections share without locks.
 
 use crate::{
+    buffers::Buffers,
     deadlines::{Deadlines, TICK_MS},
-    driver_h1::Buffers,
     listener::{self, WorkerListener},
     registry,
+    secured::Secured,
     shared::Shared,
     site_logs::SiteLogs,
     tail::Tail,
@@ -33,7 +34,7 @@ const TASKS_PER_ROUND: u32 = 512;
 /// What the main thread tells a worker.
 pub enum Command {
     /// A new configuration: requests from now on are answered by it.
-    Generation(Arc<Generation>),
+    Generation(Arc<Generation>, Arc<Secured>),
     Listen(Arc<Address>, BoundSocket),
     /// Takes what is in the accept queue, then closes the listener.
     Unlisten(Address),
@@ -54,6 +55,8 @@ pub struct Worker {
     pub shared: Arc<Shared>,
     pub counters: Arc<Counters>,
     pub services: RefCell<Rc<Services>>,
+    /// Certificates and acceptors of the newest generation.
+    pub secured: RefCell<Arc<Secured>>,
     pub resources: RefCell<Resources>,
     /// Of the newest generation; responses under way hold on to those they began with.
     pub logs: RefCell<Rc<RefCell<SiteLogs>>>,
@@ -65,7 +68,13 @@ pub struct Worker {
 }
 
 /// Starts a worker's thread; returns once its runtime stands.
-pub fn start(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, core: Option<usize>) -> io::Result<WorkerHandle> {
+pub fn start(
+    index: usize,
+    shared: Arc<Shared>,
+    generation: Arc<Generation>,
+    secured: Arc<Secured>,
+    core: Option<usize>,
+) -> io::Result<WorkerHandle> {
     let (commands, receiver) = unbounded_channel();
     let (ready, is_ready) = mpsc::channel();
     let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
@@ -75,7 +84,7 @@ pub fn start(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, cor
         match runtime() {
             Ok((runtime, ticker)) => {
                 let _ = ready.send(Ok(()));
-                runtime.block_on(run(Worker::new(index, shared, generation), ticker, receiver));
+                runtime.block_on(run(Worker::new(index, shared, generation, secured), ticker, receiver));
             }
             Err(error) => drop(ready.send(Err(error))),
         }
@@ -131,11 +140,12 @@ async fn tick(worker: Rc<Worker>, mut ticker: Ticker) {
 }
 
 impl Worker {
-    fn new(index: usize, shared: Arc<Shared>, generation: Arc<Generation>) -> Worker {
+    fn new(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, secured: Arc<Secured>) -> Worker {
         let counters = Arc::clone(&shared.counters[index]);
         Worker {
             index,
             counters,
+            secured: RefCell::new(secured),
             resources: RefCell::new(resources(&generation, &shared)),
             logs: RefCell::new(open_logs(&generation, &shared)),
             services: RefCell::new(Rc::new(registry::services(Arc::clone(&generation), &shared.watcher))),
@@ -162,7 +172,10 @@ impl Worker {
 
     fn obey(self: &Rc<Self>, command: Command) {
         match command {
-            Command::Generation(generation) => self.replace_generation(generation),
+            Command::Generation(generation, secured) => {
+                *self.secured.borrow_mut() = secured;
+                self.replace_generation(generation);
+            }
             Command::Listen(address, socket) => listener::start(self, address, socket),
             Command::Unlisten(address) => self.unlisten(Some(&address)),
             Command::Drain => {

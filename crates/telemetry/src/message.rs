@@ -133,6 +133,8 @@ messages! {
         "See whether the file is rewritten in place while it is served; rename a finished file instead.";
     HANDLER_FAILED "SK0407" "http" Error "a handler failed" "Follow what the line says.";
     THROTTLED "SK0408" "http" Info "request refused by a throttle" "Nothing, or raise the rate if the client is legitimate.";
+    HTTP2_ERROR "SK0409" "http" Info "an HTTP/2 connection was ended because of what the client sent"
+        "Nothing, unless a client of your own sends it.";
     // 05: files.
     FILE_READ_FAILED "SK0501" "files" Error "a file cannot be read" "Check the file's permissions and the disk.";
     ACCESS_DENIED "SK0502" "files" Info "access to a file is denied" "Check permissions of the file and of each directory above it.";
@@ -158,6 +160,13 @@ messages! {
         "See what the program waits for.";
     SUPPRESSED "SK0608" "log" Warn "a message came too often and was suppressed" "Look at the message that the line names.";
     ERROR_LOG_DROPPED "SK0609" "log" Warn "error log lines were lost because the log could not be written" "See what blocks the error log.";
+    // 07: TLS.
+    CERTIFICATES_RELOADED "SK0701" "tls" Notice "certificates reloaded" "Nothing.";
+    CERTIFICATE_BAD "SK0702" "tls" Error "a certificate can't be used, the one before stays in use"
+        "Follow what the line says; the files are read again as soon as they change.";
+    TLS_HANDSHAKE_FAILED "SK0703" "tls" Info "a TLS handshake failed" "Nothing, unless it is a client of your own.";
+    TLS_HANDSHAKE_TIMEOUT "SK0704" "tls" Debug "a TLS handshake did not finish in time" "Nothing.";
+    HTTP_ON_TLS_PORT "SK0705" "tls" Info "a client spoke plain HTTP on a TLS port" "Nothing; it was told so.";
 }
 
 /// The table as Markdown, for the reference pages.

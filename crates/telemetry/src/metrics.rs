@@ -61,8 +61,15 @@ metrics! {
     ProxyPrefacesRefused Counter "proxy_prefaces_refused_total" "" "connections"
         "Connections refused for a PROXY preface that is malformed or missing.";
     RequestsHttp1 Counter "requests_total" "protocol=\"http1\"" "requests" "Requests, by protocol.";
+    RequestsHttp2 Counter "requests_total" "protocol=\"http2\"" "requests" "Requests, by protocol.";
     RequestsRejected Counter "requests_rejected_total" "" "requests"
         "Requests refused before any handler because they were malformed or over a limit.";
+    Http2StreamsReset Counter "http2_streams_reset_total" "" "streams" "Streams that clients reset before they had their response.";
+    Http2ConnectionErrors Counter "http2_connection_errors_total" "" "connections"
+        "HTTP/2 connections ended because of what the client sent.";
+    TlsHandshakesFull Counter "tls_handshakes_total" "result=\"full\"" "handshakes" "TLS handshakes, by result.";
+    TlsHandshakesResumed Counter "tls_handshakes_total" "result=\"resumed\"" "handshakes" "TLS handshakes, by result.";
+    TlsHandshakesFailed Counter "tls_handshakes_total" "result=\"failed\"" "handshakes" "TLS handshakes, by result.";
     Responses1xx Counter "responses_total" "class=\"1xx\"" "responses" "Responses, by class of status code.";
     Responses2xx Counter "responses_total" "class=\"2xx\"" "responses" "Responses, by class of status code.";
     Responses3xx Counter "responses_total" "class=\"3xx\"" "responses" "Responses, by class of status code.";

@@ -18,17 +18,42 @@ pub const IMAGES: [(&str, usize); 5] =
 /// 21 MB (B4).
 pub const LARGE: &str = "large.flv";
 pub const LARGE_BYTES: usize = 21_000_000;
+/// 100 MB (B2); too much for every test: [`write_huge`] makes it.
+pub const HUGE: &str = "huge.bin";
+pub const HUGE_BYTES: usize = 100_000_000;
+/// A page (4 kB) and the 40 small files that it needs (0.5 to 4.4 kB).
+#[rustfmt::skip]
+pub const PAGE_AND_PARTS: [&str; 41] = [
+    PAGE,
+    "part/01.css", "part/02.css", "part/03.css", "part/04.css", "part/05.js", "part/06.js", "part/07.js", "part/08.js",
+    "part/09.png", "part/10.png", "part/11.png", "part/12.png", "part/13.png", "part/14.png", "part/15.png", "part/16.png",
+    "part/17.png", "part/18.png", "part/19.png", "part/20.png", "part/21.png", "part/22.png", "part/23.png", "part/24.png",
+    "part/25.png", "part/26.png", "part/27.png", "part/28.png", "part/29.png", "part/30.png", "part/31.png", "part/32.png",
+    "part/33.jpg", "part/34.jpg", "part/35.jpg", "part/36.jpg", "part/37.jpg", "part/38.jpg", "part/39.jpg", "part/40.jpg",
+];
 
-/// Writes them all below `root`.
+/// Writes them all below `root`, but for the 100 MB.
 pub fn write(root: &Path) -> io::Result<()> {
     fs::create_dir_all(root.join("img"))?;
+    fs::create_dir_all(root.join("part"))?;
     for (name, size) in [(TINY, 163), (SMALL, 285), (PAGE, 4_000), (MEDIUM, 6_300)] {
         fs::write(root.join(name), html(size))?;
     }
     for (number, (name, size)) in (1..).zip(IMAGES) {
         fs::write(root.join(name), noise(number, b"\xff\xd8\xff\xe0", size))?;
     }
+    for (number, name) in (0..).zip(PAGE_AND_PARTS).skip(1) {
+        fs::write(root.join(name), noise(number as u64, b"", part_bytes(number)))?;
+    }
     fs::write(root.join(LARGE), noise(99, b"FLV\x01\x05", LARGE_BYTES))
+}
+
+pub fn write_huge(root: &Path) -> io::Result<()> {
+    fs::write(root.join(HUGE), noise(100, b"", HUGE_BYTES))
+}
+
+fn part_bytes(number: usize) -> usize {
+    400 + 100 * number
 }
 
 /// A page of exactly `size` bytes.
@@ -70,6 +95,7 @@ mod tests {
         for (name, bytes) in IMAGES {
             assert_eq!(size(name), bytes as u64, "{name}");
         }
+        assert_eq!(PAGE_AND_PARTS.map(size).iter().sum::<u64>(), 4_000 + 40 * 400 + 100 * (1..=40).sum::<u64>());
     }
 
     #[test]

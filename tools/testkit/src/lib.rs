@@ -7,6 +7,7 @@
 pub mod bench_files;
 mod client;
 pub mod conformance;
+pub mod frames;
 mod peers;
 mod process;
 mod process_figures;
@@ -16,7 +17,7 @@ mod system_calls;
 mod temp_dir;
 
 pub use client::{Client, Response};
-pub use peers::{Peer, PeerSetting};
+pub use peers::{Peer, PeerSetting, PeerTls};
 pub use process::{ServerProcess, Signal, free_port, raise_descriptor_limit};
 pub use process_figures::{Memory, ProcessTree};
 pub use require::{debian_package, missing, require};

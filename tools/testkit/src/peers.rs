@@ -1,11 +1,18 @@
 //! The servers that Saker is compared with, tuned as their experts would for static files on one core.
 //!
 //! Each function returns a whole configuration; nothing of the distribution's defaults is read. Logs are
-//! off, sendfile and file caches on, keep-alive as long as the load lasts. Absent on purpose: TLS, PHP (they come with their rows).
+//! off, sendfile and file caches on, keep-alive as long as the load lasts. With a certificate they speak TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1,
+//! keep no session cache beside the tickets, and hand out one ticket per handshake where OpenSSL would two.
+//! Absent on purpose: PHP (it comes with its rows); kernel TLS, which none of them switches on by itself.
 
 use crate::{ServerProcess, require};
 use rustix::process::{Resource, getrlimit};
-use std::{fmt, fs, io, net::SocketAddr, path::Path, process::Command};
+use std::{
+    fmt, fs, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// Enough for every row of the bench.
 const DESCRIPTORS_MAX: u64 = 40_000;
@@ -25,6 +32,15 @@ pub struct PeerSetting<'a> {
     pub port: u16,
     /// Configuration, sockets and temporary files go here.
     pub work: &'a Path,
+    /// Makes it a server of HTTPS, and of nothing else.
+    pub tls: Option<PeerTls<'a>>,
+}
+
+/// PEM files.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerTls<'a> {
+    pub chain: &'a Path,
+    pub key: &'a Path,
 }
 
 impl Peer {
@@ -72,7 +88,7 @@ impl Peer {
         match self {
             Peer::Nginx => command.arg("-p").arg(setting.work).arg("-c").arg(&file).args(["-e", "stderr"]),
             Peer::Lighttpd => command.arg("-D").arg("-f").arg(&file),
-            Peer::H2o => command.arg("-m").arg("worker").arg("-c").arg(&file),
+            Peer::H2o => command.arg("-m").arg("worker").arg("-c").arg(&file).env("OPENSSL_CONF", one_ticket(setting.work)?),
             Peer::Apache => command.arg("-f").arg(&file).arg("-DFOREGROUND"),
         };
         Ok(command)
@@ -81,7 +97,7 @@ impl Peer {
     /// Starts it on a free port and waits until it accepts.
     pub fn start(self, root: &Path, work: &Path) -> io::Result<ServerProcess> {
         let port = crate::free_port()?;
-        let mut command = self.command(PeerSetting { root, port, work })?;
+        let mut command = self.command(PeerSetting { root, port, work, tls: None })?;
         ServerProcess::start(&mut command, SocketAddr::from(([127, 0, 0, 1], port)))
     }
 }
@@ -101,9 +117,21 @@ fn descriptors() -> u64 {
     getrlimit(Resource::Nofile).maximum.map_or(DESCRIPTORS_MAX, |hard| hard.min(DESCRIPTORS_MAX))
 }
 
-fn nginx(PeerSetting { root, port, work }: PeerSetting<'_>) -> String {
+/// h2o has no word of its own for the number of tickets; OpenSSL's own configuration has.
+fn one_ticket(work: &Path) -> io::Result<PathBuf> {
+    let file = work.join("openssl.cnf");
+    fs::write(&file, "openssl_conf = top\n[top]\nssl_conf = ssl\n[ssl]\nsystem_default = all\n[all]\nNumTickets = 1\n")?;
+    Ok(file)
+}
+
+fn nginx(PeerSetting { root, port, work, tls }: PeerSetting<'_>) -> String {
     let (root, work) = (root.display(), work.display());
     let (user, descriptors) = (as_root("user root;"), descriptors());
+    let (listen, tls) = tls.map_or(("", String::new()), |PeerTls { chain, key }| {
+        let (chain, key) = (chain.display(), key.display());
+        let files = format!("    ssl_certificate {chain};\n    ssl_certificate_key {key};\n");
+        (" ssl http2", files + "    ssl_protocols TLSv1.2 TLSv1.3;\n    ssl_ecdh_curve X25519:prime256v1;\n    ssl_conf_command NumTickets 1;\n")
+    });
     let temporary: String =
         ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].iter().map(|kind| format!("    {kind}_temp_path {work}/{kind};\n")).collect();
     format!(
@@ -129,17 +157,24 @@ http {{
     open_file_cache_valid 300s;
     open_file_cache_min_uses 1;
     open_file_cache_errors on;
-{temporary}    server {{ listen 127.0.0.1:{port} backlog=4096; root {root}; index index.html; }}
+{tls}{temporary}    server {{ listen 127.0.0.1:{port}{listen} backlog=4096; root {root}; index index.html; }}
 }}
 "
     )
 }
 
-fn lighttpd(PeerSetting { root, port, work }: PeerSetting<'_>) -> String {
+fn lighttpd(PeerSetting { root, port, work, tls }: PeerSetting<'_>) -> String {
     let descriptors = descriptors();
     // It takes no more than half of them for connections.
     let connections = (descriptors / 2).min(16384);
     let (root, work) = (root.display(), work.display());
+    let tls = tls.map_or_else(String::new, |PeerTls { chain, key }| {
+        let (chain, key) = (chain.display(), key.display());
+        format!(
+            "server.modules = ( \"mod_openssl\" )\nssl.engine = \"enable\"\nssl.pemfile = \"{chain}\"\nssl.privkey = \"{key}\"\n\
+             ssl.openssl.ssl-conf-cmd = ( \"MinProtocol\" => \"TLSv1.2\", \"Curves\" => \"X25519:P-256\", \"NumTickets\" => \"1\" )\n"
+        )
+    });
     format!(
         "server.bind = \"127.0.0.1\"
 server.port = {port}
@@ -157,11 +192,18 @@ server.tag = \"\"
 index-file.names = ( \"index.html\" )
 mimetype.assign = ( \".html\" => \"text/html\", \".css\" => \"text/css\", \".js\" => \"application/javascript\", \".png\" => \"image/png\",
     \".jpg\" => \"image/jpeg\", \".svg\" => \"image/svg+xml\", \".flv\" => \"video/x-flv\", \"\" => \"application/octet-stream\" )
-"
+{tls}"
     )
 }
 
-fn h2o(PeerSetting { root, port, work }: PeerSetting<'_>) -> String {
+fn h2o(PeerSetting { root, port, work, tls }: PeerSetting<'_>) -> String {
+    // "neverbleed" would keep RSA keys in a process of their own.
+    let tls = tls.map_or_else(String::new, |PeerTls { chain, key }| {
+        let (chain, key) = (chain.display(), key.display());
+        format!(
+            "  ssl:\n    certificate-file: {chain}\n    key-file: {key}\n    minimum-version: TLSv1.2\n    neverbleed: OFF\n    ocsp-update-interval: 0\n"
+        )
+    });
     let (root, work) = (root.display(), work.display());
     let user = as_root("user: root");
     format!(
@@ -173,12 +215,14 @@ tcp-fastopen: 0
 server-name: \"\"
 pid-file: {work}/h2o.pid
 http1-request-timeout: 300
+http2-idle-timeout: 300
+http2-max-concurrent-requests-per-connection: 256
 file.index: [index.html]
 file.send-gzip: OFF
 listen:
   host: 127.0.0.1
   port: {port}
-hosts:
+{tls}hosts:
   default:
     paths:
       /:
@@ -187,10 +231,17 @@ hosts:
     )
 }
 
-fn apache(PeerSetting { root, port, work }: PeerSetting<'_>) -> String {
+fn apache(PeerSetting { root, port, work, tls }: PeerSetting<'_>) -> String {
     let (root, work) = (root.display(), work.display());
+    let (more, tls): (&[&str], _) = tls.map_or((&[], String::new()), |PeerTls { chain, key }| {
+        let (chain, key) = (chain.display(), key.display());
+        let files = format!("SSLCertificateFile {chain}\nSSLCertificateKeyFile {key}\n");
+        let rest = "SSLEngine on\nSSLProtocol TLSv1.2 TLSv1.3\nSSLSessionCache none\nSSLOpenSSLConfCmd NumTickets 1\nProtocols h2 http/1.1\n";
+        (&["ssl", "http2"], files + rest)
+    });
     let modules: String = ["mpm_event", "authz_core", "mime", "dir"]
         .iter()
+        .chain(more)
         .map(|module| format!("LoadModule {module}_module /usr/lib/apache2/modules/mod_{module}.so\n"))
         .collect();
     format!(
@@ -214,7 +265,7 @@ MaxKeepAliveRequests 0
 KeepAliveTimeout 300
 EnableSendfile On
 HostnameLookups Off
-<Directory />
+{tls}<Directory />
     Options FollowSymLinks
     AllowOverride None
     Require all granted

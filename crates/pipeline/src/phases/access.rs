@@ -4,10 +4,14 @@ use crate::{
     Exchange, Response, Services,
     throttle::{Admission, requests},
 };
+use saker_config::model::ClientCertificates;
 use saker_http::Status;
 use std::sync::Arc;
 
 pub(super) fn access(exchange: &mut Exchange, services: &Services) -> Option<Response> {
+    if let Some(refused) = handshake(exchange) {
+        return Some(refused);
+    }
     if let Some(refused) = throttle(exchange, services) {
         return Some(refused);
     }
@@ -19,6 +23,16 @@ pub(super) fn access(exchange: &mut Exchange, services: &Services) -> Option<Res
         }
         _ => None,
     }
+}
+
+/// A site that wants client certificates is only there for connections whose handshake could ask for them (the driver has seen to it that
+/// it was this site's).
+fn handshake(exchange: &mut Exchange) -> Option<Response> {
+    let wanted = exchange.site.tls.client_certificates == ClientCertificates::Required;
+    (wanted && !exchange.client.tls).then(|| {
+        exchange.trace("access", None, || "the site requires a client certificate, and this connection is not under TLS".into());
+        Response::new(Status::FORBIDDEN)
+    })
 }
 
 /// Request rates of the client's address, and the pace of the body. A delay is left in the exchange and waited for before the content.

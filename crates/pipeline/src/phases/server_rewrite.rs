@@ -1,4 +1,4 @@
-//! The site's routes: the first whose pattern matches the path gives the request its action and settings.
+//! Plain HTTP to HTTPS, where the site wants that; then its routes: the first whose pattern matches the path gives the request its action and settings.
 
 use super::select_host::refuse_trace;
 use crate::{Exchange, Response, Services};
@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 pub(super) fn server_rewrite(exchange: &mut Exchange, _: &Services) -> Option<Response> {
     let site = Arc::clone(&exchange.site);
+    if let Some(redirect) = to_https(exchange) {
+        return Some(redirect);
+    }
     let matching = site.routes.iter().position(|route| route.pattern.captures(&exchange.path).is_some());
     exchange.route = matching;
     match matching.map(|at| &site.routes[at]) {
@@ -23,4 +26,32 @@ pub(super) fn server_rewrite(exchange: &mut Exchange, _: &Services) -> Option<Re
         }
     }
     refuse_trace(exchange)
+}
+
+/// An authority asks here over plain HTTP (RFC 8555 section 8.3), before there is a certificate.
+const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
+
+/// Same host, path and query, over TLS. Requests without a host have nowhere to go.
+fn to_https(exchange: &mut Exchange) -> Option<Response> {
+    let redirect = exchange.site.https_redirect?;
+    if !exchange.client.tls {
+        // A proxy in front may say that one client came over TLS and the next did not, on the same listener.
+        exchange.depends_on_request();
+    }
+    if exchange.client.secure || exchange.host.is_empty() || exchange.path.starts_with(CHALLENGES) {
+        return None;
+    }
+    let mut location = [b"https://", exchange.host.as_slice()].concat();
+    if redirect.port != 443 {
+        location.extend_from_slice(format!(":{}", redirect.port).as_bytes());
+    }
+    let target = exchange.head.view().target();
+    match target.first() {
+        Some(b'/') => location.extend_from_slice(target),
+        _ => location.extend_from_slice(b"/"),
+    }
+    exchange.trace("server_rewrite", None, || "`https_redirect` of the site".into());
+    let mut response = Response::new(redirect.status);
+    response.fields_mut().set("Location", location);
+    Some(response)
 }

@@ -56,27 +56,37 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  saker serve                              this folder on http://127.0.0.1:8080/
-  saker serve /srv/site --http 80          a folder, on every address of this machine
+  saker serve                              this folder on http://127.0.0.1:8080/ and https://127.0.0.1:8443/
+  saker serve /srv/site --http 80          a folder, on every address of this machine, without TLS
+  saker serve /srv/site --domain shop.example.org
+                                           the real thing: ports 80 and 443, with a certificate that is got and renewed by itself
   saker serve --http unix:/run/site.sock   behind another server
-  saker serve --access-log - --workers 1   with each request shown")]
+  saker serve --access-log - --workers 1   with each request shown
+
+Without --cert, https uses a certificate by a local authority of this machine's own,
+made when first needed; what is printed says how to trust it.")]
 pub struct Serve {
     /// Document root [default: .]
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub directory: Option<PathBuf>,
     /// Listen here for http: 8080, :8080, 127.0.0.1:8080, [::1]:8080, localhost:8080 or unix:/path; port 0 takes a free one
-    /// [default: 127.0.0.1:8080]
-    #[arg(long, value_name = "ADDR", num_args = 1.., value_parser = http)]
-    pub http: Vec<HttpArgument>,
-    /// Listen here for https, on TCP and UDP (version 0.2)
-    #[arg(long, value_name = "ADDR", num_args = 1..)]
-    pub https: Vec<String>,
-    /// Certificate chain in PEM (version 0.2)
+    /// [default: 127.0.0.1:8080, where --https is not given either]
+    #[arg(long, value_name = "ADDR", num_args = 1.., value_parser = listening)]
+    pub http: Vec<ListenArgument>,
+    /// Listen here for https (HTTP/1.1 and HTTP/2); addresses as for --http
+    /// [default: 127.0.0.1:8443, where --http is not given either]
+    #[arg(long, value_name = "ADDR", num_args = 1.., value_parser = listening)]
+    pub https: Vec<ListenArgument>,
+    /// Certificate chain in PEM, leaf first
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub cert: Option<PathBuf>,
-    /// Key of the certificate in PEM (version 0.2)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Key of the certificate in PEM [default: it is in the file of --cert]
+    #[arg(long, value_name = "FILE", requires = "cert", value_hint = ValueHint::FilePath)]
     pub key: Option<PathBuf>,
+    /// Get and renew a certificate for this name from Let's Encrypt; the name has to lead here. Listens on ports 80 and 443 unless told
+    /// otherwise, and agrees to the authority's terms of service
+    #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with = "cert")]
+    pub domain: Vec<String>,
     /// Worker threads; auto is one per core
     #[arg(long, value_name = "N", default_value = "auto", value_parser = workers)]
     pub workers: WorkersArgument,
@@ -236,9 +246,9 @@ pub struct Target {
     pub config: Option<PathBuf>,
 }
 
-/// `--http` takes several values, and so takes the folder in `saker serve --http 8080 DIR` for one of them.
+/// `--http` and `--https` take several values, and so take the folder in `saker serve --http 8080 DIR` for one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HttpArgument {
+pub enum ListenArgument {
     /// A bare port is two.
     Addresses(Vec<Address>),
     Directory(PathBuf),
@@ -274,11 +284,11 @@ impl WorkersArgument {
     }
 }
 
-fn http(text: &str) -> Result<HttpArgument, String> {
+fn listening(text: &str) -> Result<ListenArgument, String> {
     let names_directory = |path: &Path| path.is_absolute() || path.starts_with(".") || path.starts_with("..") || path.is_dir();
     match address::parse(text) {
-        Ok(addresses) => Ok(HttpArgument::Addresses(addresses)),
-        Err(_) if names_directory(Path::new(text)) => Ok(HttpArgument::Directory(PathBuf::from(text))),
+        Ok(addresses) => Ok(ListenArgument::Addresses(addresses)),
+        Err(_) if names_directory(Path::new(text)) => Ok(ListenArgument::Directory(PathBuf::from(text))),
         Err(why) => Err(why),
     }
 }

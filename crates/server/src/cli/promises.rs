@@ -4,7 +4,6 @@
 
 use super::arguments::{Input, Serve, Switch};
 
-pub const TLS: &str = "TLS arrives with version 0.2; until then use --http, with a TLS server in front where you need it";
 pub const HTACCESS: &str =
     "--htaccess on: .htaccess files arrive with version 0.3; until then their rules are written as routes in saker.toml";
 pub const APACHE: &str = "--apache: Apache's configuration arrives with version 0.3; until then write a saker.toml (see saker reference)";
@@ -17,7 +16,6 @@ pub const PURGE: &str = "purge: the page cache arrives with version 0.5, and cha
 /// Why this version can't do what was asked.
 pub fn refuse_serve(serve: &Serve) -> Result<(), &'static str> {
     let asked = [
-        (!serve.https.is_empty() || serve.cert.is_some() || serve.key.is_some(), TLS),
         (serve.htaccess == Switch::On, HTACCESS),
         (!matches!(serve.php.as_str(), "auto" | "off"), PHP),
         (serve.cache == Switch::On, PAGE_CACHE),

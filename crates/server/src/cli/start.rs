@@ -1,13 +1,14 @@
 //! `saker serve` and `saker run`: from arguments to a server. Returns when it has stopped.
 
 use super::{
-    arguments::{AccessLogArgument, HttpArgument, Run, Serve},
+    address,
+    arguments::{AccessLogArgument, ListenArgument, Run, Serve},
     cannot, place, promises,
 };
 use crate::process::{self, Source};
 use saker_config::{
     ServeOptions,
-    model::{AccessLogTarget, Address, Workers},
+    model::{AccessLogTarget, Address, CertificateFiles, Origin, Workers},
 };
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -16,6 +17,7 @@ use std::{
 };
 
 const HTTP_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+const HTTPS_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
 
 pub fn serve(serve: Serve) -> ExitCode {
     match serve_options(serve) {
@@ -34,32 +36,58 @@ pub fn run(run: Run) -> ExitCode {
 
 fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
     promises::refuse_serve(&serve)?;
-    let (http, directory) = addresses_and_directory(serve.http, serve.directory)?;
-    let state_dir = match (serve.state_dir, http.first()) {
+    let mut directories = Vec::from_iter(serve.directory);
+    let (http, https) = (addresses(serve.http, &mut directories), addresses(serve.https, &mut directories));
+    let (http, https) = with_defaults(http, https, !serve.domain.is_empty())?;
+    let directory = only_directory(directories)?;
+    if https.is_empty() && (serve.cert.is_some() || !serve.domain.is_empty()) {
+        return Err("a certificate needs an address for https: add --https ADDR".into());
+    }
+    let certificate = serve.cert.map(|cert| certificate(&cert, serve.key.as_deref())).transpose()?;
+    let state_dir = match (serve.state_dir, http.iter().chain(&https).next()) {
         (Some(named), _) => named,
         (None, first) => place::serve_state_dir(first.unwrap_or(&Address::Tcp(HTTP_DEFAULT)))?,
     };
     let root = document_root(&directory)?;
     let workers = serve.workers.count().map_or(Workers::Auto, Workers::Count);
     let (access_log, state_dir) = (target(serve.access_log), Some(state_dir));
-    Ok(ServeOptions { root, http, workers, access_log, state_dir, ..ServeOptions::default() })
+    let domains = serve.domain;
+    Ok(ServeOptions { root, http, https, certificate, domains, workers, access_log, state_dir, ..ServeOptions::default() })
 }
 
-fn addresses_and_directory(values: Vec<HttpArgument>, named: Option<PathBuf>) -> Result<(Vec<Address>, PathBuf), String> {
-    let (mut http, mut directories) = (Vec::new(), Vec::from_iter(named));
+/// The addresses among the values; a folder among them goes to the others.
+fn addresses(values: Vec<ListenArgument>, directories: &mut Vec<PathBuf>) -> Vec<Address> {
+    let mut addresses = Vec::new();
     for value in values {
         match value {
-            HttpArgument::Addresses(addresses) => http.extend(addresses),
-            HttpArgument::Directory(directory) => directories.push(directory),
+            ListenArgument::Addresses(more) => addresses.extend(more),
+            ListenArgument::Directory(directory) => directories.push(directory),
         }
     }
-    if http.is_empty() {
-        http.push(Address::Tcp(HTTP_DEFAULT));
+    addresses
+}
+
+/// Neither named: both, on loopback, or for a domain the real ports. One named: only that one.
+fn with_defaults(http: Vec<Address>, https: Vec<Address>, for_domain: bool) -> Result<(Vec<Address>, Vec<Address>), String> {
+    match (http.is_empty() && https.is_empty(), for_domain) {
+        (false, _) => Ok((http, https)),
+        (true, false) => Ok((vec![Address::Tcp(HTTP_DEFAULT)], vec![Address::Tcp(HTTPS_DEFAULT)])),
+        (true, true) => Ok((address::parse("80")?, address::parse("443")?)),
     }
+}
+
+fn only_directory(mut directories: Vec<PathBuf>) -> Result<PathBuf, String> {
     match (directories.pop(), directories.pop()) {
         (Some(one), Some(other)) => Err(format!("one folder at a time: {} and {} are two", other.display(), one.display())),
-        (one, _) => Ok((http, one.unwrap_or_else(|| ".".into()))),
+        (one, _) => Ok(one.unwrap_or_else(|| ".".into())),
     }
+}
+
+/// Absolute, like the document root.
+fn certificate(certificate: &Path, key: Option<&Path>) -> Result<CertificateFiles, String> {
+    let absolute = |path: &Path| std::fs::canonicalize(path).map_err(|error| format!("{}: {error}", path.display()));
+    let (certificate, key) = (absolute(certificate)?, absolute(key.unwrap_or(certificate))?);
+    Ok(CertificateFiles { certificate, key, ocsp: None, origin: Origin::command_line() })
 }
 
 /// Absolute, so that it stays the same whatever becomes of the working directory.
@@ -102,7 +130,7 @@ mod tests {
         let scratch = Scratch::new();
         let path = scratch.0.to_str().unwrap();
         let options = options(&[path, "--state-dir", path]).unwrap();
-        assert_eq!(options.http, [Address::Tcp(HTTP_DEFAULT)]);
+        assert_eq!((&options.http[..], &options.https[..]), (&[Address::Tcp(HTTP_DEFAULT)][..], &[Address::Tcp(HTTPS_DEFAULT)][..]));
         assert_eq!((options.workers, options.access_log, options.state_dir), (Workers::Auto, None, Some(scratch.0.clone())));
     }
 
@@ -132,11 +160,39 @@ mod tests {
     }
 
     #[test]
+    fn one_kind_of_address_named_is_the_only_one() {
+        let scratch = Scratch::new();
+        let path = scratch.0.to_str().unwrap();
+        let only = |arguments: &[&str]| {
+            let options = options(&[&[path, "--state-dir", path], arguments].concat()).unwrap();
+            (options.http.len(), options.https.len())
+        };
+        assert_eq!(only(&["--https", "127.0.0.1:8443"]), (0, 1));
+        assert_eq!(only(&["--http", "127.0.0.1:8080"]), (1, 0));
+        assert_eq!(only(&["--https", "127.0.0.1:8443", "--http", "127.0.0.1:8080"]), (1, 1));
+        let (http, https) = only(&["--domain", "example.org"]);
+        assert!(http >= 1 && http == https);
+    }
+
+    #[test]
+    fn certificates_of_ones_own() {
+        let scratch = Scratch::new();
+        let path = scratch.0.to_str().unwrap();
+        let file = scratch.join("cert.pem");
+        std::fs::write(&file, "").unwrap();
+        let file = std::fs::canonicalize(file).unwrap();
+        let certificate = |arguments: &[&str]| options(&[&["--state-dir", path, path], arguments].concat());
+        let both = certificate(&["--https", "127.0.0.1:1", "--cert", file.to_str().unwrap()]).unwrap().certificate.unwrap();
+        assert_eq!((&both.certificate, &both.key), (&file, &file));
+        assert!(certificate(&["--https", "127.0.0.1:1", "--cert", "/missing.pem"]).unwrap_err().contains("/missing.pem"));
+        assert!(certificate(&["--http", "127.0.0.1:1", "--cert", file.to_str().unwrap()]).unwrap_err().contains("--https"));
+        assert!(certificate(&["--key", file.to_str().unwrap()]).unwrap_err().contains("--cert"));
+    }
+
+    #[test]
     fn what_later_versions_bring_is_refused() {
         for (arguments, sentence) in [
-            (&["--https", "8443"][..], promises::TLS),
-            (&["--cert", "c.pem", "--key", "k.pem"], promises::TLS),
-            (&["--htaccess", "on"], promises::HTACCESS),
+            (&["--htaccess", "on"][..], promises::HTACCESS),
             (&["--php", "unix:/run/php.sock"], promises::PHP),
             (&["--php", "on"], promises::PHP),
             (&["--cache", "on"], promises::PAGE_CACHE),

@@ -2,21 +2,23 @@
 //! resolved resources. Stops at the first request that has to walk, at a large body, at a fault, or where the bytes end.
 
 use super::{
-    log::{self, Facts},
     outgoing::Outgoing,
-    session::{Session, Throttled, connection_line},
-    turn::{Cause, Sending, Then, WalkRequest},
+    turn::{Sending, Then, WalkRequest},
+    upgrade::{self, Preface},
 };
-use crate::worker::Worker;
-use saker_config::model::{Address, Limits, Settings};
+use crate::{
+    driver_h2::Beginning,
+    serving::{Cause, Facts, Pending, Session, Throttled, fast_key, log},
+    worker::Worker,
+};
+use saker_config::model::{Limits, Settings};
 use saker_http::{HeadIndex, HeadView, KnownField, Method, Status, Version};
 use saker_http1::{
     Connection as ConnectionLine, HeadExtra, Parsed, Reject, RequestLimits, ResponseFraming, check_request, encode_head, keep_alive,
     parse_request,
 };
-use saker_pipeline::{Body, Key, Response, ResponseHead, field_edits, respond, throttle::Admission};
+use saker_pipeline::{Body, Response, ResponseHead, field_edits, respond, throttle::Admission};
 use saker_telemetry::{Metric, error_log, message};
-use std::sync::Arc;
 
 /// Bodies up to this size are copied behind their head; beyond it a second buffer in the same write is cheaper.
 const INLINE_BYTES_MAX: usize = 16 << 10;
@@ -41,6 +43,11 @@ pub enum Next {
         sending: Box<Sending>,
         rest: usize,
     },
+    /// What follows is HTTP/2.
+    Http2 {
+        beginning: Beginning,
+        rest: usize,
+    },
     /// After what was gathered has been written.
     Close {
         cause: Cause,
@@ -50,7 +57,7 @@ pub enum Next {
 impl Next {
     pub fn rest(&self) -> usize {
         match self {
-            Next::Read { rest } | Next::Again { rest } | Next::Walk { rest, .. } | Next::Send { rest, .. } => *rest,
+            Next::Read { rest } | Next::Again { rest } | Next::Walk { rest, .. } | Next::Send { rest, .. } | Next::Http2 { rest, .. } => *rest,
             Next::Close { .. } => usize::MAX,
         }
     }
@@ -69,6 +76,13 @@ pub fn serve(worker: &Worker, session: &mut Session, bytes: &[u8], index: &mut H
         if out.len() >= OUT_BYTES_MAX {
             return Next::Again { rest: at };
         }
+        if session.requests == 0 && session.h2c {
+            match upgrade::preface(&bytes[at..]) {
+                Preface::Whole => return Next::Http2 { beginning: Beginning::Preface, rest: at },
+                Preface::Part => return Next::Read { rest: at },
+                Preface::No => {}
+            }
+        }
         let head_bytes = match parse_request(&bytes[at..], &request_limits, index) {
             Ok(Parsed::Complete { head_bytes }) => head_bytes,
             Ok(Parsed::Partial) => return Next::Read { rest: at },
@@ -77,8 +91,19 @@ pub fn serve(worker: &Worker, session: &mut Session, bytes: &[u8], index: &mut H
         let request = &bytes[at..at + head_bytes];
         let view = HeadView::new(request, index);
         at += head_bytes;
-        let may_stay = session.begin_request(&services.generation);
+        if session.h2c
+            && view.has(KnownField::Upgrade)
+            && let Some(settings) = upgrade::h2c_settings(view)
+        {
+            out.extend_from_slice(upgrade::SWITCHING);
+            return Next::Http2 { beginning: Beginning::Upgrade { request: Box::new(view.to_owned()), settings }, rest: at };
+        }
+        let may_stay = session.begin_request(&services.generation, Metric::RequestsHttp1);
         let stays = may_stay && keep_alive(view);
+        if session.is_misdirected(view) {
+            refuse_with(session, Status::MISDIRECTED_REQUEST, request, out);
+            return Next::Close { cause: Cause::Unread };
+        }
         match resolved(worker, session, view, stays, out) {
             Some(Fast::Done) if stays => {}
             Some(Fast::Done) => return Next::Close { cause: Cause::Done },
@@ -150,7 +175,7 @@ fn resolved(worker: &Worker, session: &mut Session, view: HeadView<'_>, stays: b
             chunk.len() as u64
         }
         _ => {
-            let log = log::Pending::new(session, view, &facts);
+            let log = Pending::new(session, view, &facts);
             let then = if stays { Then::Continue } else { Then::Close(Cause::Done) };
             let outgoing = Outgoing::new(out.split_off(start), std::mem::take(&mut response.body), false);
             return Some(Fast::Send(Box::new(Sending { outgoing, then, log, pace })));
@@ -158,32 +183,6 @@ fn resolved(worker: &Worker, session: &mut Session, view: HeadView<'_>, stays: b
     };
     log::now(session, view, &facts, body_bytes, (out.len() - start) as u64);
     Some(Fast::Done)
-}
-
-/// Plain GET and HEAD without content, to a path, with at most one Host: what a kept outcome may answer. Everything that the full
-/// checks look at besides is part of the key, byte for byte.
-fn fast_key<'a>(listener: &'a Arc<Address>, view: HeadView<'a>) -> Option<Key<'a>> {
-    let plain = matches!(view.method(), Method::Get | Method::Head)
-        && !view.has(KnownField::TransferEncoding)
-        && !view.has(KnownField::ContentLength)
-        && !view.has(KnownField::Expect)
-        && match view.known_count(KnownField::Host) {
-            0 => view.version() == Version::Http10,
-            count => count == 1,
-        };
-    let target = view.target();
-    if !plain || target.first() != Some(&b'/') {
-        return None;
-    }
-    Some(Key { listener, host: view.known(KnownField::Host).unwrap_or_default(), path: without_query(target) })
-}
-
-pub fn without_query(target: &[u8]) -> &[u8] {
-    &target[..memchr(b'?', target).unwrap_or(target.len())]
-}
-
-fn memchr(byte: u8, bytes: &[u8]) -> Option<usize> {
-    bytes.iter().position(|other| *other == byte)
 }
 
 /// Appends a whole head, of either kind.
@@ -272,4 +271,13 @@ pub fn refuse_with(session: &Session, status: Status, bytes: &[u8], out: &mut Ve
     }
     drop(tail);
     log::refused(session, status, bytes, body_bytes, (out.len() - start) as u64);
+}
+
+/// The `Connection` line of a response that does not change protocols.
+fn connection_line(version: Version, keep_alive: bool) -> &'static [u8] {
+    match (version, keep_alive) {
+        (_, false) => b"Connection: close\r\n",
+        (Version::Http10, true) => b"Connection: keep-alive\r\n",
+        (_, true) => b"",
+    }
 }

@@ -5,41 +5,19 @@
 //! idle: buffers belong to the worker and are borrowed only while there are bytes.
 
 mod inbound;
-mod io;
-mod log;
 mod outgoing;
-mod pace;
 mod request_body;
-mod session;
 mod start;
 mod turn;
+mod upgrade;
 mod walk;
 
-pub use start::start;
+pub use start::{first_read, run};
 
-use crate::deadlines::Deadline;
-use io::Io;
-use saker_http::HeadIndex;
+use crate::{deadlines::Deadline, driver_h2, io::Io, serving::{Cause, Session}};
 use saker_http1::HeadScanner;
-use session::Session;
 use std::{cell::RefCell, future::poll_fn, rc::Rc, time::Duration};
-use turn::{Cause, Sending, Step};
-
-/// Bytes asked for by one recv: more than a head usually has, so that a short read tells that the socket is drained.
-const READ_BYTES: usize = 64 << 10;
-
-/// What a worker lends to whichever of its connections has bytes.
-pub struct Buffers {
-    read: Box<[u8]>,
-    out: Vec<u8>,
-    index: HeadIndex,
-}
-
-impl Default for Buffers {
-    fn default() -> Self {
-        Buffers { read: vec![0; READ_BYTES].into(), out: Vec::with_capacity(READ_BYTES), index: HeadIndex::default() }
-    }
-}
+use turn::{Sending, Step};
 
 /// One connection on the event loop.
 struct Connection {
@@ -88,25 +66,26 @@ impl Connection {
                     None => poll_fn(|cx| self.poll_turn(cx)).await,
                 };
             }
-            if let Step::Close(cause) = step {
-                break cause;
+            match step {
+                Step::Close(cause) => break cause,
+                Step::Http2(beginning) => {
+                    let (session, io) = (self.session.hand_over(), self.io.borrow_mut().hand_over());
+                    drop(self);
+                    return Box::pin(driver_h2::run(session, io, beginning)).await;
+                }
+                Step::Walk(_) => {}
             }
         };
         self.session.worker.counters.increment(cause.metric());
-        if cause.lingers() {
-            Box::pin(self.linger()).await;
+        let mut io = self.io.borrow_mut().hand_over();
+        match cause.lingers() {
+            true => {
+                let worker = Rc::clone(&self.session.worker);
+                Box::pin(io.linger(&worker, LINGER, LINGER_BYTES_MAX)).await;
+            }
+            false if matches!(cause, Cause::Gone | Cause::WriteTimeout | Cause::Cut) => {}
+            false => io.transport.say_goodbye(),
         }
-    }
-
-    async fn linger(&mut self) {
-        let io = Rc::clone(&self.io);
-        if io.borrow().stream.shutdown_write().is_err() {
-            return;
-        }
-        let worker = Rc::clone(&self.session.worker);
-        let mut left = LINGER_BYTES_MAX;
-        let drain = poll_fn(|cx| io.borrow_mut().poll_discard(cx, &worker, &mut left));
-        let _ = tokio::time::timeout(LINGER, drain).await;
     }
 }
 
@@ -117,13 +96,6 @@ impl Drop for Connection {
             sending.log_cut(&self.session);
         }
         self.session.worker.deadlines.remove(&self.deadline);
-    }
-}
-
-impl Cause {
-    /// Whether the client may still be sending, so that closing at once could take our last response from it.
-    fn lingers(&self) -> bool {
-        matches!(self, Cause::Rejected | Cause::Unread | Cause::HeadTimeout)
     }
 }
 

@@ -3,15 +3,17 @@
 //! A piece is only fetched when the one before it has gone, so a slow reader holds a connection and one piece, not the response. Files
 //! go out by sendfile, their head held back (MSG_MORE) so that both leave in one packet.
 
-use super::io::Io;
-use crate::worker::Worker;
+use crate::{
+    io::Io,
+    pieces::{Broken, Piece, Pieces, file_step},
+    worker::Worker,
+};
 use saker_http1::{CHUNK_END, encode_chunk_head, encode_last_chunk};
-use saker_pipeline::{Body, BodyStream, Chunk, FilePart};
+use saker_pipeline::Body;
 use saker_telemetry::Metric;
 use std::{
     cell::RefCell,
-    collections::VecDeque,
-    io::{self, IoSlice},
+    io,
     task::{Context, Poll, ready},
 };
 
@@ -19,25 +21,15 @@ use std::{
 const SENDFILE_BYTES_MAX: u64 = 1 << 20;
 /// Bytes after which the other connections get their turn, however fast this one's reader is.
 const TURN_BYTES_MAX: u64 = 2 << 20;
-/// The end of a large file that is held back until its content was checked once more.
-const CHECKED_TAIL_BYTES: u64 = 64 << 10;
 
 pub struct Outgoing {
     /// Framing and heads, before `piece`.
     ready: Vec<u8>,
     ready_sent: usize,
-    piece: Option<Piece>,
-    /// What comes after the piece; most bodies have nothing behind it, which then costs no memory.
-    next: Option<Body>,
-    rest: VecDeque<Body>,
+    pieces: Pieces,
     chunked: bool,
     body_bytes: u64,
     bytes: u64,
-}
-
-enum Piece {
-    Memory(Chunk),
-    File(FilePart),
 }
 
 /// Why a response could not be sent whole.
@@ -48,6 +40,12 @@ pub enum SendError {
     Cut,
 }
 
+impl From<Broken> for SendError {
+    fn from(_: Broken) -> Self {
+        SendError::Cut
+    }
+}
+
 impl From<io::Error> for SendError {
     fn from(_: io::Error) -> Self {
         SendError::Gone
@@ -56,7 +54,7 @@ impl From<io::Error> for SendError {
 
 impl Outgoing {
     pub fn new(ready: Vec<u8>, body: Body, chunked: bool) -> Outgoing {
-        Outgoing { ready, ready_sent: 0, piece: None, next: Some(body), rest: VecDeque::new(), chunked, body_bytes: 0, bytes: 0 }
+        Outgoing { ready, ready_sent: 0, pieces: Pieces::new(body), chunked, body_bytes: 0, bytes: 0 }
     }
 
     /// Puts bytes before everything else. Only before the first poll.
@@ -94,10 +92,13 @@ impl Outgoing {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            if self.piece.is_none() {
+            if !self.pieces.has_piece() {
                 ready!(self.poll_piece(cx))?;
             }
-            if self.is_done() || (self.body_bytes >= end && self.ready_sent == self.ready.len()) {
+            if self.is_done() {
+                return io.borrow_mut().transport.poll_flush(cx).map_err(SendError::from);
+            }
+            if self.body_bytes >= end && self.ready_sent == self.ready.len() {
                 return Poll::Ready(Ok(()));
             }
             let sent = ready!(self.poll_step(cx, io, end - self.body_bytes))?;
@@ -108,69 +109,42 @@ impl Outgoing {
     }
 
     pub fn is_done(&self) -> bool {
-        self.ready_sent == self.ready.len() && self.piece.is_none() && self.next.is_none() && self.rest.is_empty()
+        self.ready_sent == self.ready.len() && self.pieces.is_over()
     }
 
-    /// Finds what comes next; leaves `piece` empty only at the end.
+    /// Finds what comes next, and frames it.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
-        while self.piece.is_none() {
-            if self.next.is_none() {
-                self.next = self.rest.pop_front();
+        let was_stream = self.pieces.is_stream();
+        match ready!(self.pieces.poll_piece(cx))? {
+            Some(Piece::Memory(chunk)) if self.chunked && was_stream => encode_chunk_head(chunk.len(), &mut self.ready),
+            Some(_) => {}
+            None if self.chunked && was_stream => {
+                let trailers = self.pieces.take_trailers();
+                encode_last_chunk(trailers.as_ref(), &mut self.ready);
             }
-            let Some(front) = &mut self.next else { break };
-            match front {
-                Body::Stream(stream) => {
-                    if let Some(chunk) = ready!(poll_chunk(cx, stream.as_mut()))? {
-                        self.frame(chunk);
-                        return Poll::Ready(Ok(()));
-                    }
-                    let trailers = stream.trailers();
-                    if self.chunked {
-                        encode_last_chunk(trailers.as_ref(), &mut self.ready);
-                    }
-                    self.next = None;
-                }
-                _ => self.unpack(),
-            }
+            None => {}
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Takes a body that is there already.
-    fn unpack(&mut self) {
-        match self.next.take() {
-            Some(Body::Memory(chunk)) if !chunk.is_empty() => self.piece = Some(Piece::Memory(chunk)),
-            Some(Body::File(part)) if part.length > 0 => self.piece = Some(Piece::File(part)),
-            Some(Body::Parts(parts)) => parts.into_iter().rev().for_each(|part| self.rest.push_front(part)),
-            _ => {}
-        }
-    }
-
-    fn frame(&mut self, chunk: Chunk) {
-        if self.chunked {
-            encode_chunk_head(chunk.len(), &mut self.ready);
-        }
-        self.piece = Some(Piece::Memory(chunk));
-    }
-
     /// One write.
     fn poll_step(&mut self, cx: &mut Context<'_>, io: &RefCell<Io>, allowance: u64) -> Poll<Result<u64, SendError>> {
-        let stream = &mut io.borrow_mut().stream;
+        let transport = &mut io.borrow_mut().transport;
         let ready_left = &self.ready[self.ready_sent..];
-        let sent = match &mut self.piece {
-            None => ready!(stream.poll_write(cx, ready_left))?,
+        let sent = match self.pieces.piece_mut() {
+            None => ready!(transport.poll_write(cx, ready_left))?,
             Some(Piece::Memory(chunk)) => {
                 let piece = &chunk.bytes()[..usize::try_from(allowance).unwrap_or(usize::MAX).min(chunk.len())];
                 match ready_left.is_empty() {
-                    true => ready!(stream.poll_write(cx, piece))?,
-                    false => ready!(stream.poll_write_vectored(cx, &[IoSlice::new(ready_left), IoSlice::new(piece)]))?,
+                    true => ready!(transport.poll_write(cx, piece))?,
+                    false => ready!(transport.poll_write_vectored(cx, ready_left, piece))?,
                 }
             }
-            Some(Piece::File(_)) if !ready_left.is_empty() => ready!(stream.poll_send_more_now(cx, ready_left))?,
+            Some(Piece::File(_)) if !ready_left.is_empty() => ready!(transport.poll_send_more_now(cx, ready_left))?,
             Some(Piece::File(part)) => {
-                let count = file_step(part, allowance)?;
+                let count = file_step(part, allowance, SENDFILE_BYTES_MAX)?;
                 // 0: the file has shrunk below what was promised.
-                match ready!(stream.poll_sendfile_now(cx, &part.file, part.offset, count))? {
+                match ready!(transport.poll_sendfile_now(cx, &part.file, part.offset, count))? {
                     0 => return Poll::Ready(Err(SendError::Cut)),
                     sent => sent,
                 }
@@ -192,53 +166,12 @@ impl Outgoing {
         }
         let of_piece = sent - of_ready;
         self.body_bytes += of_piece as u64;
-        let over = match &mut self.piece {
-            Some(Piece::Memory(chunk)) => {
-                *chunk = chunk.slice(of_piece..chunk.len());
-                chunk.is_empty()
-            }
-            Some(Piece::File(part)) => {
-                part.offset += of_piece as u64;
-                part.length -= of_piece as u64;
-                part.length == 0
-            }
-            None => false,
-        };
-        if over {
-            self.end_piece();
+        if !self.pieces.has_piece() {
+            return;
         }
-    }
-
-    fn end_piece(&mut self) {
-        self.piece = None;
-        if self.chunked && matches!(self.next, Some(Body::Stream(_))) {
+        self.pieces.advance(of_piece);
+        if self.chunked && self.pieces.is_stream() && !self.pieces.has_piece() {
             self.ready.extend_from_slice(CHUNK_END);
         }
-    }
-}
-
-fn poll_chunk(cx: &mut Context<'_>, stream: &mut dyn BodyStream) -> Poll<Result<Option<Chunk>, SendError>> {
-    loop {
-        match ready!(stream.poll_chunk(cx)) {
-            // An empty chunk would end a chunked body.
-            Some(Ok(chunk)) if chunk.is_empty() => {}
-            Some(Ok(chunk)) => return Poll::Ready(Ok(Some(chunk))),
-            Some(Err(_)) => return Poll::Ready(Err(SendError::Cut)),
-            None => return Poll::Ready(Ok(None)),
-        }
-    }
-}
-
-/// How much of a file may go now. Its end goes only after a look at whether the content is still what the head promised.
-fn file_step(part: &FilePart, allowance: u64) -> Result<usize, SendError> {
-    let most = part.length.min(allowance).min(SENDFILE_BYTES_MAX);
-    let Some(check) = &part.check else { return Ok(most as usize) };
-    // What fits one call is checked and sent; of what does not, the end waits for the check.
-    if part.length > SENDFILE_BYTES_MAX {
-        return Ok(most.min(part.length - CHECKED_TAIL_BYTES) as usize);
-    }
-    match check.still_valid() {
-        true => Ok(most as usize),
-        false => Err(SendError::Cut),
     }
 }

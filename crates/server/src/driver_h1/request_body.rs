@@ -3,11 +3,12 @@
 //! The interim `100 Continue` goes out when somebody first asks for content, so a request that is refused never causes an upload
 //! (RFC 9110 section 10.1.1).
 
-use super::{
+use crate::{
+    deadlines::Deadline,
     io::Io,
-    pace::{Accounts, Direction, Pace},
+    serving::{Accounts, Direction, Pace},
+    worker::Worker,
 };
-use crate::{deadlines::Deadline, worker::Worker};
 use saker_config::model::Throttle;
 use saker_http1::{BodyFraming, ChunkLimits, ChunkedDecoder, Decoded};
 use saker_pipeline::{BodyError, Chunk, RequestBody};
@@ -163,7 +164,7 @@ impl Http1Body {
         state.asked = true;
         while state.interim_left > 0 && self.io.borrow().input.is_empty() {
             let left = &CONTINUE[CONTINUE.len() - state.interim_left..];
-            match ready!(self.io.borrow_mut().stream.poll_write(cx, left)) {
+            match ready!(self.io.borrow_mut().transport.poll_write(cx, left)) {
                 Ok(written) if written > 0 => state.interim_left -= written,
                 _ => return Poll::Ready(Err(BodyError::Gone)),
             }
@@ -174,7 +175,7 @@ impl Http1Body {
     fn poll_read(&self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         let mut buffers = self.worker.buffers.borrow_mut();
         let mut io = self.io.borrow_mut();
-        match ready!(io.stream.poll_read(cx, &mut buffers.read)) {
+        match ready!(io.transport.poll_read(cx, &mut buffers.read)) {
             Ok(0) | Err(_) => Poll::Ready(Err(BodyError::Gone)),
             Ok(bytes) => {
                 self.worker.counters.add(Metric::BytesIn, bytes as u64);

@@ -4,12 +4,14 @@
 //! limits follow from them: write limit while sending, head limit while a head is incomplete, keep-alive limit while idle.
 
 use super::{
-    Buffers, Connection,
+    Connection,
     inbound::{self, Next},
-    log::Pending,
     outgoing::{Outgoing, SendError},
-    pace::Pace,
-    session::Session,
+};
+use crate::{
+    buffers::Buffers,
+    driver_h2::Beginning,
+    serving::{Cause, Pace, Pending, Session},
 };
 use saker_http::{RequestHead, Status};
 use saker_http1::{BodyFraming, HeadScanner};
@@ -34,42 +36,11 @@ pub struct WalkRequest {
     pub admission: Option<Admission>,
 }
 
-/// Why a connection ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// As agreed: `Connection: close`, a limit on requests, draining.
-    Done,
-    Gone,
-    Idle,
-    HeadTimeout,
-    BodyTimeout,
-    WriteTimeout,
-    Rejected,
-    /// A response went out while the request's body had not been read.
-    Unread,
-    /// A response was cut.
-    Cut,
-}
-
-impl Cause {
-    pub fn metric(self) -> Metric {
-        match self {
-            Cause::Done | Cause::Unread => Metric::ClosedByServer,
-            Cause::Gone => Metric::ClosedByClient,
-            Cause::Idle => Metric::ClosedIdle,
-            Cause::HeadTimeout => Metric::ClosedHeadTimeout,
-            Cause::BodyTimeout => Metric::ClosedBodyTimeout,
-            Cause::WriteTimeout => Metric::ClosedWriteTimeout,
-            Cause::Rejected => Metric::ClosedMalformed,
-            Cause::Cut => Metric::ClosedError,
-        }
-    }
-}
-
 /// What follows a response.
 pub enum Then {
     Continue,
     Walk(Box<WalkRequest>),
+    Http2(Beginning),
     Close(Cause),
 }
 
@@ -89,7 +60,7 @@ impl Sending {
     /// Writes the line of a response that will not be sent further.
     pub fn log_cut(&self, session: &Session) {
         if let Some(log) = &self.log {
-            log.write(session, &self.outgoing, ConnectionStatus::Aborted);
+            log.write(session, self.outgoing.body_bytes(), self.outgoing.bytes(), ConnectionStatus::Aborted);
         }
     }
 }
@@ -97,6 +68,8 @@ impl Sending {
 /// What a turn leads to.
 pub enum Step {
     Walk(Box<WalkRequest>),
+    /// From here on the client speaks HTTP/2.
+    Http2(Beginning),
     Close(Cause),
 }
 
@@ -104,6 +77,7 @@ impl From<Step> for Then {
     fn from(step: Step) -> Then {
         match step {
             Step::Walk(request) => Then::Walk(request),
+            Step::Http2(beginning) => Then::Http2(beginning),
             Step::Close(cause) => Then::Close(cause),
         }
     }
@@ -117,6 +91,7 @@ impl Connection {
                 match ready!(self.poll_sending(cx)) {
                     Then::Continue => {}
                     Then::Walk(request) => return Poll::Ready(Step::Walk(request)),
+                    Then::Http2(beginning) => return Poll::Ready(Step::Http2(beginning)),
                     Then::Close(cause) => return Poll::Ready(Step::Close(cause)),
                 }
             }
@@ -133,7 +108,7 @@ impl Connection {
     fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<Option<Step>> {
         let worker = Rc::clone(&self.session.worker);
         let mut buffers = worker.buffers.borrow_mut();
-        let Buffers { read, out, index } = &mut *buffers;
+        let Buffers { read, out, index, .. } = &mut *buffers;
         out.clear();
         let next = if self.unseen_input {
             let input = std::mem::take(&mut self.io.borrow_mut().input);
@@ -171,11 +146,11 @@ impl Connection {
 
     /// A socket that was drained a moment ago is not asked again before it says that there is more.
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        let stream = &mut self.io.borrow_mut().stream;
+        let transport = &mut self.io.borrow_mut().transport;
         if std::mem::take(&mut self.drained) {
-            ready!(stream.poll_readable(cx))?;
+            ready!(transport.poll_readable(cx))?;
         }
-        stream.poll_read_now(cx, buf)
+        transport.poll_read_now(cx, buf)
     }
 
     /// Keeps what a turn did not use. A head that is still incomplete stays under the limit that it began with.
@@ -206,7 +181,7 @@ impl Connection {
             return 0;
         }
         // A full socket or a broken connection shows again when the rest is sent.
-        let written = self.io.borrow().stream.write_now(out).unwrap_or(0);
+        let written = self.io.borrow_mut().transport.write_now(out).unwrap_or(0);
         self.session.worker.counters.add(Metric::BytesOut, written as u64);
         written
     }
@@ -217,6 +192,7 @@ impl Connection {
         let then = match next {
             Next::Read { .. } | Next::Again { .. } => Then::Continue,
             Next::Walk { request, .. } => Then::Walk(request),
+            Next::Http2 { beginning, .. } => Then::Http2(beginning),
             Next::Close { cause } => Then::Close(cause),
             Next::Send { mut sending, .. } => {
                 sending.outgoing.prefix(out[written..].to_vec());
@@ -224,9 +200,12 @@ impl Connection {
                 return None;
             }
         };
-        match (written == out.len(), then) {
+        // Under TLS what was taken may still be here.
+        let is_sent = written == out.len() && !self.io.borrow().transport.has_unsent();
+        match (is_sent, then) {
             (true, Then::Continue) => None,
             (true, Then::Walk(request)) => Some(Step::Walk(request)),
+            (true, Then::Http2(beginning)) => Some(Step::Http2(beginning)),
             (true, Then::Close(cause)) => Some(Step::Close(cause)),
             (false, then) => {
                 self.sending = Some(Sending::bytes(out[written..].to_vec(), then));
@@ -285,11 +264,12 @@ impl Connection {
         };
         if let Some(log) = sending.log.take() {
             let closes = matches!(then, Then::Close(_)) && status != ConnectionStatus::Aborted;
-            log.write(&self.session, &sending.outgoing, if closes { ConnectionStatus::Close } else { status });
+            let status = if closes { ConnectionStatus::Close } else { status };
+            log.write(&self.session, sending.outgoing.body_bytes(), sending.outgoing.bytes(), status);
         }
         if matches!(then, Then::Close(Cause::WriteTimeout)) {
             // What the client would not take must not stay in the kernel's buffers either.
-            let _ = self.io.borrow().stream.reset_on_drop();
+            let _ = self.io.borrow().transport.reset_on_drop();
         }
         Poll::Ready(then)
     }

@@ -2,16 +2,17 @@
 
 use super::{
     Connection, inbound,
-    log::{Facts, Pending},
     outgoing::Outgoing,
-    pace::Direction,
     request_body::{BodyState, Http1Body},
-    turn::{Cause, Sending, Step, Then, WalkRequest},
+    turn::{Sending, Step, Then, WalkRequest},
 };
-use crate::site_logs::SiteLogs;
-use saker_http::{KnownField, Method, RequestHead, Status, Version};
+use crate::{
+    serving::{Cause, Direction, Facts, Pending, refusal, remember},
+    site_logs::SiteLogs,
+};
+use saker_http::{Method, RequestHead, Status, Version};
 use saker_http1::{BodyFraming, Expectation, ResponseFraming, expectation, keep_alive};
-use saker_pipeline::{Body, BodyError, Exchange, Key, NoBody, Outcome, RequestBody, Response, ResponseHead, Services, phases, respond};
+use saker_pipeline::{Body, BodyError, Exchange, NoBody, RequestBody, Response, ResponseHead, Services, phases, respond};
 use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
 
 /// Of a body that nobody wanted, this much is read so that the connection can stay.
@@ -37,7 +38,7 @@ impl Connection {
         if let Some(error) = state.borrow().failed() {
             response = refusal(error, response);
         }
-        self.remember(&mut exchange, request.framing, &services);
+        remember(&self.session.worker, &mut exchange, request.framing == BodyFraming::None, &services);
         let stays = request.may_stay && keep_alive(request.head.view()) && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
         let limit = phases::body_bytes_max(&exchange, &services);
         state.borrow_mut().limit(if limit == 0 { DRAIN_BYTES_MAX } else { limit.min(DRAIN_BYTES_MAX) });
@@ -70,34 +71,6 @@ impl Connection {
             timeout_ms,
             accounts: self.session.accounts().clone(),
         }
-    }
-
-    /// Keeps an outcome that can answer later requests.
-    fn remember(&self, exchange: &mut Exchange, framing: BodyFraming, services: &Rc<Services>) {
-        if !Rc::ptr_eq(services, &self.session.worker.services.borrow()) {
-            // A reload came in between: what the old configuration decided must not answer under the new one.
-            return;
-        }
-        let Some(reusable) = exchange.reusable.take() else { return };
-        let view = exchange.head.view();
-        let simple =
-            matches!(view.method(), Method::Get | Method::Head) && framing == BodyFraming::None && view.target().first() == Some(&b'/');
-        if exchange.request_dependent || !simple {
-            return;
-        }
-        let key = Key {
-            listener: &exchange.client.listener,
-            host: view.known(KnownField::Host).unwrap_or_default(),
-            path: inbound::without_query(view.target()),
-        };
-        let outcome = Outcome {
-            site_index: exchange.site_index,
-            settings: Arc::clone(&exchange.settings),
-            reusable,
-            stamps: std::mem::take(&mut exchange.stamps),
-            path: exchange.path.clone(),
-        };
-        self.session.worker.resources.borrow_mut().insert(&key, outcome);
     }
 
     fn sending(
@@ -139,6 +112,7 @@ impl Connection {
             Then::Close(Cause::Done) if left => return Some(Step::Close(Cause::Unread)),
             Then::Close(cause) => return Some(Step::Close(cause)),
             Then::Walk(request) => return Some(Step::Walk(request)),
+            Then::Http2(beginning) => return Some(Step::Http2(beginning)),
             Then::Continue if !left => return None,
             Then::Continue => {}
         }
@@ -153,15 +127,4 @@ impl Connection {
             }
         }
     }
-}
-
-/// What the client hears when its body was at fault; what the handler made of it is of no use then.
-fn refusal(error: BodyError, response: Response) -> Response {
-    let status = match error {
-        BodyError::Malformed => Status::BAD_REQUEST,
-        BodyError::TooLarge => Status::CONTENT_TOO_LARGE,
-        BodyError::TimedOut => Status::REQUEST_TIMEOUT,
-        BodyError::Gone | BodyError::Source => return response,
-    };
-    respond::built_in_page(Response::new(status))
 }

@@ -9,6 +9,7 @@ mod workers;
 use crate::{
     control::{self, Lock, StateDir},
     log_files::LogFiles,
+    secured::Secured,
     shared::Shared,
 };
 use listeners::Listeners;
@@ -120,6 +121,10 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let workers = workers::count(&server.workers);
     listeners.bind_all(&read.model.listeners, workers).map_err(Failure::Start)?;
     listeners.report_unclaimed();
+    // Keys are often root's alone.
+    let (secured, warnings) = Secured::build(&read.model, None).map_err(Failure::Configuration)?;
+    warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{warning}")));
+    let secured = Arc::new(secured);
     // The control socket belongs to whoever the server is later, so it is bound after the change of user where that is allowed.
     privileges::drop(&read.model, lock.path()).map_err(Failure::Start)?;
     let control_socket = lock.bind_control().map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}"))).ok();
@@ -130,8 +135,8 @@ fn try_run(source: Source) -> Result<(), Failure> {
     // Last, so that whatever keeps the server from starting is said where it was started, and so that the file is opened by the user
     // who will have to open it again.
     start_error_log(server).map_err(Failure::Start)?;
-    let workers = Workers::start(&shared, &generation, workers, core_of).map_err(|error| Failure::Start(error.to_string()))?;
-    let operator = Operator::new(source, shared, generation, workers, listeners);
+    let workers = Workers::start(&shared, &generation, &secured, workers, core_of).map_err(|error| Failure::Start(error.to_string()))?;
+    let operator = Operator::new(source, shared, generation, secured, workers, listeners);
     serve(&runtime, signals, operator, control_socket);
     drop(lock);
     Ok(())
@@ -154,10 +159,12 @@ fn serve(runtime: &Runtime, mut signals: signals::Signals, operator: Operator, c
             operator.stopping().await;
             operator.stop_workers().await;
         };
+        let certificates = operator.watch_certificates();
         // Signals and conversations go on to the very end: whoever is tired of waiting can still cut it short.
         tokio::select! {
             () = end => {}
             () = conversations => {}
+            () = certificates => {}
             () = signals.obey(&operator) => {}
         }
     });

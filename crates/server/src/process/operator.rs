@@ -4,10 +4,11 @@ use super::{Source, listeners::Listeners, workers::Workers};
 use crate::{
     control::{self, Control, LastReload, ReloadReport, StatusReport},
     log_files,
+    secured::{Secured, Watch},
     shared::Shared,
     worker::Command,
 };
-use saker_config::model::Address;
+use saker_config::model::{Address, Listener};
 use saker_pipeline::{Generation, LocalFuture};
 use saker_telemetry::{
     Counters, Metric, Snapshot, error_log, message,
@@ -21,10 +22,14 @@ use std::{
 };
 use tokio::sync::Notify;
 
+/// How often changed certificates are looked for; looking costs next to nothing.
+const CERTIFICATES_LOOK: Duration = Duration::from_millis(250);
+
 pub struct Operator {
     source: Source,
     shared: Arc<Shared>,
     generation: RefCell<Arc<Generation>>,
+    secured: RefCell<Arc<Secured>>,
     workers: Workers,
     listeners: RefCell<Listeners>,
     last_reload: RefCell<Option<LastReload>>,
@@ -49,11 +54,12 @@ pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String>
 }
 
 impl Operator {
-    pub fn new(source: Source, shared: Arc<Shared>, generation: Arc<Generation>, workers: Workers, listeners: Listeners) -> Operator {
+    pub fn new(source: Source, shared: Arc<Shared>, generation: Arc<Generation>, secured: Arc<Secured>, workers: Workers, listeners: Listeners) -> Operator {
         Operator {
             source,
             shared,
             generation: RefCell::new(generation),
+            secured: RefCell::new(secured),
             workers,
             listeners: RefCell::new(listeners),
             last_reload: RefCell::new(None),
@@ -103,9 +109,29 @@ impl Operator {
         let mut out = std::io::stdout();
         for address in self.listeners.borrow().shown() {
             let _ = match address {
-                Address::Tcp(address) => writeln!(out, "Serving {} on http://{address}/", options.root.display()),
+                Address::Tcp(address) => writeln!(out, "Serving {} on {}://{address}/", options.root.display(), self.scheme(&Address::Tcp(*address))),
                 Address::Unix(path) => writeln!(out, "Serving {} on the socket {}", options.root.display(), path.display()),
             };
+        }
+    }
+
+    fn scheme(&self, address: &Address) -> &'static str {
+        let generation = self.generation.borrow();
+        let is_tls = |listener: &Listener| listener.tls.is_some() && is_same(&listener.address, address);
+        if generation.model.listeners.iter().any(is_tls) { "https" } else { "http" }
+    }
+
+    /// Looks after the files of certificates and ticket keys, for as long as the server runs.
+    pub async fn watch_certificates(&self) {
+        let mut secured = Arc::clone(&self.secured.borrow());
+        let mut watch = Watch::new(&secured, &self.shared.watcher);
+        loop {
+            tokio::time::sleep(CERTIFICATES_LOOK).await;
+            if !Arc::ptr_eq(&secured, &self.secured.borrow()) {
+                secured = Arc::clone(&self.secured.borrow());
+                watch = Watch::new(&secured, &self.shared.watcher);
+            }
+            watch.look(&secured, &self.shared.watcher);
         }
     }
 
@@ -182,10 +208,14 @@ impl Operator {
         read.warnings.extend(fixed_until_restart(&old, &read.model));
         let generation = Arc::new(Generation::new(old.number + 1, read.model));
         open_logs(&generation, &self.shared)?;
+        let (secured, warnings) = Secured::build(&generation.model, Some(&self.secured.borrow()))?;
+        read.warnings.extend(warnings);
+        let secured = Arc::new(secured);
         let added = self.listeners.borrow_mut().bind_all(&generation.model.listeners, self.workers.len())?;
         // From here on nothing fails.
         error_log::set_level(super::level(generation.model.server.error_log.level));
-        self.workers.tell_all(|| Command::Generation(Arc::clone(&generation)));
+        self.workers.tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
+        *self.secured.borrow_mut() = secured;
         for address in &added {
             error_log::log(&message::LISTENER_ADDED, format_args!("{address}"));
             self.listen(address);
@@ -210,6 +240,14 @@ impl Operator {
         let mut all = self.shared.counters.clone();
         all.push(Arc::clone(&self.reloads));
         Counters::sum(&all)
+    }
+}
+
+/// Whether a listener is the one that is shown under `actual`, which has the kernel's choice where the port was left to it.
+fn is_same(configured: &Address, actual: &Address) -> bool {
+    match (configured, actual) {
+        (Address::Tcp(configured), Address::Tcp(actual)) if configured.port() == 0 => configured.ip() == actual.ip(),
+        _ => configured == actual,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The workers as the main thread sees them: how many, on which cores, told what, ended how.
 
 use crate::{
+    secured::Secured,
     shared::Shared,
     worker::{self, Command, WorkerHandle},
 };
@@ -42,10 +43,11 @@ impl Workers {
     pub fn start(
         shared: &Arc<Shared>,
         generation: &Arc<Generation>,
+        secured: &Arc<Secured>,
         count: usize,
         core_of: impl Fn(usize) -> Option<usize>,
     ) -> io::Result<Workers> {
-        let handles = (0..count).map(|index| worker::start(index, Arc::clone(shared), Arc::clone(generation), core_of(index)));
+        let handles = (0..count).map(|index| worker::start(index, Arc::clone(shared), Arc::clone(generation), Arc::clone(secured), core_of(index)));
         Ok(Workers { handles: RefCell::new(handles.collect::<io::Result<_>>()?) })
     }
 

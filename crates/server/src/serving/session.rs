@@ -1,9 +1,12 @@
 //! What a connection knows about its client and itself, whether it is on the event loop yet or not.
 
-use super::pace::{self, Accounts, Direction, Pace};
+use super::{
+    Secure,
+    pace::{self, Accounts, Direction, Pace},
+};
 use crate::{connection::Opened, worker::Worker};
 use saker_config::model::Settings;
-use saker_http::Version;
+use saker_http::HeadView;
 use saker_pipeline::{
     Client, Generation,
     throttle::{Admission, requests},
@@ -20,6 +23,9 @@ pub struct Session {
     generation: u64,
     /// Requests so far.
     pub requests: u32,
+    /// Whether the client may change to HTTP/2 in the clear.
+    pub h2c: bool,
+    secure: Option<Secure>,
     /// Made when a limit first asks for them.
     accounts: Option<Accounts>,
 }
@@ -34,10 +40,29 @@ pub enum Throttled {
 }
 
 impl Session {
-    pub fn new(worker: Rc<Worker>, mut client: Client, opened: Opened) -> Session {
+    pub fn new(worker: Rc<Worker>, mut client: Client, opened: Opened, h2c: bool, secure: Option<Secure>) -> Session {
         client.account = opened.account().map(Arc::clone);
         let generation = worker.services.borrow().generation.number;
-        Session { worker, client: Rc::new(client), opened, generation, requests: 0, accounts: None }
+        Session { worker, client: Rc::new(client), opened, generation, requests: 0, h2c, secure, accounts: None }
+    }
+
+    /// The same connection, as another driver goes on with it.
+    pub fn hand_over(&mut self) -> Session {
+        Session {
+            worker: Rc::clone(&self.worker),
+            client: Rc::clone(&self.client),
+            opened: self.opened.hand_over(),
+            generation: self.generation,
+            requests: self.requests,
+            h2c: self.h2c,
+            secure: self.secure.take(),
+            accounts: self.accounts.take(),
+        }
+    }
+
+    /// Whether this connection's handshake was not for the host of that request.
+    pub fn is_misdirected(&self, view: HeadView<'_>) -> bool {
+        self.secure.as_ref().is_some_and(|secure| secure.is_misdirected(view))
     }
 
     /// Asks the limits of a site for a response of known length. Costs one comparison where none is set.
@@ -78,14 +103,14 @@ impl Session {
         })
     }
 
-    /// Counts a request; `false`: it has to be the last one.
-    pub fn begin_request(&mut self, generation: &Generation) -> bool {
+    /// Counts a request under its protocol; `false`: it has to be the last one.
+    pub fn begin_request(&mut self, generation: &Generation, protocol: Metric) -> bool {
         if self.generation != generation.number {
             self.follow(generation);
         }
         let requests_max = generation.model.limits.requests_per_connection_max;
         self.requests = self.requests.saturating_add(1);
-        self.worker.counters.increment(Metric::RequestsHttp1);
+        self.worker.counters.increment(protocol);
         (requests_max == 0 || u64::from(self.requests) < requests_max) && !self.worker.draining.get()
     }
 }
@@ -103,14 +128,5 @@ impl Session {
             accounts.sites = Arc::clone(&generation.site_accounts);
             accounts.address = self.client.account.clone();
         }
-    }
-}
-
-/// The `Connection` line of a response that does not change protocols.
-pub fn connection_line(version: Version, keep_alive: bool) -> &'static [u8] {
-    match (version, keep_alive) {
-        (_, false) => b"Connection: close\r\n",
-        (Version::Http10, true) => b"Connection: keep-alive\r\n",
-        (_, true) => b"",
     }
 }

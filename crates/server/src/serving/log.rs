@@ -1,7 +1,7 @@
 //! Access log lines, one per exchange, whatever happened. A request answered within its turn is logged from borrowed bytes; one whose body
 //! is still to be sent keeps its head until then.
 
-use super::{outgoing::Outgoing, session::Session};
+use super::Session;
 use crate::site_logs::SiteLogs;
 use saker_http::{Fields, HeadView, RequestHead, Status};
 use saker_telemetry::{
@@ -124,7 +124,8 @@ impl Pending {
         self
     }
 
-    pub fn write(&self, session: &Session, outgoing: &Outgoing, connection_status: ConnectionStatus) {
+    /// `body_bytes` of content have gone, `bytes` with framing.
+    pub fn write(&self, session: &Session, body_bytes: u64, bytes: u64, connection_status: ConnectionStatus) {
         let now_ns = saker_net::clock::realtime_precise_ns();
         let worker = &session.worker;
         let mut logs = self.logs.borrow_mut();
@@ -132,9 +133,9 @@ impl Pending {
         let record = Record {
             site_name: &name,
             host: &self.host,
-            body_bytes: outgoing.body_bytes(),
+            body_bytes,
             bytes_in: self.head.view().byte_count() as u64 + self.body_bytes_in,
-            bytes_out: outgoing.bytes(),
+            bytes_out: bytes,
             start_s: (self.start_ns / 1_000_000_000) as i64,
             start_us: (self.start_ns / 1000 % 1_000_000) as u32,
             duration_us: Some(now_ns.saturating_sub(self.start_ns) / 1000),

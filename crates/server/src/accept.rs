@@ -1,0 +1,232 @@
+//! From an accepted socket to its driver: the PROXY preface where one is due, the TLS handshake where the listener has one, and then the
+//! protocol that the client chose.
+
+use crate::{
+    connection::Opened,
+    deadlines::Deadline,
+    driver_h1, driver_h2,
+    io::Io,
+    serving::{Secure, Session},
+    transport::{HandshakeFailure, HandshakeStep, Secured, Transport},
+    worker::Worker,
+};
+use saker_config::model::Address;
+use saker_net::{
+    RawStream,
+    proxy_preface::{self, Preface},
+};
+use saker_pipeline::Client;
+use saker_telemetry::{Metric, error_log, message};
+use saker_tls::{Acceptor, Fault};
+use std::{
+    future::poll_fn,
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+/// Bytes asked for at a time before a driver has the connection.
+const PIECE_BYTES: usize = 4096;
+/// How often a handshake that waits for a certificate asks whether it has come.
+const CERTIFICATE_POLL: Duration = Duration::from_millis(100);
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES_MAX: usize = 64 << 10;
+
+/// A client that speaks HTTP to a port of HTTPS is a person who forgot an `s`, most often.
+const SPEAK_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: 148\r\n\
+Connection: close\r\n\r\n<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>400 Bad Request</title>\n\
+<h1>400 Bad Request</h1>\n<p>This port speaks HTTPS: use https://.</p>\n";
+
+/// What a listener expects of a connection.
+struct Manners {
+    preface: bool,
+    acceptor: Option<Acceptor>,
+    http2: bool,
+}
+
+/// Takes over an accepted connection.
+pub fn start(worker: &Rc<Worker>, mut opened: Opened, stream: RawStream, peer: SocketAddr, local: SocketAddr, listener: Arc<Address>) {
+    let mut client = Client::new(peer, local, listener, false);
+    let manners = manners(worker, &client);
+    client.tls = manners.acceptor.is_some();
+    client.secure = client.tls;
+    if manners.preface || client.tls {
+        let worker = Rc::clone(worker);
+        tokio::task::spawn_local(async move { receive(worker, opened, stream, client, manners).await });
+        return;
+    }
+    if !opened.admit(client.ip()) {
+        return too_many(worker, &client);
+    }
+    driver_h1::first_read(Session::new(Rc::clone(worker), client, opened, manners.http2, None), stream);
+}
+
+fn manners(worker: &Worker, client: &Client) -> Manners {
+    let services = worker.services.borrow();
+    let listeners = &services.generation.model.listeners;
+    let Some(listener) = listeners.iter().find(|listener| listener.address == *client.listener) else {
+        return Manners { preface: false, acceptor: None, http2: false };
+    };
+    Manners {
+        preface: listener.proxy_protocol_from.iter().any(|network| network.contains(client.ip())),
+        acceptor: listener.tls.as_ref().and_then(|_| worker.secured.borrow().acceptor(&listener.address).cloned()),
+        http2: listener.http2,
+    }
+}
+
+fn too_many(worker: &Worker, client: &Client) {
+    worker.counters.increment(Metric::ClosedPerAddressLimit);
+    error_log::log_client(&message::ADDRESS_CONNECTION_LIMIT, client.address, format_args!(""));
+}
+
+/// Everything that may have to wait before a driver can begin.
+async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, client: Client, manners: Manners) {
+    let Ok(stream) = stream.register() else { return worker.counters.increment(Metric::ClosedError) };
+    let mut io = Io::new(Transport::Plain(stream), Vec::new());
+    let client = match manners.preface {
+        true => match await_preface(&worker, &mut io, client).await {
+            Some(client) => client,
+            None => return,
+        },
+        false => client,
+    };
+    if !opened.admit(client.ip()) {
+        return too_many(&worker, &client);
+    }
+    let Some(acceptor) = manners.acceptor else {
+        return driver_h1::run(Session::new(worker, client, opened, manners.http2, None), io).await;
+    };
+    let Transport::Plain(stream) = io.transport else { return };
+    let secured = Secured::new(stream, acceptor.accept(), io.input);
+    let Some(secured) = handshake(&worker, secured, &client).await else { return };
+    let alpn_is_h2 = secured.info().is_some_and(|info| info.alpn.as_deref() == Some(b"h2"));
+    let secure = secured.info().map(|info| Secure::new(info, acceptor.identities()));
+    let session = Session::new(worker, client, opened, false, secure);
+    let io = Io::new(Transport::Tls(Box::new(secured)), Vec::new());
+    match alpn_is_h2 {
+        true => driver_h2::run(session, io, driver_h2::Beginning::Preface).await,
+        false => driver_h1::run(session, io).await,
+    }
+}
+
+/// `None`: it failed, and everything that is to be said about it has been said.
+async fn handshake(worker: &Rc<Worker>, mut secured: Secured, client: &Client) -> Option<Secured> {
+    let limit_ms = worker.services().generation.model.limits.tls_handshake_timeout_ms;
+    let shaken = tokio::time::timeout(Duration::from_millis(limit_ms), shake(&mut secured)).await;
+    let counters = &worker.counters;
+    match shaken {
+        Ok(Ok(())) => {
+            let resumed = secured.info().is_some_and(|info| info.resumed);
+            counters.increment(if resumed { Metric::TlsHandshakesResumed } else { Metric::TlsHandshakesFull });
+            return Some(secured);
+        }
+        Ok(Err(HandshakeFailure::Gone)) => {
+            counters.increment(Metric::TlsHandshakesFailed);
+            counters.increment(Metric::ClosedByClient);
+        }
+        Ok(Err(HandshakeFailure::Fault(fault))) => {
+            counters.increment(Metric::TlsHandshakesFailed);
+            counters.increment(Metric::ClosedMalformed);
+            refuse(worker, secured, client, &fault).await;
+        }
+        Err(_) => {
+            counters.increment(Metric::TlsHandshakesFailed);
+            counters.increment(Metric::ClosedHeadTimeout);
+            error_log::log_client(&message::TLS_HANDSHAKE_TIMEOUT, client.address, format_args!(""));
+        }
+    }
+    None
+}
+
+async fn shake(secured: &mut Secured) -> Result<(), HandshakeFailure> {
+    loop {
+        match poll_fn(|cx| secured.poll_handshake(cx)).await? {
+            HandshakeStep::Done => return Ok(()),
+            HandshakeStep::AwaitsCertificate => tokio::time::sleep(CERTIFICATE_POLL).await,
+        }
+    }
+}
+
+async fn refuse(worker: &Rc<Worker>, secured: Secured, client: &Client, fault: &Fault) {
+    let mut io = Io::new(Transport::Plain(secured.into_stream()), Vec::new());
+    match fault {
+        Fault::PlainHttp => {
+            error_log::log_client(&message::HTTP_ON_TLS_PORT, client.address, format_args!(""));
+            let _ = io.transport.write_now(SPEAK_TLS);
+        }
+        fault => error_log::log_client(&message::TLS_HANDSHAKE_FAILED, client.address, format_args!("{fault}")),
+    }
+    // Closing at once would reset, and take the alert or the answer from the client.
+    io.linger(worker, LINGER, LINGER_BYTES_MAX).await;
+}
+
+/// The client that the preface names; `None`: the connection is refused.
+async fn await_preface(worker: &Rc<Worker>, io: &mut Io, client: Client) -> Option<Client> {
+    let deadline = worker.deadlines.add();
+    deadline.arm(saker_net::clock::monotonic_ms() + worker.services().generation.model.limits.head_timeout_ms);
+    let preface = poll_fn(|cx| poll_preface(cx, io, &deadline)).await;
+    worker.deadlines.remove(&deadline);
+    let client_address = client.address;
+    let behind = preface.and_then(|preface| behind(client, preface));
+    if behind.is_none() {
+        worker.counters.increment(Metric::ProxyPrefacesRefused);
+        error_log::log_client(&message::PROXY_PREFACE_BAD, client_address, format_args!(""));
+    }
+    behind
+}
+
+/// `None`: malformed, late, or gone.
+fn poll_preface(cx: &mut Context<'_>, io: &mut Io, deadline: &Deadline) -> Poll<Option<Preface>> {
+    loop {
+        if deadline.is_over() {
+            return Poll::Ready(None);
+        }
+        match proxy_preface::parse(&io.input) {
+            Ok(Preface::Partial) => {}
+            Ok(preface @ Preface::Complete { consumed, .. }) => {
+                io.consume(consumed);
+                return Poll::Ready(Some(preface));
+            }
+            Err(_) => return Poll::Ready(None),
+        }
+        deadline.register(cx);
+        match ready!(poll_more(cx, io)) {
+            Ok(0) | Err(_) => return Poll::Ready(None),
+            Ok(_) => {}
+        }
+    }
+}
+
+fn poll_more(cx: &mut Context<'_>, io: &mut Io) -> Poll<std::io::Result<usize>> {
+    let mut piece = [0; PIECE_BYTES];
+    let read = ready!(io.transport.poll_read(cx, &mut piece))?;
+    io.input.extend_from_slice(&piece[..read]);
+    Poll::Ready(Ok(read))
+}
+
+fn behind(client: Client, preface: Preface) -> Option<Client> {
+    match preface {
+        Preface::Complete { source: Some((source, destination)), tls, .. } => {
+            let mut behind = Client::new(source, destination, client.listener, tls || client.tls);
+            behind.tls = client.tls;
+            Some(behind)
+        }
+        // LOCAL, UNKNOWN: the proxy speaks for itself (a health check).
+        Preface::Complete { source: None, .. } => Some(client),
+        Preface::Partial => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_in_the_clear_is_framed_right() {
+        let text = std::str::from_utf8(SPEAK_TLS).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{}", body.len());
+    }
+}

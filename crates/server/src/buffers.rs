@@ -1,0 +1,22 @@
+//! What a worker lends to whichever of its connections has bytes.
+
+use saker_http::HeadIndex;
+use saker_http2::HeadStore;
+
+/// Bytes asked for by one recv: more than a head usually has, so that a short read tells that the socket is drained.
+pub const READ_BYTES: usize = 64 << 10;
+
+pub struct Buffers {
+    pub read: Box<[u8]>,
+    pub out: Vec<u8>,
+    pub index: HeadIndex,
+    /// Heads of HTTP/2, decoded.
+    pub head: HeadStore,
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        let (read, out) = (vec![0; READ_BYTES].into(), Vec::with_capacity(READ_BYTES));
+        Buffers { read, out, index: HeadIndex::default(), head: HeadStore::default() }
+    }
+}

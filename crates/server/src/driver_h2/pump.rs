@@ -1,0 +1,208 @@
+//! Responses' bodies into DATA frames: whose turn it is says the machine's scheduler, how much goes say windows, pace, and the room in one
+//! write.
+
+use super::{Connection, OUT_BYTES_MAX, head, inbox::Letter, walk::Answer};
+use crate::{
+    pieces::{Broken, Piece, Pieces, file_step},
+    serving::Direction,
+};
+use saker_http::Method;
+use saker_http2::{ErrorCode, StreamId};
+use saker_pipeline::{Body, FilePart};
+use saker_telemetry::{access_log::ConnectionStatus, error_log, message};
+use std::{
+    os::unix::fs::FileExt,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+/// RFC 9113 section 4.1.
+const HEADER_BYTES: usize = 9;
+/// A frame fits a TLS record; see `begin_data` of the machine.
+const DATA_BYTES_MAX: u64 = (16 << 10) - HEADER_BYTES as u64;
+
+impl Connection {
+    /// Takes in what the walks have brought.
+    pub(super) fn take_letters(&mut self, out: &mut Vec<u8>) {
+        for letter in self.inbox.take() {
+            match letter {
+                Letter::Answer(id, answer) => self.answer(id, *answer, out),
+                Letter::Upload(id) => self.give_back(id, out),
+            }
+        }
+    }
+
+    fn answer(&mut self, id: StreamId, mut answer: Answer, out: &mut Vec<u8>) {
+        if !self.streams.contains_key(&id) {
+            return;
+        }
+        self.give_back(id, out);
+        let log = answer.log(self);
+        let exchange = &answer.exchange;
+        let length = answer.response.body.length();
+        let mut body = std::mem::take(&mut answer.response.body);
+        if exchange.head.view().method() == Method::Head || answer.response.status.forbids_content() {
+            body = Body::Empty;
+        }
+        let empty = body.length() == Some(0);
+        let start = out.len();
+        let now = saker_net::clock::realtime_s();
+        let worker = Rc::clone(&self.session.worker);
+        head::send(&mut self.machine, id, &answer.response, length, empty, &mut worker.tail.borrow_mut(), now, out);
+        let pace = self.session.pace(Direction::Out, &exchange.settings, exchange.site_index);
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.walk = None;
+        stream.log = log;
+        stream.pace = pace;
+        stream.bytes += (out.len() - start) as u64;
+        if empty {
+            return self.done(id, out);
+        }
+        stream.pieces = Some(Pieces::new(body));
+        self.machine.set_ready(id, true);
+    }
+
+    /// Fills `out` with content as far as that goes.
+    pub(super) fn pump(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) {
+        for id in std::mem::take(&mut self.waiting) {
+            self.machine.set_ready(id, self.streams.contains_key(&id));
+        }
+        while out.len() < OUT_BYTES_MAX && let Some(id) = self.machine.next_ready() {
+            let start = out.len();
+            let next = self.pump_one(cx, id, out);
+            if let Some(stream) = self.streams.get_mut(&id) {
+                stream.bytes += (out.len() - start) as u64;
+            }
+            self.progress |= out.len() > start;
+            match next {
+                Next::More => {}
+                Next::Wait => {
+                    self.machine.set_ready(id, false);
+                    self.waiting.push(id);
+                }
+                Next::Done => self.done(id, out),
+                Next::Cut => self.cut(id, out),
+            }
+        }
+    }
+
+    /// One frame.
+    fn pump_one(&mut self, cx: &mut Context<'_>, id: StreamId, out: &mut Vec<u8>) -> Next {
+        let Some(stream) = self.streams.get_mut(&id) else { return Next::Cut };
+        let Some(pieces) = &mut stream.pieces else { return Next::Cut };
+        let allowance = match stream.pace.as_mut().map(|pace| pace.poll_allowance(cx)) {
+            None => u64::MAX,
+            Some(Poll::Ready(allowance)) => allowance,
+            Some(Poll::Pending) => return Next::Wait,
+        };
+        match pieces.poll_piece(cx) {
+            Poll::Pending => return Next::Wait,
+            Poll::Ready(Err(Broken)) => return Next::Cut,
+            Poll::Ready(Ok(None)) => {
+                match pieces.take_trailers() {
+                    Some(trailers) => _ = self.machine.send_trailers(id, out, |block| head::append_fields(&trailers, block)),
+                    None => _ = self.machine.begin_data(id, 0, true, out),
+                }
+                return Next::Done;
+            }
+            Poll::Ready(Ok(Some(_))) => {}
+        }
+        let sent = match frame(&mut self.machine, id, pieces, allowance, out) {
+            Ok(sent) => sent,
+            Err(Broken) => return Next::Cut,
+        };
+        if sent == 0 {
+            // No window after all: asked again when something has changed.
+            return Next::Wait;
+        }
+        pieces.advance(sent);
+        stream.body_bytes += sent as u64;
+        if let Some(pace) = &mut stream.pace {
+            pace.charge(sent as u64);
+        }
+        if pieces.is_over() { Next::Done } else { Next::More }
+    }
+
+    /// The response is whole.
+    pub(super) fn done(&mut self, id: StreamId, out: &mut Vec<u8>) {
+        self.machine.set_ready(id, false);
+        let Some(mut stream) = self.streams.remove(&id) else { return };
+        if let Some(log) = stream.log.take() {
+            log.write(&self.session, stream.body_bytes, stream.bytes, ConnectionStatus::KeepAlive);
+        }
+        // RFC 9113 section 8.1: the rest of the request is not wanted; not an error.
+        if stream.upload.as_ref().is_some_and(|upload| !upload.borrow().has_ended()) {
+            self.machine.send_reset(id, ErrorCode::NoError, out);
+        }
+    }
+
+    /// What was promised can't be sent: the client has to see that it is not whole.
+    fn cut(&mut self, id: StreamId, out: &mut Vec<u8>) {
+        self.machine.set_ready(id, false);
+        self.machine.send_reset(id, ErrorCode::InternalError, out);
+        let Some(stream) = self.streams.remove(&id) else { return };
+        error_log::log_client(&message::RESPONSE_CUT, self.session.client.address, format_args!(""));
+        self.log_cut(&stream);
+    }
+}
+
+enum Next {
+    More,
+    /// The body is being made, or held up.
+    Wait,
+    Done,
+    Cut,
+}
+
+/// Appends one DATA frame of the piece; the number of content bytes.
+fn frame(
+    machine: &mut saker_http2::Connection,
+    id: StreamId,
+    pieces: &mut Pieces,
+    allowance: u64,
+    out: &mut Vec<u8>,
+) -> Result<usize, Broken> {
+    let last = pieces.is_last();
+    let Some(piece) = pieces.piece_mut() else { return Ok(0) };
+    let left = piece.length();
+    match piece {
+        Piece::Memory(chunk) => {
+            let wanted = left.min(allowance).min(DATA_BYTES_MAX) as usize;
+            let granted = machine.begin_data(id, wanted, last && wanted as u64 == left, out);
+            out.extend_from_slice(&chunk.bytes()[..granted]);
+            Ok(granted)
+        }
+        Piece::File(part) => {
+            let wanted = file_step(part, allowance, DATA_BYTES_MAX)?.min(machine.send_capacity(id));
+            file_frame(machine, id, part, wanted, last && wanted as u64 == left, out)
+        }
+    }
+}
+
+/// Reads before it frames: a file that has shrunk must not have promised its end. The header then goes where room was left for it.
+fn file_frame(
+    machine: &mut saker_http2::Connection,
+    id: StreamId,
+    part: &FilePart,
+    bytes: usize,
+    end: bool,
+    out: &mut Vec<u8>,
+) -> Result<usize, Broken> {
+    let start = out.len();
+    let body = start + HEADER_BYTES;
+    out.resize(body + bytes, 0);
+    if part.file.read_exact_at(&mut out[body..], part.offset).is_err() {
+        out.truncate(start);
+        return Err(Broken);
+    }
+    let mut header = Vec::with_capacity(HEADER_BYTES);
+    let granted = machine.begin_data(id, bytes, end, &mut header);
+    match (granted == bytes, out.get_mut(start..body)) {
+        (true, Some(place)) if place.len() == header.len() => place.copy_from_slice(&header),
+        _ => {
+            out.truncate(start);
+            return Err(Broken);
+        }
+    }
+    Ok(granted)
+}

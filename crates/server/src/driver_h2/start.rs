@@ -1,0 +1,107 @@
+//! From a socket whose client has chosen HTTP/2 to a running connection, and to its end.
+
+use super::{Connection, LINGER, LINGER_BYTES_MAX, inbox::Inbox, stream::Stream, wait::Limit};
+use crate::{
+    io::Io,
+    serving::{Cause, Session},
+};
+use saker_config::model;
+use saker_http::RequestHead;
+use saker_http2::{Limits, StreamId};
+use std::{collections::HashMap, future::poll_fn, rc::Rc};
+
+/// How the client came to speak HTTP/2.
+pub enum Beginning {
+    /// ALPN, or prior knowledge: its preface comes (or has come).
+    Preface,
+    /// RFC 7540 section 3.2: a request over HTTP/1.1, which has become stream 1. The settings are still in base64url.
+    Upgrade { request: Box<RequestHead>, settings: Vec<u8> },
+}
+
+/// Runs a connection to its end.
+pub async fn run(session: Session, io: Io, beginning: Beginning) {
+    let limits = limits(&session.worker.services().generation.model.limits);
+    let mut connection = Connection::new(session, io, saker_http2::Connection::server(limits, false));
+    match beginning {
+        Beginning::Preface => connection.machine.begin(&mut connection.backlog),
+        Beginning::Upgrade { request, settings } => {
+            let Ok(machine) = saker_http2::Connection::server_upgraded(limits, &settings) else { return };
+            connection.machine = machine;
+            connection.machine.begin(&mut connection.backlog);
+            connection.first(&request);
+        }
+    }
+    connection.run().await;
+}
+
+impl Connection {
+    fn new(session: Session, io: Io, machine: saker_http2::Connection) -> Connection {
+        let deadline = session.worker.deadlines.add();
+        let unseen_input = !io.input.is_empty();
+        Connection {
+            session,
+            io,
+            machine,
+            streams: HashMap::default(),
+            inbox: Rc::new(Inbox::default()),
+            deadline,
+            backlog: Vec::new(),
+            waiting: Vec::new(),
+            unseen_input,
+            ending: None,
+            limit: Limit::None,
+            progress: false,
+        }
+    }
+
+    /// The request that came before the change of protocols.
+    fn first(&mut self, request: &RequestHead) {
+        let mut out = Vec::new();
+        self.request(StreamId(1), true, request.view(), &mut out);
+        self.backlog.extend_from_slice(&out);
+    }
+
+    async fn run(mut self) {
+        let cause = poll_fn(|cx| self.poll_turn(cx)).await;
+        self.session.worker.counters.increment(cause.metric());
+        match cause {
+            Cause::Gone | Cause::WriteTimeout => {}
+            Cause::Done | Cause::Idle => self.io.transport.say_goodbye(),
+            _ => {
+                let worker = Rc::clone(&self.session.worker);
+                Box::pin(self.io.linger(&worker, LINGER, LINGER_BYTES_MAX)).await;
+            }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Letters hold on to the inbox.
+        drop(self.inbox.take());
+        let streams: Vec<Stream> = self.streams.drain().map(|(_, stream)| stream).collect();
+        // A panic may hold the logs.
+        if !std::thread::panicking() {
+            streams.iter().for_each(|stream| self.log_cut(stream));
+        }
+        self.session.worker.deadlines.remove(&self.deadline);
+    }
+}
+
+fn limits(limits: &model::Limits) -> Limits {
+    let number = |limit: u64| u32::try_from(limit).unwrap_or(u32::MAX);
+    let per_second = |limit: u64| number((limit * 1000 / model::Limits::HTTP2_WINDOW_MS).max(1));
+    Limits {
+        concurrent_streams_max: number(limits.http2_streams_max),
+        header_list_bytes_max: number(limits.head_bytes_max),
+        header_count_max: number(limits.header_count_max),
+        continuation_frames_max: number(limits.http2_continuations_max),
+        resets_max: number(limits.http2_resets_max),
+        resets_per_second: per_second(limits.http2_resets_max),
+        pings_max: number(limits.http2_pings_max),
+        pings_per_second: per_second(limits.http2_pings_max),
+        settings_max: number(limits.http2_settings_max),
+        settings_per_second: per_second(limits.http2_settings_max),
+        ..Limits::default()
+    }
+}

@@ -1,0 +1,151 @@
+//! The body of a request on a stream: what has come and was not read, and the handler's end of it.
+//!
+//! The window is opened as the handler reads, so a handler that is slow slows its client, and what lies here is bounded by the stream's
+//! window. The interim `100 Continue` goes out when somebody first asks for content (RFC 9110 section 10.1.1).
+
+use super::inbox::{Inbox, Letter};
+use crate::serving::{Accounts, Direction, Pace};
+use saker_config::model::Throttle;
+use saker_http2::StreamId;
+use saker_pipeline::{BodyError, Chunk, RequestBody};
+use saker_telemetry::{error_log, message};
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    future::Future,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, Waker, ready},
+    time::Duration,
+};
+use tokio::time::Sleep;
+
+/// Both sides of it.
+pub struct Upload {
+    chunks: VecDeque<Chunk>,
+    declared: Option<u64>,
+    pub received: u64,
+    /// 0: no limit.
+    bytes_max: u64,
+    ended: bool,
+    failed: Option<BodyError>,
+    /// Window to be given back: what was read, and padding.
+    pub owed: usize,
+    /// `100 Continue` is due.
+    pub continue_due: bool,
+    expects_continue: bool,
+    reader: Option<Waker>,
+}
+
+impl Upload {
+    pub fn new(declared: Option<u64>, bytes_max: u64, expects_continue: bool) -> Upload {
+        let (received, ended, failed, owed) = (0, false, None, 0);
+        let (chunks, continue_due, reader) = (VecDeque::new(), false, None);
+        Upload { chunks, declared, received, bytes_max, ended, failed, owed, continue_due, expects_continue, reader }
+    }
+
+    /// Content has come. `flow_bytes` of window were used for it.
+    pub fn push(&mut self, data: &[u8], flow_bytes: usize, end: bool) {
+        self.received += data.len() as u64;
+        self.expects_continue = false;
+        if self.bytes_max > 0 && self.received > self.bytes_max {
+            self.fail(BodyError::TooLarge);
+        }
+        if self.failed.is_some() {
+            self.owed += flow_bytes;
+        } else {
+            self.owed += flow_bytes - data.len();
+            if !data.is_empty() {
+                self.chunks.push_back(Chunk::from(data.to_vec()));
+            }
+        }
+        self.ended |= end;
+        self.wake();
+    }
+
+    pub fn fail(&mut self, error: BodyError) {
+        if !self.ended {
+            self.failed.get_or_insert(error);
+        }
+        self.wake();
+    }
+
+    pub fn end(&mut self) {
+        self.ended = true;
+        self.wake();
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    pub fn failed(&self) -> Option<BodyError> {
+        self.failed
+    }
+
+    fn wake(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+/// The handler's end.
+pub struct Http2Body {
+    pub stream: StreamId,
+    pub upload: Rc<RefCell<Upload>>,
+    pub inbox: Rc<Inbox>,
+    pub accounts: Accounts,
+    pub pace: Option<Pace>,
+    pub timeout: Duration,
+    pub sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl RequestBody for Http2Body {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        if let Some(pace) = &mut self.pace {
+            ready!(pace.poll_allowance(cx));
+        }
+        let mut upload = self.upload.borrow_mut();
+        if let Some(error) = upload.failed {
+            return Poll::Ready(Some(Err(error)));
+        }
+        if let Some(chunk) = upload.chunks.pop_front() {
+            self.sleep = None;
+            upload.owed += chunk.len();
+            drop(upload);
+            if let Some(pace) = &mut self.pace {
+                pace.charge(chunk.len() as u64);
+            }
+            self.inbox.put(Letter::Upload(self.stream));
+            return Poll::Ready(Some(Ok(chunk)));
+        }
+        if upload.ended {
+            return Poll::Ready(None);
+        }
+        if std::mem::take(&mut upload.expects_continue) {
+            upload.continue_due = true;
+            self.inbox.put(Letter::Upload(self.stream));
+        }
+        upload.reader = Some(cx.waker().clone());
+        let timeout = self.timeout;
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+        ready!(sleep.as_mut().poll(cx));
+        error_log::log(&message::BODY_TIMEOUT, format_args!(""));
+        upload.failed = Some(BodyError::TimedOut);
+        Poll::Ready(Some(Err(BodyError::TimedOut)))
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.upload.borrow().declared
+    }
+
+    fn is_end(&self) -> bool {
+        let upload = self.upload.borrow();
+        upload.ended && upload.chunks.is_empty()
+    }
+
+    fn throttle(&mut self, throttle: &Throttle, site: usize) {
+        self.pace = Pace::new(Direction::In, throttle, &self.accounts, site);
+    }
+}

@@ -1,0 +1,112 @@
+//! A request that needs the walk: an exchange is made, answered in a task of its own, and brought back to the connection.
+
+use super::{
+    Connection,
+    inbox::{Inbox, Letter},
+    stream::{Stream, WalkTask},
+    upload::{Http2Body, Upload},
+};
+use crate::{
+    serving::{Facts, Pending, refusal, remember},
+    site_logs::SiteLogs,
+    worker::Worker,
+};
+use saker_http::{HeadView, KnownField, Status};
+use saker_http1::{Expectation, expectation};
+use saker_http2::StreamId;
+use saker_pipeline::{Exchange, NoBody, RequestBody, Response, Services, respond, throttle::Admission};
+use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
+
+/// What a walk brings back.
+pub struct Answer {
+    pub exchange: Exchange,
+    pub response: Response,
+    pub upload: Option<Rc<RefCell<Upload>>>,
+    pub logs: Rc<RefCell<SiteLogs>>,
+    pub began_ns: u64,
+}
+
+impl Answer {
+    /// The line that waits for the response to be sent.
+    pub fn log(&self, connection: &Connection) -> Option<Pending> {
+        let exchange = &self.exchange;
+        let facts = Facts {
+            site: exchange.site_index,
+            status: self.response.status,
+            path: &exchange.path,
+            fields: Some(self.response.fields()),
+            stays: true,
+        };
+        let received = self.upload.as_ref().map_or(0, |upload| upload.borrow().received);
+        let log = Pending::with_fields(&connection.session, Rc::clone(&self.logs), exchange.head.view(), &facts, &exchange.host);
+        log.map(|log| log.began(self.began_ns).received(received))
+    }
+}
+
+impl Connection {
+    /// Sets a request on its way.
+    pub(super) fn walk(&mut self, id: StreamId, view: HeadView<'_>, end_stream: bool, admission: Option<Admission>) {
+        let services = self.session.worker.services();
+        let upload = (!end_stream).then(|| Rc::new(RefCell::new(upload(view, &services))));
+        let body: Box<dyn RequestBody> = match &upload {
+            None => Box::new(NoBody),
+            Some(upload) => Box::new(self.body(id, upload, services.generation.model.limits.body_timeout_ms)),
+        };
+        let site = Arc::clone(&services.generation.no_site);
+        let now = saker_net::clock::realtime_s();
+        let mut exchange = Exchange::new(Rc::clone(&self.session.client), view.to_owned(), body, site, now);
+        exchange.admission = admission;
+        let walk = Walk {
+            id,
+            worker: Rc::clone(&self.session.worker),
+            logs: self.session.worker.logs(),
+            inbox: Rc::clone(&self.inbox),
+            upload: upload.clone(),
+            began_ns: saker_net::clock::realtime_precise_ns(),
+        };
+        let task = tokio::task::spawn_local(walk.run(exchange, services));
+        self.streams.insert(id, Stream { walk: Some(WalkTask(task.abort_handle())), upload, ..Stream::default() });
+    }
+
+    fn body(&mut self, stream: StreamId, upload: &Rc<RefCell<Upload>>, timeout_ms: u64) -> Http2Body {
+        Http2Body {
+            stream,
+            upload: Rc::clone(upload),
+            inbox: Rc::clone(&self.inbox),
+            accounts: self.session.accounts().clone(),
+            pace: None,
+            timeout: Duration::from_millis(timeout_ms),
+            sleep: None,
+        }
+    }
+}
+
+fn upload(view: HeadView<'_>, services: &Services) -> Upload {
+    let declared = view.known(KnownField::ContentLength).and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
+    let expects_continue = expectation(view) == Expectation::Continue;
+    Upload::new(declared, services.generation.model.limits.body_bytes_max, expects_continue)
+}
+
+struct Walk {
+    id: StreamId,
+    worker: Rc<Worker>,
+    logs: Rc<RefCell<SiteLogs>>,
+    inbox: Rc<Inbox>,
+    upload: Option<Rc<RefCell<Upload>>>,
+    began_ns: u64,
+}
+
+impl Walk {
+    async fn run(self, mut exchange: Exchange, services: Rc<Services>) {
+        let mut response = match expectation(exchange.head.view()) {
+            Expectation::Unknown => respond::built_in_page(Response::new(Status::EXPECTATION_FAILED)),
+            _ => respond::answer(&mut exchange, &services).await,
+        };
+        if let Some(error) = self.upload.as_ref().and_then(|upload| upload.borrow().failed()) {
+            response = refusal(error, response);
+        }
+        remember(&self.worker, &mut exchange, self.upload.is_none(), &services);
+        let answer = Answer { exchange, response, upload: self.upload, logs: self.logs, began_ns: self.began_ns };
+        self.inbox.put(Letter::Answer(self.id, Box::new(answer)));
+    }
+}

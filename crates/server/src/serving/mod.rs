@@ -1,0 +1,17 @@
+//! What serving a request takes, whatever the protocol: who is connected and under which limits, what is kept of outcomes, the log line.
+//!
+//! Used by every driver. A driver owns bytes, frames and order; what a request is worth is decided here and in the pipeline.
+
+mod cause;
+pub mod log;
+mod outcome;
+mod pace;
+mod secure;
+mod session;
+
+pub use cause::Cause;
+pub use log::{Facts, Pending};
+pub use outcome::{fast_key, refusal, remember, without_query};
+pub use pace::{Accounts, Direction, Pace};
+pub use secure::Secure;
+pub use session::{Session, Throttled};

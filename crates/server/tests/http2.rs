@@ -1,0 +1,176 @@
+//! HTTP/2 as real clients speak it: by prior knowledge, by upgrade, and over TLS; and what becomes of its connections.
+
+#![allow(clippy::unwrap_used)] // The whole file is tests.
+
+mod operate;
+
+use operate::{configuration, folder, pattern, rewrite, start_in, until};
+use saker_testkit::{
+    Saker,
+    frames::{self, Frames},
+    require,
+};
+use std::{
+    fs,
+    process::{Command, Output},
+    time::{Duration, Instant},
+};
+
+const LARGE_BYTES: usize = 3_000_000;
+
+fn start(server: &str, site: &str) -> Saker {
+    let dir = folder("http2");
+    dir.write("www/large.bin", pattern(LARGE_BYTES)).unwrap();
+    dir.write("www/folder/page.html", "<p>a page</p>\n").unwrap();
+    for number in 0..40 {
+        dir.write(&format!("www/icons/{number}.svg"), format!("<svg id=\"{number}\"/>\n")).unwrap();
+    }
+    start_in(dir, &configuration(&format!("workers = 1\n{server}"), site))
+}
+
+fn curl(saker: &Saker, arguments: &[&str], path: &str) -> Output {
+    let url = format!("http://{}{path}", saker.server.address());
+    let output = Command::new(require("curl").unwrap()).args(["-sS", "-m", "20"]).args(arguments).arg(url).output().unwrap();
+    assert!(output.status.success(), "curl {arguments:?} {path}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+const PRIOR: &str = "--http2-prior-knowledge";
+
+#[test]
+fn files_by_prior_knowledge_and_by_upgrade() {
+    let saker = start("", "");
+    for how in [PRIOR, "--http2"] {
+        for _ in 0..2 {
+            // The first walks, the second is answered from the resolved resource.
+            let got = text(&curl(&saker, &[how, "-i"], "/folder/page.html"));
+            assert!(got.starts_with("HTTP/2 200") || got.contains("\r\n\r\nHTTP/2 200"), "{how}: {got}");
+            assert!(got.contains("content-type: text/html") && got.contains("content-length: 14\r\n"), "{how}: {got}");
+            assert!(got.ends_with("\r\n\r\n<p>a page</p>\n"), "{how}: {got}");
+            assert_eq!(got.matches("\r\ndate: ").count(), 1, "{how}: {got}");
+        }
+        assert!(curl(&saker, &[how], "/large.bin").stdout == pattern(LARGE_BYTES), "{how}: another body");
+    }
+}
+
+#[test]
+fn methods_conditions_ranges_and_errors() {
+    let saker = start("", "");
+    let rows: &[(&[&str], &str, &str, &str)] = &[
+        (&["-I"], "/folder/page.html", "HTTP/2 200", "content-length: 14\r\n"),
+        (&["-i", "-r", "3-5"], "/folder/page.html", "HTTP/2 206", "content-range: bytes 3-5/14\r\n"),
+        (&["-i", "-r", "99-"], "/folder/page.html", "HTTP/2 416", "content-range: bytes */14\r\n"),
+        (&["-i", "-H", "If-None-Match: *"], "/folder/page.html", "HTTP/2 304", "etag: "),
+        (&["-i"], "/folder", "HTTP/2 301", "location: "),
+        (&["-i"], "/missing", "HTTP/2 404", "content-type: text/html"),
+        (&["-i", "-X", "DELETE"], "/folder/page.html", "HTTP/2 405", "allow: "),
+        (&["-i", "-d", "a=1"], "/folder/page.html", "HTTP/2 405", "allow: "),
+        (&["-i", "-X", "OPTIONS"], "/folder/page.html", "HTTP/2 2", "allow: "),
+        (&["-i", "--path-as-is"], "/../../etc/passwd", "HTTP/2 4", "content-type: text/html"),
+    ];
+    for _ in 0..2 {
+        for (arguments, path, status, field) in rows {
+            let got = text(&curl(&saker, &[&[PRIOR], *arguments].concat(), path));
+            assert!(got.starts_with(status), "{arguments:?} {path}: {got}");
+            assert!(got.contains(field), "{arguments:?} {path}: {got}");
+        }
+    }
+}
+
+#[test]
+fn compression_is_chosen_as_over_http1() {
+    let saker = start("", "");
+    saker.dir.write("www/long.txt", "many words and words again ".repeat(400)).unwrap();
+    for _ in 0..3 {
+        let got = curl(&saker, &[PRIOR, "-i", "--compressed"], "/long.txt");
+        let got = text(&got);
+        assert!(got.contains("content-encoding: ") && got.contains("vary: "), "{got}");
+        assert!(got.ends_with("words and words again "), "{got}");
+    }
+}
+
+#[test]
+fn a_page_with_forty_files_over_one_connection() {
+    let saker = start("", "");
+    let out = saker.dir.join("out");
+    fs::create_dir(&out).unwrap();
+    let url = format!("http://{}/icons/[0-39].svg", saker.server.address());
+    let mut command = Command::new(require("curl").unwrap());
+    command.args(["-sS", "-m", "20", PRIOR, "--parallel", "-w", "%{num_connects}\n", "-o"]).arg(out.join("#1.svg")).arg(url);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for number in 0..40 {
+        assert_eq!(fs::read_to_string(out.join(format!("{number}.svg"))).unwrap(), format!("<svg id=\"{number}\"/>\n"));
+    }
+}
+
+#[test]
+fn every_exchange_has_its_line() {
+    let saker = start("", "access_log = { path = \"{dir}/access.log\", format = '%m %U %s %B %H \"%r\" %{Host}i' }");
+    curl(&saker, &[PRIOR], "/folder/page.html");
+    curl(&saker, &[PRIOR], "/folder/page.html");
+    curl(&saker, &[PRIOR, "-o", "/dev/null"], "/large.bin");
+    curl(&saker, &[PRIOR], "/missing?x=1");
+    let path = saker.dir.join("access.log");
+    until("four lines", || fs::read_to_string(&path).is_ok_and(|log| log.lines().count() == 4));
+    let host = saker.server.address().to_string();
+    let log = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines[0], format!("GET /folder/page.html 200 14 HTTP/2.0 \"GET /folder/page.html HTTP/2.0\" {host}"));
+    assert_eq!(lines[1], lines[0]);
+    assert_eq!(lines[2], format!("GET /large.bin 200 {LARGE_BYTES} HTTP/2.0 \"GET /large.bin HTTP/2.0\" {host}"));
+    assert!(lines[3].starts_with("GET /missing 404 "), "{}", lines[3]);
+}
+
+#[test]
+fn a_head_that_is_too_large_is_answered() {
+    let saker = start("", "");
+    let field = format!("X-Long: {}", "x".repeat(40_000));
+    let output = curl(&saker, &[PRIOR, "-i", "-H", &field], "/");
+    assert!(text(&output).starts_with("HTTP/2 431"), "{}", text(&output));
+}
+
+#[test]
+fn connections_end_in_good_order() {
+    let saker = start("shutdown_timeout = \"5s\"", "");
+    let mut client = Frames::connect(saker.server.address()).unwrap();
+    client.get(1, "/folder/page.html").unwrap();
+    assert_eq!(client.read_until(frames::DATA).unwrap().unwrap().payload, b"<p>a page</p>\n");
+    saker.server.signal(saker_testkit::Signal::TERM).unwrap();
+    let goaway = client.read_until(frames::GOAWAY).unwrap().unwrap();
+    assert_eq!(goaway.error_code(), Some(0));
+    while let Some(frame) = client.read().unwrap() {
+        assert_eq!(frame.error_code().unwrap_or(0), 0, "{frame:?}");
+    }
+}
+
+#[test]
+fn idle_connections_are_closed_and_half_frames_are_not_waited_for() {
+    let dir = folder("http2-idle");
+    let limits = configuration("workers = 1", "").replace("[[listener]]", "[limits]\nkeep_alive_timeout = \"1s\"\nhead_timeout = \"1s\"\n\n[[listener]]");
+    let saker = start_in(dir, &limits);
+    let began = Instant::now();
+    let mut idle = Frames::connect(saker.server.address()).unwrap();
+    assert_eq!(idle.read_until(frames::GOAWAY).unwrap().unwrap().error_code(), Some(0));
+    assert_eq!(idle.read().unwrap(), None);
+    let mut half = Frames::connect(saker.server.address()).unwrap();
+    half.send_bytes(&frames::frame(frames::HEADERS, 5, 1, &frames::get_block("/"))[..12]).unwrap();
+    assert!(half.read_until(frames::GOAWAY).unwrap().is_some());
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_reload_cuts_no_connection() {
+    let saker = start("", "");
+    let mut client = Frames::connect(saker.server.address()).unwrap();
+    client.get(1, "/folder/page.html").unwrap();
+    assert!(client.read_until(frames::DATA).unwrap().is_some());
+    rewrite(&saker, &configuration("workers = 1", "fields = [{ set = \"X-New\", value = \"1\" }]"));
+    let _ = operate::reload(&saker);
+    client.get(3, "/folder/page.html").unwrap();
+    assert_eq!(client.read_until(frames::DATA).unwrap().unwrap().payload, b"<p>a page</p>\n");
+}

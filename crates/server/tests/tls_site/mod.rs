@@ -1,0 +1,57 @@
+//! A site under TLS with a certificate that openssl made for it.
+// Each test program uses its part; a test that fails may say so as it likes.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use crate::operate::{folder, start_in};
+use saker_testkit::{Saker, TempDir, require};
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+/// One TLS listener; `tls` stands in `[site.tls]`, `site` in `[[site]]`.
+pub fn configuration(tls: &str, site: &str) -> String {
+    format!(
+        "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[[listener]]\naddress = \"{{address}}\"\ntls = true\n\n\
+         [[site]]\nnames = [\"localhost\", \"*\"]\nroot = \"{{dir}}/www\"\n{site}\n\
+         [site.tls]\ncertificate = \"{{dir}}/site.pem\"\nkey = \"{{dir}}/site.key\"\n{tls}\n"
+    )
+}
+
+pub fn start(name: &str, tls: &str, site: &str) -> Saker {
+    let dir = folder(name);
+    certificate(&dir, "site", "localhost");
+    start_in(dir, &configuration(tls, site))
+}
+
+/// Makes `NAME.pem` and `NAME.key`, P-256, self-signed.
+pub fn certificate(dir: &TempDir, name: &str, host: &str) {
+    let (pem, key) = (dir.join(&format!("{name}.pem")), dir.join(&format!("{name}.key")));
+    let subject = format!("/CN={host}");
+    let names = format!("subjectAltName=DNS:{host},IP:127.0.0.1");
+    let made = openssl(&[
+        "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", &subject, "-addext", &names,
+        "-out", shown(&pem), "-keyout", shown(&key),
+    ]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+pub fn openssl(arguments: &[&str]) -> Output {
+    Command::new(require("openssl").unwrap()).args(arguments).stdin(std::process::Stdio::null()).output().unwrap()
+}
+
+pub fn shown(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// curl over https, trusting the site's own certificate; its standard output.
+pub fn curl(saker: &Saker, arguments: &[&str], path: &str) -> String {
+    let url = format!("https://localhost:{}{path}", saker.server.address().port());
+    let resolve = format!("localhost:{}:127.0.0.1", saker.server.address().port());
+    let authority = saker.dir.join("site.pem");
+    let mut command = Command::new(require("curl").unwrap());
+    command.args(["-sS", "-m", "20", "--resolve", &resolve, "--cacert", shown(&authority)]).args(arguments).arg(url);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "curl {arguments:?} {path}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
