@@ -8,7 +8,7 @@
 
 use saker_http::chars::{is_target_char, is_token};
 use saker_http::host::parse_authority;
-use saker_http::{KnownField, Span};
+use saker_http::{KnownField, Method, Span};
 
 use crate::error::Reason;
 use crate::head_store::HeadStore;
@@ -202,12 +202,13 @@ impl<'s> HeadReader<'s> {
         let PseudoFields { method, authority, .. } = self.pseudo;
         let method = method.ok_or(Reason::PseudoFieldMissing)?;
         let token = self.store.pseudo(method);
-        if !is_token(token) || token.len() > METHOD_BYTES_MAX {
+        let known = Method::from_token(token);
+        if known == Method::Extension && (!is_token(token) || token.len() > METHOD_BYTES_MAX) {
             return Err(Reason::BadMethod);
         }
-        self.facts.is_connect = token == b"CONNECT";
+        self.facts.is_connect = known == Method::Connect;
         let target = self.target()?;
-        if authority.is_some_and(|span| parse_authority(self.store.pseudo(span)).is_none()) {
+        if authority.is_some_and(|span| !self.store.check_authority(span)) {
             return Err(Reason::BadAuthority);
         }
         self.store.write_line(method, target);

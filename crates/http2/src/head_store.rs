@@ -7,7 +7,8 @@
 //! that asks for a start line have one (for CONNECT the authority stands for the path); then `host` from `:authority`, then the fields as
 //! they were sent, names and values without anything between, and one `cookie` at the end (RFC 9113 section 8.2.3).
 
-use saker_http::{FieldSpan, HeadIndex, HeadView, KnownField, Span, Status, Version};
+use saker_http::host::parse_authority;
+use saker_http::{FieldSpan, HeadIndex, HeadView, KnownField, Method, Span, Status, Version};
 
 /// A head of a request or a response, or trailers.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,8 @@ pub struct HeadStore {
     /// Values of pseudo-fields, which come in any order.
     pseudo: Vec<u8>,
     cookies: Vec<u8>,
+    /// The last `:authority` that was found well-formed. Most requests have the one of the request before.
+    valid_authority: Vec<u8>,
     scheme: Span,
     protocol: Option<Span>,
     status: u16,
@@ -47,7 +50,7 @@ impl HeadStore {
         self.pseudo.clear();
         self.cookies.clear();
         self.index.clear();
-        (self.index.version, self.index.method) = (Version::Http2, saker_http::Method::Extension);
+        (self.index.version, self.index.method) = (Version::Http2, Method::Extension);
         (self.index.method_token, self.index.target) = (Span::default(), Span::default());
         (self.scheme, self.protocol, self.status) = (Span::default(), None, 0);
     }
@@ -72,13 +75,27 @@ impl HeadStore {
         span.of(&self.pseudo)
     }
 
+    /// Whether an authority is well-formed (RFC 3986 section 3.2).
+    pub(crate) fn check_authority(&mut self, authority: Span) -> bool {
+        let text = authority.of(&self.pseudo);
+        if text == self.valid_authority && !text.is_empty() {
+            return true;
+        }
+        let is_valid = parse_authority(text).is_some();
+        if is_valid {
+            self.valid_authority.clear();
+            self.valid_authority.extend_from_slice(text);
+        }
+        is_valid
+    }
+
     /// The request line; `target` is among the pseudo-fields.
     pub(crate) fn write_line(&mut self, method: Span, target: Span) {
         self.index.method_token = append(&mut self.bytes, method.of(&self.pseudo));
         self.bytes.push(b' ');
         self.index.target = append(&mut self.bytes, target.of(&self.pseudo));
         self.bytes.extend_from_slice(b" HTTP/2.0\r\n");
-        self.index.method = saker_http::Method::from_token(method.of(&self.pseudo));
+        self.index.method = Method::from_token(method.of(&self.pseudo));
     }
 
     pub(crate) fn push(&mut self, name: &[u8], value: &[u8], known: Option<KnownField>) {
