@@ -101,7 +101,7 @@ impl Schedule {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, debug_assertions))]
 impl Schedule {
     /// The lists hold exactly the queued streams, linked both ways, and the bits say which are empty.
     pub fn check_invariants(&self, streams: &[Stream]) {

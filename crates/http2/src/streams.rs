@@ -235,8 +235,9 @@ fn hash(id: StreamId) -> u64 {
     u64::from(id.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-#[cfg(test)]
+#[cfg(any(test, debug_assertions))]
 impl Streams {
+    #[cfg(test)]
     pub fn slot_count(&self) -> usize {
         self.slots.len()
     }

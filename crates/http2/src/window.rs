@@ -82,7 +82,7 @@ impl ReceiveWindow {
         increment
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, debug_assertions))]
     pub fn left(self) -> i32 {
         self.left
     }

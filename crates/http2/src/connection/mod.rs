@@ -202,9 +202,10 @@ impl Connection {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, debug_assertions))]
 impl Connection {
-    fn check_invariants(&self) {
+    /// What must hold between any two calls; for tests and fuzzing, in builds with debug assertions.
+    pub fn check_invariants(&self) {
         self.streams.check_invariants();
         assert!(self.role == Role::Client || self.streams.len() <= self.limits.concurrent_streams_max as usize);
         assert!(self.receive_window.left() <= self.limits.connection_window_bytes as i32);

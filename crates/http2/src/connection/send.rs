@@ -143,6 +143,11 @@ impl Connection {
         open.map_or(0, |stream| stream.send_window.available().min(self.send_window.available()))
     }
 
+    /// The same for all streams together.
+    pub fn connection_capacity(&self) -> usize {
+        self.send_window.available()
+    }
+
     /// Ends a stream at once, both ways. Nothing on one that is closed. A server that has answered while content was still to come ends the
     /// stream with NO_ERROR (RFC 9113 section 8.1).
     pub fn send_reset(&mut self, stream: StreamId, code: ErrorCode, out: &mut Vec<u8>) {

@@ -5,12 +5,14 @@ mod ending;
 mod floods;
 mod flow;
 mod operations;
+mod pair;
 mod requests;
 mod rules;
 
 use super::*;
 use crate::frame::{FrameHeader, HEADER_BYTES, flag, kind};
 use crate::head_store::HeadStore;
+use crate::hpack::Indexing;
 
 /// A machine with what its driver would lend it.
 pub(super) struct Bench {

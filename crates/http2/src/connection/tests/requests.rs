@@ -1,7 +1,7 @@
 //! Requests and their answers as a driver sees them.
 
 use super::*;
-use crate::hpack::{Decoder, FieldSink, Indexing, NameKind};
+use crate::hpack::{Decoder, FieldSink, NameKind};
 
 struct Fields(Vec<String>);
 
