@@ -12,6 +12,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-http2", 2),
     ("saker-config", 2),
     ("saker-tls", 3),
+    ("saker-acme", 4),
     ("saker-pipeline", 4),
     ("saker-handlers", 5),
     ("saker", 6),

@@ -1,0 +1,99 @@
+//! DNS-01's helper: a command that sets and clears a TXT record (RFC 8555 section 8.4).
+//!
+//! Called without a shell, so that a name can't be a command. It gets three arguments more than are configured, and the same as
+//! variables (`SAKER_ACTION`, `SAKER_RECORD`, `SAKER_VALUE`). What it writes goes where the server's own errors go.
+
+use std::{
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Then it is killed.
+pub const COMMAND_TIME_MAX: Duration = Duration::from_secs(120);
+
+#[derive(Clone, Copy, Debug)]
+pub enum Action {
+    Set,
+    Clear,
+}
+
+impl Action {
+    fn as_str(self) -> &'static str {
+        match self {
+            Action::Set => "set",
+            Action::Clear => "clear",
+        }
+    }
+}
+
+/// The record for a name; a wildcard has that of what it stands under.
+pub fn record(name: &str) -> String {
+    format!("_acme-challenge.{}", name.strip_prefix("*.").unwrap_or(name))
+}
+
+/// Runs it on a thread that may block.
+pub async fn run(command: &str, action: Action, record: &str, value: &str, time_max: Duration) -> Result<(), String> {
+    let mut words = command.split_whitespace().map(str::to_owned);
+    let program = words.next().ok_or("there is no command")?;
+    let arguments: Vec<String> = words.chain([action.as_str(), record, value].map(str::to_owned)).collect();
+    let mut call = Command::new(&program);
+    call.args(arguments).env("SAKER_ACTION", action.as_str()).env("SAKER_RECORD", record).env("SAKER_VALUE", value);
+    call.stdin(Stdio::null()).stdout(Stdio::null());
+    match tokio::task::spawn_blocking(move || wait(call, Instant::now() + time_max)).await {
+        Ok(done) => done.map_err(|reason| format!("{program} {}: {reason}", action.as_str())),
+        Err(_) => Err(format!("{program} was interrupted")),
+    }
+}
+
+fn wait(mut call: Command, until: Instant) -> Result<(), String> {
+    const LOOK: Duration = Duration::from_millis(20);
+    let mut child = call.spawn().map_err(|error| error.to_string())?;
+    loop {
+        match child.try_wait().map_err(|error| error.to_string())? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(status.to_string()),
+            None if Instant::now() >= until => {
+                child.kill().and_then(|()| child.wait()).map_err(|error| error.to_string())?;
+                return Err("it took too long".into());
+            }
+            None => thread::sleep(LOOK),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_now(command: &str, time_max: Duration) -> Result<(), String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(run(command, Action::Set, "_acme-challenge.a.example", "value", time_max))
+    }
+
+    #[test]
+    fn records() {
+        assert_eq!(record("a.example"), "_acme-challenge.a.example");
+        assert_eq!(record("*.a.example"), "_acme-challenge.a.example");
+    }
+
+    #[test]
+    fn status_and_time_decide() {
+        let long = Duration::from_secs(20);
+        assert_eq!(run_now("true", long), Ok(()));
+        assert!(run_now("false", long).unwrap_err().contains("exit status: 1"));
+        assert!(run_now("/no/such/program", long).is_err());
+        assert!(run_now(" ", long).is_err());
+    }
+
+    #[test]
+    fn it_is_killed_in_the_end() {
+        let begun = Instant::now();
+        let script = std::env::temp_dir().join(format!("saker-acme-slow-{}", std::process::id()));
+        std::fs::write(&script, "exec sleep 30\n").unwrap();
+        let outcome = run_now(&format!("sh {}", script.display()), Duration::from_millis(100));
+        std::fs::remove_file(&script).unwrap();
+        assert!(outcome.unwrap_err().contains("too long"));
+        assert!(begun.elapsed() < Duration::from_secs(10));
+    }
+}

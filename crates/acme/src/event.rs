@@ -1,0 +1,77 @@
+//! What the server's log hears.
+
+use std::fmt;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    Issued {
+        names: Vec<String>,
+        directory: String,
+        /// Seconds since 1970, as all times here.
+        not_after: u64,
+    },
+    Failed {
+        names: Vec<String>,
+        reason: String,
+        retry_at: u64,
+    },
+    /// A directory of several failed, and the next is asked.
+    DirectoryFailed {
+        directory: String,
+        reason: String,
+    },
+    /// The ask rule forbids a certificate on demand, or could not be asked.
+    Forbidden {
+        name: String,
+        reason: String,
+    },
+    /// The state folder can't be read or written.
+    State {
+        reason: String,
+    },
+    /// A record in the zone may be left over.
+    RecordLeft {
+        record: String,
+        reason: String,
+    },
+}
+
+impl Event {
+    pub fn is_problem(&self) -> bool {
+        !matches!(self, Event::Issued { .. } | Event::Forbidden { .. })
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Issued { names, directory, not_after } => {
+                write!(f, "certificate for {} from {directory}, valid until {}", names.join(", "), date(*not_after))
+            }
+            Event::Failed { names, reason, retry_at } => {
+                write!(f, "no certificate for {}: {reason}; next attempt {}", names.join(", "), date(*retry_at))
+            }
+            Event::DirectoryFailed { directory, reason } => write!(f, "{directory}: {reason}; the next directory is asked"),
+            Event::Forbidden { name, reason } => write!(f, "no certificate on demand for {name}: {reason}"),
+            Event::State { reason } => write!(f, "state of automatic certificates: {reason}"),
+            Event::RecordLeft { record, reason } => write!(f, "the record {record} may be left in the zone: {reason}"),
+        }
+    }
+}
+
+fn date(seconds: u64) -> String {
+    let time = crate::schedule::civil(seconds);
+    format!("{:04}-{:02}-{:02} {:02}:{:02} UTC", time.year, time.month, time.day, time.hour, time.minute)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_when_and_why() {
+        let event = Event::Failed { names: vec!["a.example".into(), "b.example".into()], reason: "refused".into(), retry_at: 951_827_696 };
+        assert_eq!(event.to_string(), "no certificate for a.example, b.example: refused; next attempt 2000-02-29 12:34 UTC");
+        assert!(event.is_problem());
+    }
+}

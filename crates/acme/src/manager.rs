@@ -1,0 +1,248 @@
+//! The loop on the main thread: what is due, who asks, which plan holds.
+//!
+//! A few sets of names are tended at once, each by a task of its own, none twice at the same time. Dropping [`Manager::run`] stops
+//! it anywhere: what an order needs to go on is on disk.
+
+use crate::{
+    challenges::{Challenges, Installer},
+    client::Client,
+    event::Event,
+    on_demand::{Denied, Refusals},
+    plan::Plan,
+    present::Places,
+    schedule::{self, Pace},
+    store::{self, Store},
+    tend::{self, Context, Events, Tended},
+};
+use std::{
+    collections::HashMap,
+    io,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::{Id, JoinError, JoinSet},
+};
+
+/// Sets of names that are tended at once.
+const JOBS_MAX: usize = 4;
+/// Handshakes that wait for the loop, and names on demand that wait for a job.
+const QUEUE_MAX: usize = 64;
+/// Clocks are set; no sleep is longer.
+const SLEEP_MAX: Duration = Duration::from_secs(600);
+/// After a job that came to grief.
+const GRIEF_S: u64 = 600;
+
+/// What workers have.
+#[derive(Clone)]
+pub struct Handle {
+    challenges: Arc<Challenges>,
+    plans: watch::Sender<Arc<Plan>>,
+    questions: mpsc::Sender<Question>,
+}
+
+struct Question {
+    name: String,
+    answer: oneshot::Sender<Result<(), Denied>>,
+}
+
+impl Handle {
+    /// Answers to HTTP-01.
+    pub fn challenges(&self) -> &Arc<Challenges> {
+        &self.challenges
+    }
+
+    /// After a reload.
+    pub fn set_plan(&self, plan: Plan) {
+        self.plans.send_replace(Arc::new(plan));
+    }
+
+    /// A handshake for a name without a certificate: waits until one is installed, or is not to be had. Give it a time limit.
+    pub async fn obtain(&self, name: &str) -> Result<(), Denied> {
+        let Some(name) = self.plans.borrow().on_demand_name(name) else { return Err(Denied::NotMeant) };
+        let (answer, answered) = oneshot::channel();
+        match self.questions.try_send(Question { name, answer }) {
+            Ok(()) => answered.await.unwrap_or(Err(Denied::Stopping)),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(Denied::Busy),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(Denied::Stopping),
+        }
+    }
+}
+
+pub struct Manager {
+    context: Arc<Context>,
+    plans: watch::Receiver<Arc<Plan>>,
+    questions: mpsc::Receiver<Question>,
+    entries: HashMap<String, Entry>,
+    refusals: Refusals,
+    jobs: JoinSet<Tended>,
+    /// Whose job is whose.
+    running: HashMap<Id, String>,
+}
+
+/// One set of names.
+struct Entry {
+    names: Vec<String>,
+    on_demand: bool,
+    /// `None`: when somebody asks.
+    due: Option<u64>,
+    is_running: bool,
+    waiting: Vec<oneshot::Sender<Result<(), Denied>>>,
+}
+
+impl Manager {
+    /// Opens the state folder and installs the certificates in it that the plan wants.
+    pub fn new(plan: Plan, installer: Arc<dyn Installer>, events: impl Fn(Event) + Send + Sync + 'static) -> io::Result<(Manager, Handle)> {
+        let store = Arc::new(Store::open(&plan.state_dir)?);
+        let client = Client::new(plan.acme.directory_ca.as_deref()).map_err(io::Error::other)?;
+        let challenges = Arc::new(Challenges::default());
+        let places = Places { challenges: challenges.clone(), installer, dns_command: plan.acme.dns_command.clone() };
+        let pace = Arc::new(Mutex::new(Pace(store.order_times().into())));
+        let events: Events = Arc::new(events);
+        let context = Arc::new(Context { plan: plan.clone(), store, client, accounts: Arc::default(), places, pace, events });
+        let (to_plans, plans) = watch::channel(Arc::new(plan));
+        let (to_questions, questions) = mpsc::channel(QUEUE_MAX);
+        let handle = Handle { challenges, plans: to_plans, questions: to_questions };
+        let (entries, running, refusals, jobs) = (HashMap::new(), HashMap::new(), Refusals::default(), JoinSet::new());
+        let mut manager = Manager { context, plans, questions, entries, refusals, jobs, running };
+        manager.enter();
+        Ok((manager, handle))
+    }
+
+    /// Until all handles are gone, or the future is.
+    pub async fn run(mut self) {
+        loop {
+            let next = self.start_what_is_due();
+            tokio::select! {
+                changed = self.plans.changed() => match changed {
+                    Ok(()) => self.change_plan(),
+                    Err(_) => return,
+                },
+                Some(question) = self.questions.recv() => self.ask(question),
+                Some(done) = self.jobs.join_next_with_id() => self.done(done),
+                () = tokio::time::sleep(next) => {}
+            }
+        }
+    }
+
+    fn change_plan(&mut self) {
+        let plan = Plan::clone(&self.plans.borrow_and_update());
+        let old = &self.context;
+        let client = Client::new(plan.acme.directory_ca.as_deref()).unwrap_or_else(|reason| {
+            (old.events)(Event::State { reason });
+            old.client.fresh()
+        });
+        let places = Places { dns_command: plan.acme.dns_command.clone(), ..old.places.clone() };
+        let (store, accounts, pace, events) = (old.store.clone(), old.accounts.clone(), old.pace.clone(), old.events.clone());
+        self.context = Arc::new(Context { plan, store, client, accounts, places, pace, events });
+        self.enter();
+    }
+
+    /// Takes in what the plan wants and installs what there is of it; forgets the rest.
+    fn enter(&mut self) {
+        let plan = &self.context.plan;
+        let wanted = plan.certificates.iter().map(|names| (names.clone(), false));
+        let is_meant = |names: &[String]| matches!(names, [name] if plan.on_demand_name(name).as_ref() == Some(name));
+        let made = self.context.store.records().into_iter().filter(|record| record.on_demand && is_meant(&record.names));
+        let all: Vec<_> = made.map(|record| (record.names, true)).chain(wanted).collect();
+        let mut old = std::mem::take(&mut self.entries);
+        for (names, on_demand) in all {
+            let key = store::key(&names);
+            let due = self.install(&names, on_demand);
+            let entry = old.remove(&key).unwrap_or_else(|| Entry::new(names, on_demand));
+            self.entries.insert(key, Entry { on_demand, due, ..entry });
+        }
+        // Jobs that still run have somebody to tell.
+        self.entries.extend(old.into_iter().filter(|(_, entry)| entry.is_running).map(|(key, entry)| (key, Entry { due: None, ..entry })));
+    }
+
+    /// When there is something to do for it.
+    fn install(&self, names: &[String], on_demand: bool) -> Option<u64> {
+        let now = schedule::now();
+        let Some(bundle) = self.context.store.certificate(names) else { return (!on_demand).then_some(now) };
+        if let Err(reason) = self.context.places.installer.install(names, &bundle.chain, &bundle.key) {
+            let reason = format!("the certificate for {} is of no use: {reason}", names.join(", "));
+            (self.context.events)(Event::State { reason });
+        }
+        Some(now)
+    }
+
+    /// Starts jobs as far as there is room; answers how long there is nothing else to do.
+    fn start_what_is_due(&mut self) -> Duration {
+        let now = schedule::now();
+        let idle = self.entries.iter().filter(|(_, entry)| !entry.is_running);
+        let mut waiting: Vec<(u64, &String)> = idle.filter_map(|(key, entry)| Some((entry.due?, key))).collect();
+        waiting.sort();
+        let room = JOBS_MAX.saturating_sub(self.jobs.len());
+        let due: Vec<String> = waiting.iter().filter(|(due, _)| *due <= now).take(room).map(|(_, key)| (*key).clone()).collect();
+        let later = waiting.iter().map(|(due, _)| *due).find(|due| *due > now);
+        due.into_iter().for_each(|key| self.start(key));
+        later.map_or(SLEEP_MAX, |due| Duration::from_secs(due - now).min(SLEEP_MAX))
+    }
+
+    fn start(&mut self, key: String) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        entry.is_running = true;
+        entry.due = None;
+        let work = tend::tend(self.context.clone(), entry.names.clone(), entry.on_demand);
+        self.running.insert(self.jobs.spawn(work).id(), key);
+    }
+
+    fn ask(&mut self, Question { name, answer }: Question) {
+        let refused = self.refusals.has(&name, Instant::now());
+        let asked = self.entries.values().filter(|entry| !entry.waiting.is_empty()).count();
+        let names = vec![name];
+        let key = store::key(&names);
+        let is_asked = self.entries.get(&key).is_some_and(|entry| !entry.waiting.is_empty());
+        let denied = match (refused, is_asked) {
+            (true, _) => Some(Denied::Forbidden),
+            (false, false) if asked >= QUEUE_MAX => Some(Denied::Busy),
+            _ => None,
+        };
+        if let Some(denied) = denied {
+            tell(answer, Err(denied));
+            return;
+        }
+        let entry = self.entries.entry(key).or_insert_with(|| Entry::new(names, true));
+        entry.waiting.push(answer);
+        if !entry.is_running {
+            entry.due = Some(0);
+        }
+    }
+
+    fn done(&mut self, done: Result<(Id, Tended), JoinError>) {
+        let (id, tended) = match done {
+            Ok(done) => done,
+            Err(error) => (error.id(), grief()),
+        };
+        let Some(key) = self.running.remove(&id) else { return };
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        entry.is_running = false;
+        // A new plan, or a handshake that came meanwhile, may have set it too.
+        entry.due = entry.due.into_iter().chain(tended.due).max();
+        entry.waiting.drain(..).for_each(|answer| tell(answer, tended.has_certificate.clone()));
+        if let (Err(Denied::Forbidden), [name]) = (&tended.has_certificate, entry.names.as_slice()) {
+            self.refusals.add(name, Instant::now());
+        }
+        if entry.due.is_none() {
+            self.entries.remove(&key);
+        }
+    }
+}
+
+impl Entry {
+    fn new(names: Vec<String>, on_demand: bool) -> Entry {
+        Entry { names, on_demand, due: None, is_running: false, waiting: Vec::new() }
+    }
+}
+
+fn grief() -> Tended {
+    debug_assert!(false, "a job panicked");
+    Tended { due: Some(schedule::now() + GRIEF_S), has_certificate: Err(Denied::Failed("an error of our own".into())) }
+}
+
+/// Nobody may be waiting any more.
+fn tell(answer: oneshot::Sender<Result<(), Denied>>, what: Result<(), Denied>) {
+    let _: Result<(), _> = answer.send(what);
+}

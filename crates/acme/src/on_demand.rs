@@ -1,0 +1,102 @@
+//! Certificates at the first handshake for a name: who may have one, and who has just been refused.
+
+use crate::client::Client;
+use std::{
+    collections::HashMap,
+    fmt,
+    time::{Duration, Instant},
+};
+
+/// How long the ask rule's no is remembered.
+const REFUSAL_TIME: Duration = Duration::from_secs(300);
+const REFUSALS_MAX: usize = 10_000;
+
+/// Why a handshake gets no certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// No site has such a name on demand.
+    NotMeant,
+    /// The ask rule said no, now or lately.
+    Forbidden,
+    /// Too many names wait.
+    Busy,
+    /// Ordering failed, now or lately.
+    Failed(String),
+    /// The server stops.
+    Stopping,
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Denied::NotMeant => f.write_str("no site has this name on demand"),
+            Denied::Forbidden => f.write_str("the ask rule forbids it"),
+            Denied::Busy => f.write_str("too many names wait for a certificate"),
+            Denied::Failed(reason) => f.write_str(reason),
+            Denied::Stopping => f.write_str("the server stops"),
+        }
+    }
+}
+
+/// Asks the rule. The error is why it could not be asked, or what it said instead of 200.
+pub async fn ask(client: &Client, rule: &str, name: &str) -> Result<(), String> {
+    let separator = if rule.contains('?') { '&' } else { '?' };
+    match client.status(&format!("{rule}{separator}domain={name}")).await {
+        Ok(200) => Ok(()),
+        Ok(status) => Err(format!("the ask rule answers {status}")),
+        Err(reason) => Err(format!("the ask rule can't be asked: {reason}")),
+    }
+}
+
+/// Names that were refused lately. A flood of names pushes out the oldest, never grows it.
+#[derive(Debug, Default)]
+pub struct Refusals(HashMap<String, Instant>);
+
+impl Refusals {
+    pub fn has(&mut self, name: &str, now: Instant) -> bool {
+        match self.0.get(name) {
+            Some(until) if *until > now => true,
+            Some(_) => {
+                self.0.remove(name);
+                false
+            }
+            None => false,
+        }
+    }
+
+    pub fn add(&mut self, name: &str, now: Instant) {
+        if self.0.len() >= REFUSALS_MAX {
+            self.0.retain(|_, until| *until > now);
+        }
+        if self.0.len() >= REFUSALS_MAX
+            && let Some(oldest) = self.0.iter().min_by_key(|(_, until)| **until).map(|(name, _)| name.clone())
+        {
+            self.0.remove(&oldest);
+        }
+        self.0.insert(name.to_owned(), now + REFUSAL_TIME);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_remembered_for_a_while() {
+        let (mut refusals, now) = (Refusals::default(), Instant::now());
+        refusals.add("a.example", now);
+        assert!(refusals.has("a.example", now) && !refusals.has("b.example", now));
+        assert!(refusals.has("a.example", now + REFUSAL_TIME - Duration::from_millis(1)));
+        assert!(!refusals.has("a.example", now + REFUSAL_TIME));
+    }
+
+    #[test]
+    fn a_flood_of_names_takes_no_more_room() {
+        let (mut refusals, now) = (Refusals::default(), Instant::now());
+        for number in 0..REFUSALS_MAX as u64 + 5 {
+            refusals.add(&format!("h{number}.example"), now + Duration::from_micros(number));
+        }
+        assert_eq!(refusals.0.len(), REFUSALS_MAX);
+        assert!(!refusals.has("h4.example", now) && refusals.has("h5.example", now));
+    }
+}

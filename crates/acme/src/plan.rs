@@ -1,0 +1,140 @@
+//! What a configuration wants of automatic certificates.
+
+use saker_config::{
+    Model,
+    model::{Acme, AcmeChallenge, Automatic, Site, SiteName},
+};
+use std::{collections::BTreeSet, path::PathBuf};
+
+/// Let's Encrypt signs no more names at once.
+const NAMES_MAX: usize = 100;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub acme: Acme,
+    pub state_dir: PathBuf,
+    /// The names of each certificate, sorted; wildcards as `*.example.org`.
+    pub certificates: Vec<Vec<String>>,
+    /// Names that may have one at their first handshake.
+    pub on_demand: Vec<SiteName>,
+    /// Ways that the listeners leave, in order of preference.
+    pub(crate) ways: Vec<AcmeChallenge>,
+}
+
+impl Plan {
+    pub fn new(model: &Model) -> Plan {
+        let has_listener = |tls: bool| model.listeners.iter().any(|listener| listener.tls.is_some() == tls);
+        let is_possible = |way: &AcmeChallenge| match way {
+            AcmeChallenge::Http01 => has_listener(false),
+            AcmeChallenge::TlsAlpn01 => has_listener(true),
+            AcmeChallenge::Dns01 => model.tls.acme.dns_command.is_some(),
+        };
+        let with = |automatic: Automatic| model.sites.iter().filter(move |site| site.tls.automatic == automatic);
+        Plan {
+            acme: model.tls.acme.clone(),
+            state_dir: model.server.state_dir.clone(),
+            certificates: with(Automatic::On).flat_map(|site| certificates(site)).collect(),
+            on_demand: with(Automatic::OnDemand).flat_map(|site| site.names.clone()).collect(),
+            ways: model.tls.acme.challenges.iter().copied().filter(is_possible).collect(),
+        }
+    }
+
+    /// Whether there is anything to do.
+    pub fn is_empty(&self) -> bool {
+        self.certificates.is_empty() && self.on_demand.is_empty()
+    }
+
+    /// The name as certificates have it, if it may have one on demand.
+    pub(crate) fn on_demand_name(&self, name: &str) -> Option<String> {
+        let name = name.to_ascii_lowercase();
+        let name = name.strip_suffix('.').unwrap_or(&name);
+        let is_meant = |pattern: &SiteName| match pattern {
+            SiteName::Any => true,
+            SiteName::Exact(exact) => exact == name,
+            SiteName::Wildcard(parent) => name.strip_suffix(parent.as_str()).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
+        };
+        (is_host(name) && self.on_demand.iter().any(is_meant)).then(|| name.to_owned())
+    }
+}
+
+fn certificates(site: &Site) -> Vec<Vec<String>> {
+    let names: BTreeSet<String> = site.names.iter().filter_map(shown).collect();
+    let names: Vec<String> = names.into_iter().collect();
+    names.chunks(NAMES_MAX).map(<[String]>::to_vec).collect()
+}
+
+fn shown(name: &SiteName) -> Option<String> {
+    match name {
+        SiteName::Exact(name) => Some(name.trim_matches(['[', ']']).to_owned()),
+        SiteName::Wildcard(name) => Some(format!("*.{name}")),
+        SiteName::Any => None,
+    }
+}
+
+/// A name that a public authority could look up: at least two labels of letters, digits and hyphens, the last not a number.
+fn is_host(name: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let last = name.rsplit('.').next().unwrap_or_default();
+    name.len() <= 253 && name.contains('.') && name.split('.').all(is_label) && !last.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn plan(text: &str) -> Plan {
+        Plan::new(&saker_config::parse(text, "saker.toml", Path::new("/")).unwrap_or_else(|problems| panic!("{problems}")).model)
+    }
+
+    const LISTENERS: &str = "[[listener]]\naddress = \":80\"\n[[listener]]\naddress = \":443\"\ntls = true\n";
+
+    #[test]
+    fn one_certificate_for_each_site() {
+        let plan = plan(&format!(
+            "[acme]\ndns_command = \"x\"\n{LISTENERS}[[site]]\nnames = [\"www.b.example\", \"*.b.example\", \"b.example\"]\nroot = \"/\"\ntls.automatic = true\n\
+             [[site]]\nnames = [\"plain.example\"]\nroot = \"/\"\n"
+        ));
+        assert_eq!(plan.certificates, [["*.b.example", "b.example", "www.b.example"]]);
+        assert_eq!(plan.ways, [AcmeChallenge::Dns01, AcmeChallenge::TlsAlpn01, AcmeChallenge::Http01]);
+        assert!(plan.on_demand.is_empty() && !plan.is_empty());
+    }
+
+    #[test]
+    fn ways_that_the_listeners_leave() {
+        let site = "[[site]]\nnames = [\"b.example\"]\nroot = \"/\"\ntls.automatic = true\n";
+        let plan = plan(&format!("[[listener]]\naddress = \":443\"\ntls = true\n{site}"));
+        assert_eq!(plan.ways, [AcmeChallenge::TlsAlpn01]);
+    }
+
+    #[test]
+    fn many_names_are_several_certificates() {
+        let names: Vec<String> = (0..NAMES_MAX + 1).map(|number| format!("\"h{number}.example\"")).collect();
+        let plan = plan(&format!("{LISTENERS}[[site]]\nnames = [{}]\nroot = \"/\"\ntls.automatic = true\n", names.join(", ")));
+        assert_eq!(plan.certificates.iter().map(Vec::len).collect::<Vec<_>>(), [NAMES_MAX, 1]);
+    }
+
+    #[test]
+    fn names_on_demand() {
+        let plan = plan(&format!(
+            "[acme]\nask = \"http://127.0.0.1:1/\"\n{LISTENERS}[[site]]\nnames = [\"*.c.example\", \"d.example\"]\nroot = \"/\"\ntls.automatic = \"on-demand\"\n"
+        ));
+        for good in ["a.c.example", "A.B.C.Example.", "d.example"] {
+            assert!(plan.on_demand_name(good).is_some(), "{good}");
+        }
+        for bad in
+            ["c.example", ".c.example", "xc.example", "e.example", "-.c.example", "a_b.c.example", "*.c.example", "a b.c.example", ""]
+        {
+            assert!(plan.on_demand_name(bad).is_none(), "{bad}");
+        }
+        let any = Plan { on_demand: vec![SiteName::Any], ..plan };
+        for bad in ["localhost", "192.0.2.1", "a..b", "2001:db8::1", &format!("{}.example", "a".repeat(64))] {
+            assert!(any.on_demand_name(bad).is_none(), "{bad}");
+        }
+    }
+}

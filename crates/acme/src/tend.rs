@@ -1,0 +1,270 @@
+//! What is to be done for one set of names now: nothing, ask when to renew, or order.
+
+use crate::{
+    account::Accounts,
+    certificate::{self, Facts},
+    client::Client,
+    event::Event,
+    failure::Failure,
+    on_demand::{self, Denied},
+    order::{self, Terms},
+    plan::Plan,
+    present::Places,
+    record::Record,
+    schedule::{self, Pace},
+    store::{Bundle, Store},
+};
+use instant_acme::Account;
+use saker_config::model::{AcmeChallenge, AcmeDirectory};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// From the first request to the chain; longer than an order's own waits, `dns_wait` aside.
+const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(600);
+/// When the authority can't be asked about renewal, it is asked again after this.
+const CHECK_AGAIN_S: u64 = 6 * 3600;
+
+pub type Events = Arc<dyn Fn(Event) + Send + Sync>;
+
+/// What work under one plan needs.
+pub struct Context {
+    pub plan: Plan,
+    pub store: Arc<Store>,
+    pub client: Client,
+    pub accounts: Arc<Accounts>,
+    pub places: Places,
+    pub pace: Arc<Mutex<Pace>>,
+    pub events: Events,
+}
+
+/// What came of it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Tended {
+    /// When to look again. `None`: not before somebody asks.
+    pub due: Option<u64>,
+    pub has_certificate: Result<(), Denied>,
+}
+
+pub async fn tend(context: Arc<Context>, names: Vec<String>, on_demand: bool) -> Tended {
+    let mut record = context.store.record(&names).unwrap_or_else(|| Record::new(&names, on_demand));
+    record.on_demand = on_demand;
+    let facts = context.store.certificate(&names).and_then(|bundle| certificate::facts(&bundle.chain));
+    let now = schedule::now();
+    if let Some(facts) = &facts {
+        check_window(&context, &mut record, facts, now).await;
+        let renew_at = record.renew_at.unwrap_or_else(|| schedule::renew_at(facts.not_before, facts.not_after, None, 0.0));
+        if now < renew_at {
+            return Tended { due: Some(renew_at.min(record.check_at).max(now + 1)), has_certificate: Ok(()) };
+        }
+    }
+    let usable = facts.as_ref().is_some_and(|facts| now < facts.not_after);
+    let tended = order_one(&context, &mut record, facts.as_ref(), now).await;
+    Tended { has_certificate: if usable { Ok(()) } else { tended.has_certificate }, ..tended }
+}
+
+/// Asks the authority when it would like the certificate renewed (RFC 9773), if it is time to ask.
+async fn check_window(context: &Context, record: &mut Record, facts: &Facts, now: u64) {
+    if record.renew_at.is_some() && now < record.check_at {
+        return;
+    }
+    let (window, check_after_s) = match window(context, record, facts).await {
+        Ok((start, end, after)) => (Some((start, end)), schedule::check_after_s(after)),
+        Err(_) => (None, CHECK_AGAIN_S),
+    };
+    // A moment that is still in the window stays: drawn anew at each look, it would come early.
+    let stays = match (record.renew_at, window) {
+        (Some(at), Some((start, end))) => (start..=end).contains(&at),
+        (Some(_), None) => true,
+        (None, _) => false,
+    };
+    if !stays {
+        record.renew_at = Some(schedule::renew_at(facts.not_before, facts.not_after, window, schedule::chance()));
+    }
+    record.check_at = now.saturating_add(check_after_s);
+    save(context, record);
+}
+
+/// Start and end of the window, and for how many seconds that is to be believed.
+async fn window(context: &Context, record: &Record, facts: &Facts) -> Result<(u64, u64, u64), Failure> {
+    let of_record = |directory: &&AcmeDirectory| record.directory.as_ref() == Some(&directory.url);
+    let directory = context.plan.acme.directories.iter().find(of_record).ok_or_else(|| Failure::passing("another directory"))?;
+    let identity = order::identity(facts).ok_or_else(|| Failure::passing("no authority key"))?;
+    let account = account(context, directory, &context.client.fresh()).await?;
+    let (info, after) = account.renewal_info(&identity).await.map_err(|error| Failure::of("renewal", error))?;
+    let seconds = |unix: i64| u64::try_from(unix).unwrap_or_default();
+    let window = info.suggested_window;
+    Ok((seconds(window.start.unix_timestamp()), seconds(window.end.unix_timestamp()), after.as_secs()))
+}
+
+async fn order_one(context: &Context, record: &mut Record, old: Option<&Facts>, now: u64) -> Tended {
+    if now < record.attempt_at {
+        let reason = record.reason.clone().unwrap_or_else(|| "the last attempt failed".into());
+        return Tended { due: Some(record.attempt_at), has_certificate: Err(Denied::Failed(reason)) };
+    }
+    if let Some(denied) = forbidden(context, record).await {
+        return denied;
+    }
+    if let Err(at) = pace(context, record, now) {
+        let reason = "as many certificates as an hour bears are ordered already";
+        return Tended { due: Some(at), has_certificate: Err(Denied::Failed(reason.into())) };
+    }
+    match any_directory(context, record, old).await {
+        Ok((bundle, directory)) => keep(context, record, &bundle, directory),
+        Err(failure) => failed(context, record, failure),
+    }
+}
+
+/// The ask rule, for names on demand; it is asked again for each renewal.
+async fn forbidden(context: &Context, record: &Record) -> Option<Tended> {
+    if !record.on_demand {
+        return None;
+    }
+    let (rule, name) = (context.plan.acme.ask.as_deref().unwrap_or_default(), record.names.first()?);
+    let reason = on_demand::ask(&context.client.fresh(), rule, name).await.err()?;
+    (context.events)(Event::Forbidden { name: name.clone(), reason });
+    Some(Tended { due: None, has_certificate: Err(Denied::Forbidden) })
+}
+
+/// An order that is under way was counted when it was made.
+fn pace(context: &Context, record: &Record, now: u64) -> Result<(), u64> {
+    if record.order.is_some() {
+        return Ok(());
+    }
+    let mut pace = context.pace.lock().unwrap_or_else(PoisonError::into_inner);
+    pace.order(now)?;
+    let times: Vec<u64> = pace.0.iter().copied().collect();
+    drop(pace);
+    if let Err(error) = context.store.save_order_times(&times) {
+        (context.events)(Event::State { reason: error.to_string() });
+    }
+    Ok(())
+}
+
+/// The first directory that gives a certificate. An open order goes first to the directory that it was made at.
+async fn any_directory(context: &Context, record: &mut Record, old: Option<&Facts>) -> Result<(Bundle, String), Failure> {
+    let mut directories: Vec<&AcmeDirectory> = context.plan.acme.directories.iter().collect();
+    let open_at = record.order.as_ref().map(|order| order.directory.clone());
+    directories.sort_by_key(|directory| Some(&directory.url) != open_at.as_ref());
+    let (mut last, count) = (Failure::passing("there is no directory"), directories.len());
+    for (index, directory) in directories.into_iter().enumerate() {
+        match one_directory(context, record, old, directory).await {
+            Ok(bundle) => return Ok((bundle, directory.url.clone())),
+            Err(failure) => last = failure,
+        }
+        if index + 1 < count {
+            (context.events)(Event::DirectoryFailed { directory: directory.url.clone(), reason: last.reason.clone() });
+        }
+    }
+    Err(last)
+}
+
+async fn one_directory(context: &Context, record: &mut Record, old: Option<&Facts>, directory: &AcmeDirectory) -> Result<Bundle, Failure> {
+    let client = context.client.fresh();
+    let ways = rotated(&context.plan.ways, record.failures);
+    let dns_wait = Duration::from_millis(context.plan.acme.dns_wait_ms);
+    let terms = Terms {
+        store: &context.store,
+        places: &context.places,
+        ways: &ways,
+        dns_wait,
+        directory: &directory.url,
+        replaces: old.filter(|_| record.directory.as_ref() == Some(&directory.url)),
+        events: &*context.events,
+    };
+    let attempt = async {
+        match attempt(context, directory, &client, &terms, record).await {
+            Err(failure) if failure.account_is_lost => {
+                context.store.forget_account(&directory.url).map_err(Failure::passing)?;
+                attempt(context, directory, &client, &terms, record).await
+            }
+            outcome => outcome,
+        }
+    };
+    let outcome = tokio::time::timeout(ATTEMPT_TIME_MAX + dns_wait, attempt).await;
+    let outcome = outcome.unwrap_or_else(|_| Err(Failure { order_is_lost: true, ..Failure::passing("it took too long") }));
+    outcome.map_err(|failure| {
+        if failure.order_is_lost {
+            record.order = None;
+        }
+        Failure { retry_after_s: client.retry_after_s(), ..failure }
+    })
+}
+
+async fn attempt(
+    context: &Context,
+    directory: &AcmeDirectory,
+    client: &Client,
+    terms: &Terms<'_>,
+    record: &mut Record,
+) -> Result<Bundle, Failure> {
+    let account = account(context, directory, client).await?;
+    order::obtain(terms, &account, record).await
+}
+
+async fn account(context: &Context, directory: &AcmeDirectory, client: &Client) -> Result<Account, Failure> {
+    context.accounts.account(&context.store, directory, context.plan.acme.email.as_deref(), client).await
+}
+
+/// After each failure another way is tried first.
+fn rotated(ways: &[AcmeChallenge], failures: u32) -> Vec<AcmeChallenge> {
+    let mut ways = ways.to_vec();
+    let count = ways.len().max(1);
+    ways.rotate_left(failures as usize % count);
+    ways
+}
+
+fn keep(context: &Context, record: &mut Record, bundle: &Bundle, directory: String) -> Tended {
+    let Some(facts) = certificate::facts(&bundle.chain) else {
+        return failed(context, record, Failure::refused("what was signed is no certificate"));
+    };
+    if let Err(reason) = context.places.installer.install(&record.names, &bundle.chain, &bundle.key) {
+        return failed(context, record, Failure::refused(format!("the certificate is of no use: {reason}")));
+    }
+    if let Err(error) = context.store.save_certificate(&record.names, bundle) {
+        (context.events)(Event::State { reason: error.to_string() });
+    }
+    *record = Record { directory: Some(directory.clone()), ..Record::new(&record.names, record.on_demand) };
+    save(context, record);
+    (context.events)(Event::Issued { names: record.names.clone(), directory, not_after: facts.not_after });
+    // Soon, to hear when the authority would like it renewed.
+    Tended { due: Some(schedule::now() + 1), has_certificate: Ok(()) }
+}
+
+fn failed(context: &Context, record: &mut Record, failure: Failure) -> Tended {
+    record.failures = record.failures.saturating_add(1);
+    let ways = u32::try_from(context.plan.ways.len()).unwrap_or(1);
+    let delay_s = schedule::retry_delay_s(record.failures, ways, schedule::chance()).max(failure.retry_after_s.unwrap_or_default());
+    record.attempt_at = schedule::now().saturating_add(delay_s);
+    record.reason = Some(failure.reason.clone());
+    if failure.order_is_lost {
+        record.order = None;
+    }
+    save(context, record);
+    let names = record.names.clone();
+    (context.events)(Event::Failed { names, reason: failure.reason.clone(), retry_at: record.attempt_at });
+    let due = (!record.on_demand).then_some(record.attempt_at);
+    Tended { due, has_certificate: Err(Denied::Failed(failure.reason)) }
+}
+
+fn save(context: &Context, record: &Record) {
+    if let Err(error) = context.store.save_record(record) {
+        (context.events)(Event::State { reason: error.to_string() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_tries_another_way_first() {
+        use AcmeChallenge::{Dns01, Http01, TlsAlpn01};
+        let ways = [Dns01, TlsAlpn01, Http01];
+        assert_eq!(rotated(&ways, 0), ways);
+        assert_eq!(rotated(&ways, 1), [TlsAlpn01, Http01, Dns01]);
+        assert_eq!(rotated(&ways, 5), [Http01, Dns01, TlsAlpn01]);
+        assert_eq!(rotated(&[], 5), []);
+    }
+}
