@@ -15,6 +15,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("siege", "siege"),
     ("strace", "strace"),
     ("taskset", "util-linux"),
+    ("valgrind", "valgrind"),
     ("wrk", "wrk"),
 ];
 

@@ -3,12 +3,15 @@
 //! The binary's path is the caller's (`env!("CARGO_BIN_EXE_saker")`), so that this crate needs none of Saker's. In a configuration,
 //! `{address}` stands for the loopback address to listen on and `{dir}` for the folder.
 
-use crate::{Client, ServerProcess, TempDir};
-use std::{io, process::Command};
+use crate::{Client, ServerProcess, TempDir, require};
+use std::{io, process::Command, time::Duration};
 
 /// One worker, one listener, one site for every name.
 const PLAIN: &str = "[server]\nworkers = 1\nstate_dir = \"{dir}/state\"\n\n{limits}\n[[listener]]\naddress = \"{address}\"\n\n\
      [[site]]\nnames = [\"*\"]\nroot = \"{dir}/www\"\n";
+
+/// Of a server under valgrind.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub struct Saker {
     pub server: ServerProcess,
@@ -32,6 +35,20 @@ impl Saker {
             command.args(["-c", &format!("ulimit {ulimit} && exec \"$0\" \"$@\""), binary]);
             command
         })
+    }
+
+    /// Under valgrind, with these arguments of its own; what it says in the end is in `valgrind.txt` in the folder.
+    pub fn under_valgrind(binary: &str, dir: TempDir, configuration: &str, arguments: &[&str]) -> io::Result<Saker> {
+        let program = require("valgrind").map_err(io::Error::other)?;
+        let log = format!("--log-file={}", dir.join("valgrind.txt").display());
+        let saker = Saker::start(dir, configuration, || {
+            let mut command = Command::new(&program);
+            command.arg(&log).args(arguments).arg(binary);
+            command
+        })?;
+        // As slow as this, it is met in the middle of its start: the first listener only tries whether the address is free.
+        saker.server.wait_for_stderr("SK0101", START_TIMEOUT)?;
+        Ok(saker)
     }
 
     fn start(dir: TempDir, configuration: &str, program: impl Fn() -> Command) -> io::Result<Saker> {

@@ -40,6 +40,24 @@ pub fn wait_ns(account: &Account, rate: Rate, now_ns: u64) -> Option<u64> {
     excess_ns(account.debt_ns(now_ns), rate)
 }
 
+/// Whether a whole body of so many bytes may go in one piece now. Charges nothing; where it is short and the account nearly at rest, as
+/// nearly always, it also divides nothing.
+pub fn takes_whole(account: &Account, rate: &Rate, bytes: u64, now_ns: u64) -> bool {
+    if rate.after_bytes > 0 {
+        return bytes <= rate.after_bytes;
+    }
+    let is_calm = bytes <= PIECE_BYTES_MIN && account.debt_ns(now_ns) <= TOLERANCE_NS;
+    is_calm || piece(account, *rate, now_ns) >= bytes.max(1)
+}
+
+/// Charges a whole body that [`takes_whole`] let go.
+pub fn charge_whole(account: &Account, rate: &Rate, bytes: u64, now_ns: u64) {
+    let counted = bytes.saturating_sub(rate.after_bytes);
+    if counted > 0 {
+        account.charge(now_ns, scale(counted, NS_PER_S, rate.bytes_per_s), |_| (true, ()));
+    }
+}
+
 /// One body under one limit: lets `after_bytes` go uncounted first.
 #[derive(Clone, Copy, Debug)]
 pub struct Paced {

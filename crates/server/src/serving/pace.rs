@@ -4,7 +4,7 @@
 //! wait decide. Where no limit is set, no pace is made and nothing is paid.
 
 use saker_config::model::{Rate, Throttle};
-use saker_pipeline::throttle::{Account, AddressState, Paced};
+use saker_pipeline::throttle::{Account, AddressState, Paced, bandwidth};
 use std::{
     future::Future,
     pin::Pin,
@@ -127,13 +127,11 @@ pub fn charge_at_once(throttle: &Throttle, accounts: &Accounts, site: usize, byt
     let address = accounts.address.as_deref().map(|state| &state.out_bytes);
     let of_site = accounts.sites.get(site).map(|accounts| &accounts.out_bytes);
     let pairs =
-        [(throttle.out_connection, Some(&accounts.connection.out_bytes)), (throttle.out_address, address), (throttle.out_site, of_site)];
-    let limits = || pairs.iter().filter_map(|(rate, account)| Some((Paced::new((*rate)?), (*account)?)));
-    if limits().any(|(paced, account)| paced.wait_ns(account, now_ns).is_some() || paced.piece(account, now_ns) < bytes) {
-        return false;
+        [(&throttle.out_connection, Some(&accounts.connection.out_bytes)), (&throttle.out_address, address), (&throttle.out_site, of_site)];
+    let limits = || pairs.iter().filter_map(|(rate, account)| rate.as_ref().zip(*account));
+    let fits = limits().all(|(rate, account)| bandwidth::takes_whole(account, rate, bytes, now_ns));
+    if fits {
+        limits().for_each(|(rate, account)| bandwidth::charge_whole(account, rate, bytes, now_ns));
     }
-    for (mut paced, account) in limits() {
-        paced.passed(account, bytes, now_ns);
-    }
-    true
+    fits
 }

@@ -131,3 +131,24 @@ fn nothing_overflows() {
         }
     }
 }
+
+#[test]
+fn a_whole_body_goes_by_the_same_rule_as_a_piece() {
+    let debts = [0, MS, 10 * MS, 10 * MS + 1, 50 * MS, SECOND, SECOND + 1];
+    let sizes = [0, 1, 285, PIECE_BYTES_MIN, PIECE_BYTES_MIN + 1, 50_000, PIECE_BYTES_MAX, PIECE_BYTES_MAX + 1];
+    for (per_s, burst_bytes, after_bytes) in [(1_000, 0, 0), (1_000_000, 0, 0), (1_000_000, 1_000_000, 0), (1_000_000, 0, 300)] {
+        let rate = Rate { bytes_per_s: per_s, burst_bytes, after_bytes };
+        for (debt_ns, bytes) in debts.into_iter().flat_map(|debt| sizes.map(|size| (debt, size))) {
+            let account = Account::new();
+            account.charge(START, debt_ns, |_| (true, ()));
+            let mut paced = Paced::new(rate);
+            let fits = paced.wait_ns(&account, START).is_none() && paced.piece(&account, START) >= bytes;
+            assert_eq!(takes_whole(&account, &rate, bytes, START), fits, "{rate:?}, {debt_ns} ns, {bytes} bytes");
+            charge_whole(&account, &rate, bytes, START);
+            let other = Account::new();
+            other.charge(START, debt_ns, |_| (true, ()));
+            paced.passed(&other, bytes, START);
+            assert_eq!(account.debt_ns(START), other.debt_ns(START));
+        }
+    }
+}
