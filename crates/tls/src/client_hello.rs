@@ -112,8 +112,11 @@ fn peek_records(input: &[u8]) -> Peek {
     }
 }
 
+/// A record's content, and what comes behind it.
+type ContentAndRest<'i> = (&'i [u8], &'i [u8]);
+
 /// The payload of a whole record, and what is behind it.
-fn record(input: &[u8]) -> Result<Option<(&[u8], &[u8])>, Peek> {
+fn record(input: &[u8]) -> Result<Option<ContentAndRest<'_>>, Peek> {
     if input.get(1).is_some_and(|major| *major != 3) {
         return Err(Peek::NotTls);
     }

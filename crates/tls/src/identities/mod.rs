@@ -138,8 +138,7 @@ impl Identities {
     /// Whether a session that named this server may carry requests for that host: not if their sites demand different things of a
     /// handshake (client certificates, versions). Where it may not, the answer is 421 (RFC 9110 section 15.5.20).
     pub fn may_serve(&self, server_name: Option<&str>, host: &str) -> bool {
-        let table = self.table();
-        table.policies.len() <= 1 || table.policy(server_name) == table.policy(Some(&host.to_ascii_lowercase()))
+        self.table().have_same_policy(server_name, &host.to_ascii_lowercase())
     }
 
     pub(crate) fn table(&self) -> Arc<Table> {

@@ -19,6 +19,7 @@ pub struct Table {
     /// All certificates by the names they cover, wildcards with their star.
     by_name: HashMap<String, Vec<Arc<Certificate>>>,
     pub policies: Vec<Arc<Policy>>,
+    has_unusable: bool,
 }
 
 #[derive(Debug)]
@@ -34,6 +35,7 @@ struct Site {
 impl Table {
     /// The first site that claims a name has it.
     pub fn add(&mut self, names: &[SiteName], mut certificates: Vec<Arc<Certificate>>, policy: Option<usize>, automatic: Automatic) {
+        self.has_unusable |= policy.is_none();
         certificates.sort_by_key(|certificate| certificate.rank());
         let site = self.sites.len();
         for name in names {
@@ -80,6 +82,12 @@ impl Table {
 
     pub fn policy(&self, name: Option<&str>) -> Option<usize> {
         self.site(name)?.policy
+    }
+
+    /// Whether the sites of both names demand the same of a handshake.
+    pub fn have_same_policy(&self, name: Option<&str>, other: &str) -> bool {
+        let is_uniform = self.policies.len() == 1 && !self.has_unusable;
+        is_uniform || self.policy(Some(other)).is_some_and(|policy| self.policy(name) == Some(policy))
     }
 
     /// Whether the certificate for this name is to be made when it is asked for.

@@ -52,12 +52,11 @@ impl Handshake {
         }
     }
 
-    /// What rustls has to say to the peer after an error.
+    /// What rustls has to say to the peer after an error. It is asked only while it has something to say: it would look at the broken
+    /// input again, which is not its input any more.
     fn alert(&mut self, out: &mut Vec<u8>) {
-        while let ConnectionState::EncodeTlsData(mut data) = match self.connection.process_tls_records(&mut []).state {
-            Ok(state) => state,
-            Err(_) => return,
-        } {
+        while self.connection.wants_write() {
+            let Ok(ConnectionState::EncodeTlsData(mut data)) = self.connection.process_tls_records(&mut []).state else { return };
             if encode(&mut data, out).is_err() {
                 return;
             }

@@ -40,6 +40,9 @@ pub struct Records {
     is_closed: bool,
 }
 
+/// The sequence number and keys after a key update.
+type NextSecrets = Result<(u64, ConnectionTrafficSecrets), rustls::Error>;
+
 impl Records {
     pub fn new(secrets: ExtractedSecrets, keys: KernelConnection<ServerConnectionData>, is_closed_by_peer: bool) -> Result<Records, Fault> {
         let is_tls13 = keys.protocol_version() == ProtocolVersion::TLSv1_3;
@@ -168,10 +171,7 @@ impl Records {
         Ok(())
     }
 
-    fn next_key(
-        &mut self,
-        update: fn(&mut KernelConnection<ServerConnectionData>) -> Result<(u64, ConnectionTrafficSecrets), rustls::Error>,
-    ) -> Result<RecordKey, Fault> {
+    fn next_key(&mut self, update: fn(&mut KernelConnection<ServerConnectionData>) -> NextSecrets) -> Result<RecordKey, Fault> {
         let (sequence, secrets) = update(&mut self.keys)?;
         RecordKey::new(&secrets, sequence, true)
     }
