@@ -4,6 +4,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 ADDRESS ?= 127.0.0.1:8080
+TLS_ADDRESS ?= 127.0.0.1:8443
 BENCH ?=
 FUZZ_SECONDS ?= 600
 FUZZ_TARGETS ?=
@@ -11,7 +12,7 @@ FUZZ_TARGETS ?=
 .PHONY: help run build demo test check tidy bench fuzz docs clean
 
 help:
-	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/"
+	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/"
 	@echo "make test    formatting, lints, house rules, all tests"
 	@echo "make check   the same without the tests"
 	@echo "make bench   Saker beside nginx, lighttpd and h2o; BENCH='--quick --only small' passes options on"
@@ -25,8 +26,8 @@ demo:
 	$(CARGO) run -q --release -p xtask -- demo demo/site
 
 run: build demo
-	@echo "Saker serves demo/site on http://$(ADDRESS)/ (Ctrl-C stops it)"
-	@exec "$(TARGET_DIR)/release/saker" serve demo/site --http "$(ADDRESS)"
+	@echo "Saker serves demo/site on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/ (Ctrl-C stops it)"
+	@exec "$(TARGET_DIR)/release/saker" serve demo/site --http "$(ADDRESS)" --https "$(TLS_ADDRESS)"
 
 check:
 	$(CARGO) fmt --all --check

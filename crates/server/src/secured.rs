@@ -18,6 +18,8 @@ use std::{
     sync::Arc,
 };
 
+const AUTOMATIC_LATER: &str = "automatic certificates arrive with a later version; until then name `certificate` and `key` in [site.tls]";
+
 const H2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
@@ -33,6 +35,7 @@ pub struct Secured {
 impl Secured {
     /// Loads what the model names; where something can't be used, everything wrong is said at once. The list has the warnings.
     pub fn build(model: &Model, previous: Option<&Secured>) -> Result<(Secured, Vec<String>), String> {
+        refuse_automatic(model)?;
         let (identities, mut problems) = load(model, previous);
         let (tickets, more) = Tickets::load(&model.tls, previous.map(|previous| &*previous.tickets));
         problems.extend(more);
@@ -54,6 +57,13 @@ impl Secured {
     pub fn acceptor(&self, address: &Address) -> Option<&Acceptor> {
         self.acceptors.get(address)
     }
+}
+
+/// A site whose certificate nobody gets would show another's, or none.
+fn refuse_automatic(model: &Model) -> Result<(), String> {
+    let asked = model.sites.iter().filter(|site| matches!(site.tls.automatic, Automatic::On | Automatic::OnDemand));
+    let said: String = asked.map(|site| format!("{}: {AUTOMATIC_LATER}\n", site.origin)).collect();
+    if said.is_empty() { Ok(()) } else { Err(said) }
 }
 
 /// What is wrong with the certificates that a configuration names; for `saker check`.
@@ -86,7 +96,10 @@ fn install_local(model: &Model, identities: &Identities) -> Result<Option<PathBu
 
 /// One authority for all servers of a user that were started without a configuration, so that it has to be trusted once only.
 fn authority_folder(state_dir: &Path) -> PathBuf {
-    match std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share"))) {
+    match std::env::var_os("XDG_DATA_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share")))
+    {
         Some(data) if data.is_absolute() && data.is_dir() => data.join("saker/authority"),
         _ => state_dir.join("authority"),
     }

@@ -241,7 +241,9 @@ impl Secured {
             return Poll::Ready(Ok(self.take_surplus(buf)));
         }
         // Whoever waits for the peer's answer must not sit on what it would answer.
-        if !self.unsent.is_empty() && let Poll::Ready(Err(error)) = self.poll_flush(cx) {
+        if !self.unsent.is_empty()
+            && let Poll::Ready(Err(error)) = self.poll_flush(cx)
+        {
             return Poll::Ready(Err(error));
         }
         SCRATCH.with_borrow_mut(|scratch| {

@@ -27,8 +27,9 @@ fn start(configuration: &str) -> Saker {
     Saker::with_configuration(BINARY, dir, configuration).unwrap()
 }
 
+/// HTTP/1 alone: without h2c, whose preface and upgrade are cases here.
 fn plain() -> Saker {
-    start(&saker_testkit::saker::plain(""))
+    start(&saker_testkit::saker::plain("").replace("[[site]]", "http2 = false\n\n[[site]]"))
 }
 
 #[test]

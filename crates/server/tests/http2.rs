@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
 mod operate;
+mod tls_site;
 
 use operate::{configuration, folder, pattern, rewrite, start_in, until};
 use saker_testkit::{
@@ -94,13 +95,18 @@ fn compression_is_chosen_as_over_http1() {
 }
 
 #[test]
-fn a_page_with_forty_files_over_one_connection() {
-    let saker = start("", "");
+fn a_page_with_forty_files_at_once() {
+    let dir = folder("http2-page");
+    tls_site::certificate(&dir, "site", "localhost");
+    for number in 0..40 {
+        dir.write(&format!("www/icons/{number}.svg"), format!("<svg id=\"{number}\"/>\n")).unwrap();
+    }
+    let saker = start_in(dir, &tls_site::configuration("", ""));
     let out = saker.dir.join("out");
     fs::create_dir(&out).unwrap();
-    let url = format!("http://{}/icons/[0-39].svg", saker.server.address());
+    let url = format!("https://{}/icons/[0-39].svg", saker.server.address());
     let mut command = Command::new(require("curl").unwrap());
-    command.args(["-sS", "-m", "20", PRIOR, "--parallel", "-w", "%{num_connects}\n", "-o"]).arg(out.join("#1.svg")).arg(url);
+    command.args(["-sS", "-k", "-m", "20", "--http2", "--parallel", "-o"]).arg(out.join("#1.svg")).arg(url);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     for number in 0..40 {
@@ -151,7 +157,8 @@ fn connections_end_in_good_order() {
 #[test]
 fn idle_connections_are_closed_and_half_frames_are_not_waited_for() {
     let dir = folder("http2-idle");
-    let limits = configuration("workers = 1", "").replace("[[listener]]", "[limits]\nkeep_alive_timeout = \"1s\"\nhead_timeout = \"1s\"\n\n[[listener]]");
+    let limits = configuration("workers = 1", "")
+        .replace("[[listener]]", "[limits]\nkeep_alive_timeout = \"1s\"\nhead_timeout = \"1s\"\n\n[[listener]]");
     let saker = start_in(dir, &limits);
     let began = Instant::now();
     let mut idle = Frames::connect(saker.server.address()).unwrap();

@@ -53,7 +53,8 @@ fn keep_alive_requests_share_a_handshake_and_sessions_are_resumed() {
             command.args(["s_client", "-connect", &address, "-servername", "localhost", version]).args(arguments);
             let script = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = script.spawn().unwrap();
-            std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+            std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                .unwrap();
             let output = child.wait_with_output().unwrap();
             String::from_utf8_lossy(&output.stdout).into_owned()
         };
@@ -100,8 +101,9 @@ fn old_versions_are_refused_and_the_minimum_holds() {
 fn a_site_that_wants_client_certificates_serves_nobody_else() {
     let dir = folder("tls-client");
     certificate(&dir, "site", "localhost");
-    certificate(&dir, "friend", "friend");
-    let text = tls_site::configuration("client_certificates = \"required\"\nclient_ca = \"{dir}/friend.pem\"", "");
+    certificate(&dir, "authority", "authority");
+    tls_site::signed(&dir, "friend", "authority");
+    let text = tls_site::configuration("client_certificates = \"required\"\nclient_ca = \"{dir}/authority.pem\"", "");
     let open = "\n[[site]]\nnames = [\"open.test\"]\nroot = \"{dir}/www\"\n[site.tls]\ncertificate = \"{dir}/site.pem\"\nkey = \"{dir}/site.key\"\n";
     let saker = start_in(dir, &format!("{}{open}", text.replace("[\"localhost\", \"*\"]", "[\"localhost\"]")));
     let friend = [shown(&saker.dir.join("friend.pem")).to_owned(), shown(&saker.dir.join("friend.key")).to_owned()];
@@ -176,11 +178,14 @@ fn plain_http_is_sent_to_https_where_the_site_wants_that() {
     let dir = folder("tls-redirect");
     certificate(&dir, "site", "localhost");
     let port = saker_testkit::free_port().unwrap();
-    let text = tls_site::configuration("", "https_redirect = true")
-        .replacen("tls = true", &format!("[[listener]]\naddress = \"127.0.0.1:{port}\"\ntls = true"), 1);
+    let text = tls_site::configuration("", "https_redirect = true").replacen(
+        "tls = true",
+        &format!("[[listener]]\naddress = \"127.0.0.1:{port}\"\ntls = true"),
+        1,
+    );
     let saker = start_in(dir, &text);
     let mut client = Client::connect(saker.server.address()).unwrap();
     let response = client.get("/a%20b?c=d").unwrap();
-    assert_eq!((response.status, response.field("location")), (301, Some(format!("https://localhost:{port}/a%20b?c=d").as_str())));
+    assert_eq!((response.status, response.field("location")), (308, Some(format!("https://localhost:{port}/a%20b?c=d").as_str())));
     assert_eq!(client.get("/.well-known/acme-challenge/x").unwrap().status, 404);
 }

@@ -130,7 +130,10 @@ fn nginx(PeerSetting { root, port, work, tls }: PeerSetting<'_>) -> String {
     let (listen, tls) = tls.map_or(("", String::new()), |PeerTls { chain, key }| {
         let (chain, key) = (chain.display(), key.display());
         let files = format!("    ssl_certificate {chain};\n    ssl_certificate_key {key};\n");
-        (" ssl http2", files + "    ssl_protocols TLSv1.2 TLSv1.3;\n    ssl_ecdh_curve X25519:prime256v1;\n    ssl_conf_command NumTickets 1;\n")
+        (
+            " ssl http2",
+            files + "    ssl_protocols TLSv1.2 TLSv1.3;\n    ssl_ecdh_curve X25519:prime256v1;\n    ssl_conf_command NumTickets 1;\n",
+        )
     });
     let temporary: String =
         ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].iter().map(|kind| format!("    {kind}_temp_path {work}/{kind};\n")).collect();
@@ -236,7 +239,8 @@ fn apache(PeerSetting { root, port, work, tls }: PeerSetting<'_>) -> String {
     let (more, tls): (&[&str], _) = tls.map_or((&[], String::new()), |PeerTls { chain, key }| {
         let (chain, key) = (chain.display(), key.display());
         let files = format!("SSLCertificateFile {chain}\nSSLCertificateKeyFile {key}\n");
-        let rest = "SSLEngine on\nSSLProtocol TLSv1.2 TLSv1.3\nSSLSessionCache none\nSSLOpenSSLConfCmd NumTickets 1\nProtocols h2 http/1.1\n";
+        let rest =
+            "SSLEngine on\nSSLProtocol TLSv1.2 TLSv1.3\nSSLSessionCache none\nSSLOpenSSLConfCmd NumTickets 1\nProtocols h2 http/1.1\n";
         (&["ssl", "http2"], files + rest)
     });
     let modules: String = ["mpm_event", "authz_core", "mime", "dir"]

@@ -10,6 +10,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("curl", "curl"),
     ("h2load", "nghttp2-client"),
     ("h2o", "h2o"),
+    ("h2spec", "golang-go, then: go install github.com/summerwind/h2spec/cmd/h2spec@v2.6.0"),
     ("lighttpd", "lighttpd"),
     ("nginx", "nginx-light"),
     ("siege", "siege"),

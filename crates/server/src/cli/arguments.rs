@@ -58,8 +58,6 @@ pub enum Command {
 Examples:
   saker serve                              this folder on http://127.0.0.1:8080/ and https://127.0.0.1:8443/
   saker serve /srv/site --http 80          a folder, on every address of this machine, without TLS
-  saker serve /srv/site --domain shop.example.org
-                                           the real thing: ports 80 and 443, with a certificate that is got and renewed by itself
   saker serve --http unix:/run/site.sock   behind another server
   saker serve --access-log - --workers 1   with each request shown
 
@@ -83,8 +81,7 @@ pub struct Serve {
     /// Key of the certificate in PEM [default: it is in the file of --cert]
     #[arg(long, value_name = "FILE", requires = "cert", value_hint = ValueHint::FilePath)]
     pub key: Option<PathBuf>,
-    /// Get and renew a certificate for this name from Let's Encrypt; the name has to lead here. Listens on ports 80 and 443 unless told
-    /// otherwise, and agrees to the authority's terms of service
+    /// Get and renew a certificate for this name (a later version)
     #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with = "cert")]
     pub domain: Vec<String>,
     /// Worker threads; auto is one per core

@@ -4,6 +4,7 @@
 
 use super::arguments::{Input, Serve, Switch};
 
+pub const DOMAIN: &str = "--domain: automatic certificates arrive with a later version; until then use --cert and --key";
 pub const HTACCESS: &str =
     "--htaccess on: .htaccess files arrive with version 0.3; until then their rules are written as routes in saker.toml";
 pub const APACHE: &str = "--apache: Apache's configuration arrives with version 0.3; until then write a saker.toml (see saker reference)";
@@ -16,6 +17,7 @@ pub const PURGE: &str = "purge: the page cache arrives with version 0.5, and cha
 /// Why this version can't do what was asked.
 pub fn refuse_serve(serve: &Serve) -> Result<(), &'static str> {
     let asked = [
+        (!serve.domain.is_empty(), DOMAIN),
         (serve.htaccess == Switch::On, HTACCESS),
         (!matches!(serve.php.as_str(), "auto" | "off"), PHP),
         (serve.cache == Switch::On, PAGE_CACHE),

@@ -21,7 +21,7 @@ const HTTPS_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr:
 
 pub fn serve(serve: Serve) -> ExitCode {
     match serve_options(serve) {
-        Ok(options) => process::run(Source::Directory(options)),
+        Ok(options) => process::run(Source::Directory(Box::new(options))),
         Err(why) => cannot(why),
     }
 }
@@ -170,8 +170,6 @@ mod tests {
         assert_eq!(only(&["--https", "127.0.0.1:8443"]), (0, 1));
         assert_eq!(only(&["--http", "127.0.0.1:8080"]), (1, 0));
         assert_eq!(only(&["--https", "127.0.0.1:8443", "--http", "127.0.0.1:8080"]), (1, 1));
-        let (http, https) = only(&["--domain", "example.org"]);
-        assert!(http >= 1 && http == https);
     }
 
     #[test]
@@ -192,7 +190,8 @@ mod tests {
     #[test]
     fn what_later_versions_bring_is_refused() {
         for (arguments, sentence) in [
-            (&["--htaccess", "on"][..], promises::HTACCESS),
+            (&["--domain", "example.org"][..], promises::DOMAIN),
+            (&["--htaccess", "on"], promises::HTACCESS),
             (&["--php", "unix:/run/php.sock"], promises::PHP),
             (&["--php", "on"], promises::PHP),
             (&["--cache", "on"], promises::PAGE_CACHE),

@@ -57,7 +57,9 @@ pub enum Next {
 impl Next {
     pub fn rest(&self) -> usize {
         match self {
-            Next::Read { rest } | Next::Again { rest } | Next::Walk { rest, .. } | Next::Send { rest, .. } | Next::Http2 { rest, .. } => *rest,
+            Next::Read { rest } | Next::Again { rest } | Next::Walk { rest, .. } | Next::Send { rest, .. } | Next::Http2 { rest, .. } => {
+                *rest
+            }
             Next::Close { .. } => usize::MAX,
         }
     }

@@ -67,7 +67,9 @@ impl Connection {
         for id in std::mem::take(&mut self.waiting) {
             self.machine.set_ready(id, self.streams.contains_key(&id));
         }
-        while out.len() < OUT_BYTES_MAX && let Some(id) = self.machine.next_ready() {
+        while out.len() < OUT_BYTES_MAX
+            && let Some(id) = self.machine.next_ready()
+        {
             let start = out.len();
             let next = self.pump_one(cx, id, out);
             if let Some(stream) = self.streams.get_mut(&id) {
@@ -130,8 +132,8 @@ impl Connection {
         if let Some(log) = stream.log.take() {
             log.write(&self.session, stream.body_bytes, stream.bytes, ConnectionStatus::KeepAlive);
         }
-        // RFC 9113 section 8.1: the rest of the request is not wanted; not an error.
-        if stream.upload.as_ref().is_some_and(|upload| !upload.borrow().has_ended()) {
+        // RFC 9113 section 8.1: a long rest of the request is not wanted; not an error. A short one the machine lets pass by.
+        if stream.upload.as_ref().map(|upload| upload.borrow()).is_some_and(|upload| !upload.has_ended() && !upload.is_cheap_to_drain()) {
             self.machine.send_reset(id, ErrorCode::NoError, out);
         }
     }

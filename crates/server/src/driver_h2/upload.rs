@@ -20,6 +20,9 @@ use std::{
 };
 use tokio::time::Sleep;
 
+/// Of a body that nobody wanted, this much is let come.
+const DRAIN_BYTES_MAX: u64 = 256 << 10;
+
 /// Both sides of it.
 pub struct Upload {
     chunks: VecDeque<Chunk>,
@@ -77,6 +80,11 @@ impl Upload {
 
     pub fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// The rest is short enough to be let come and thrown away; some clients take a reset for a failure even after a whole response.
+    pub fn is_cheap_to_drain(&self) -> bool {
+        self.declared.is_some_and(|declared| declared.saturating_sub(self.received) <= DRAIN_BYTES_MAX)
     }
 
     pub fn failed(&self) -> Option<BodyError> {

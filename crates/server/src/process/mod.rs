@@ -39,7 +39,7 @@ const ADDRESSES_MAX: usize = 1 << 20;
 /// Where the configuration comes from; asked again at each reload.
 #[derive(Clone, Debug)]
 pub enum Source {
-    Directory(ServeOptions),
+    Directory(Box<ServeOptions>),
     File { path: PathBuf, workers: Option<usize>, state_dir: Option<PathBuf> },
 }
 
@@ -52,7 +52,7 @@ pub struct Read {
 impl Source {
     pub fn read(&self) -> Result<Read, String> {
         match self {
-            Source::Directory(options) => Ok(Read { model: Model::for_directory(options.clone()), warnings: Vec::new() }),
+            Source::Directory(options) => Ok(Read { model: Model::for_directory(ServeOptions::clone(options)), warnings: Vec::new() }),
             Source::File { path, workers, state_dir } => {
                 let loaded = saker_config::load(path).map_err(|diagnostics| diagnostics.to_string())?;
                 let mut model = loaded.model;

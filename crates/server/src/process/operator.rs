@@ -54,7 +54,14 @@ pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String>
 }
 
 impl Operator {
-    pub fn new(source: Source, shared: Arc<Shared>, generation: Arc<Generation>, secured: Arc<Secured>, workers: Workers, listeners: Listeners) -> Operator {
+    pub fn new(
+        source: Source,
+        shared: Arc<Shared>,
+        generation: Arc<Generation>,
+        secured: Arc<Secured>,
+        workers: Workers,
+        listeners: Listeners,
+    ) -> Operator {
         Operator {
             source,
             shared,
@@ -109,7 +116,9 @@ impl Operator {
         let mut out = std::io::stdout();
         for address in self.listeners.borrow().shown() {
             let _ = match address {
-                Address::Tcp(address) => writeln!(out, "Serving {} on {}://{address}/", options.root.display(), self.scheme(&Address::Tcp(*address))),
+                Address::Tcp(address) => {
+                    writeln!(out, "Serving {} on {}://{address}/", options.root.display(), self.scheme(&Address::Tcp(*address)))
+                }
                 Address::Unix(path) => writeln!(out, "Serving {} on the socket {}", options.root.display(), path.display()),
             };
         }

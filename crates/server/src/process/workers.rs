@@ -47,7 +47,8 @@ impl Workers {
         count: usize,
         core_of: impl Fn(usize) -> Option<usize>,
     ) -> io::Result<Workers> {
-        let handles = (0..count).map(|index| worker::start(index, Arc::clone(shared), Arc::clone(generation), Arc::clone(secured), core_of(index)));
+        let handles =
+            (0..count).map(|index| worker::start(index, Arc::clone(shared), Arc::clone(generation), Arc::clone(secured), core_of(index)));
         Ok(Workers { handles: RefCell::new(handles.collect::<io::Result<_>>()?) })
     }
 

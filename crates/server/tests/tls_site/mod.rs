@@ -30,8 +30,52 @@ pub fn certificate(dir: &TempDir, name: &str, host: &str) {
     let subject = format!("/CN={host}");
     let names = format!("subjectAltName=DNS:{host},IP:127.0.0.1");
     let made = openssl(&[
-        "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", &subject, "-addext", &names,
-        "-out", shown(&pem), "-keyout", shown(&key),
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "30",
+        "-subj",
+        &subject,
+        "-addext",
+        &names,
+        "-out",
+        shown(&pem),
+        "-keyout",
+        shown(&key),
+    ]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// Makes `NAME.pem` and `NAME.key`, signed by the authority of that name.
+pub fn signed(dir: &TempDir, name: &str, authority: &str) {
+    let file = |name: &str, ending: &str| dir.join(&format!("{name}.{ending}")).to_string_lossy().into_owned();
+    let made = openssl(&[
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "30",
+        "-subj",
+        &format!("/CN={name}"),
+        "-CA",
+        &file(authority, "pem"),
+        "-CAkey",
+        &file(authority, "key"),
+        "-addext",
+        "basicConstraints=critical,CA:FALSE",
+        "-out",
+        &file(name, "pem"),
+        "-keyout",
+        &file(name, "key"),
     ]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
