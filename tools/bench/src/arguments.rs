@@ -1,12 +1,13 @@
 //! The command line.
 
-use crate::rows;
+use crate::{handshakes, rows};
 use saker_testkit::Peer;
 use std::path::PathBuf;
 
 pub enum Mode {
     Help,
     Floor { port: u16 },
+    Handshakes(handshakes::Setting),
     Bench(Arguments),
 }
 
@@ -58,6 +59,9 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Mode, String> {
     if words.next_if_eq("floor").is_some() {
         return floor(words);
     }
+    if words.next_if_eq("handshakes").is_some() {
+        return handshakes(&words.collect::<Vec<_>>());
+    }
     let mut arguments = Arguments::default();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -81,6 +85,21 @@ fn floor(mut words: impl Iterator<Item = String>) -> Result<Mode, String> {
         (Some("--port"), Some(port)) => Ok(Mode::Floor { port: port.parse().map_err(|_| format!("`{port}` is not a port"))? }),
         _ => Err("floor --port N".into()),
     }
+}
+
+/// Not for people: the bench starts it as a load tool.
+fn handshakes(words: &[String]) -> Result<Mode, String> {
+    let [kind, chain, address, path, connections, seconds] = words else {
+        return Err("handshakes full|resumed CHAIN ADDRESS PATH CONNECTIONS SECONDS".into());
+    };
+    Ok(Mode::Handshakes(handshakes::Setting {
+        resumed: kind == "resumed",
+        chain: chain.into(),
+        address: address.parse().map_err(|_| format!("`{address}` is not an address"))?,
+        path: path.clone(),
+        connections: at_least_one::<u16>(connections)?.into(),
+        seconds: at_least_one(seconds)?,
+    }))
 }
 
 fn at_least_one<T: std::str::FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
@@ -127,6 +146,7 @@ mod tests {
             ("--peers iis", "`iis` is not a peer"),
             ("--fast", "`--fast` is not an option; --help lists them"),
             ("floor --port x", "`x` is not a port"),
+            ("handshakes full", "handshakes full|resumed CHAIN ADDRESS PATH CONNECTIONS SECONDS"),
         ] {
             assert_eq!(parsed(line).expect_err(line), complaint);
         }

@@ -1,7 +1,7 @@
 //! Who is measured, and how each is started.
 
 use crate::{load::pinning, rows::Feature};
-use saker_testkit::{Peer, PeerSetting, ServerProcess, free_port};
+use saker_testkit::{Peer, PeerSetting, PeerTls, ServerProcess, free_port};
 use std::{
     env, fmt, fs, io,
     net::{Ipv4Addr, SocketAddr},
@@ -27,6 +27,8 @@ pub struct Ground<'a> {
     /// The files.
     pub root: &'a Path,
     pub work: &'a Path,
+    /// For the rows over TLS.
+    pub tls: Option<PeerTls<'a>>,
     pub core: Option<usize>,
 }
 
@@ -47,7 +49,11 @@ impl Contender {
         match self {
             Contender::Saker => {
                 let address = format!("127.0.0.1:{port}");
-                command.arg("serve").arg(ground.root).args(["--http", &address, "--workers", "1", "--access-log", "off"]);
+                command.arg("serve").arg(ground.root).args([if ground.tls.is_some() { "--https" } else { "--http" }, &address]);
+                if let Some(PeerTls { chain, key }) = ground.tls {
+                    command.arg("--cert").arg(chain).arg("--key").arg(key);
+                }
+                command.args(["--workers", "1", "--access-log", "off"]);
                 command.arg("--state-dir").arg(ground.work.join("state"));
             }
             Contender::SakerWithout(_) => {
@@ -56,7 +62,9 @@ impl Contender {
             Contender::SakerWith(feature) => {
                 command.arg("run").arg("-c").arg(configure(ground, port, Some(feature))?);
             }
-            Contender::Peer(peer) => return peer.command(PeerSetting { root: ground.root, port, work: ground.work }),
+            Contender::Peer(peer) => {
+                return peer.command(PeerSetting { root: ground.root, port, work: ground.work, tls: ground.tls });
+            }
             Contender::Floor => {
                 command = Command::new(env::current_exe()?);
                 command.args(["floor", "--port", &port.to_string()]);
@@ -110,13 +118,16 @@ fn configuration(ground: Ground<'_>, port: u16, on: Option<Feature>) -> String {
 /// The same command behind `taskset`, which becomes it: the process id stays.
 fn pinned(command: &Command, core: Option<usize>) -> Result<Command, String> {
     let words = pinning(core)?;
-    let Some((taskset, rest)) = words.split_first() else {
-        let mut same = Command::new(command.get_program());
-        same.args(command.get_args());
-        return Ok(same);
+    let mut pinned = match words.split_first() {
+        Some((taskset, rest)) => {
+            let mut pinned = Command::new(taskset);
+            pinned.args(rest).arg(command.get_program());
+            pinned
+        }
+        None => Command::new(command.get_program()),
     };
-    let mut pinned = Command::new(taskset);
-    pinned.args(rest).arg(command.get_program()).args(command.get_args());
+    let environment = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    pinned.args(command.get_args()).envs(environment);
     Ok(pinned)
 }
 
@@ -126,7 +137,7 @@ mod tests {
 
     #[test]
     fn on_and_off_differ_by_the_feature_alone() {
-        let ground = Ground { saker: Path::new("/s"), root: Path::new("/r"), work: Path::new("/w"), core: None };
+        let ground = Ground { saker: Path::new("/s"), root: Path::new("/r"), work: Path::new("/w"), tls: None, core: None };
         let off = configuration(ground, 80, None);
         for feature in [Feature::AccessLog, Feature::Throttle] {
             let on = configuration(ground, 80, Some(feature));
@@ -137,9 +148,10 @@ mod tests {
     #[test]
     fn pinning_keeps_the_command() {
         let mut command = Command::new("/bin/true");
-        command.args(["a", "b"]);
+        command.args(["a", "b"]).env("C", "d");
         assert_eq!(pinned(&command, None).expect("made").get_args().collect::<Vec<_>>(), ["a", "b"]);
         let pinned = pinned(&command, Some(1)).expect("taskset is part of every Debian");
         assert_eq!(pinned.get_args().collect::<Vec<_>>(), ["-c", "1", "/bin/true", "a", "b"]);
+        assert_eq!(pinned.get_envs().count(), 1);
     }
 }

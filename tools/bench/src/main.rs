@@ -5,8 +5,10 @@
 //! Absent on purpose: absolute targets. A ratio from one run is all that a machine can promise.
 
 mod arguments;
+mod certificate;
 mod contender;
 mod floor;
+mod handshakes;
 mod idle;
 mod load;
 mod report;
@@ -14,6 +16,7 @@ mod rows;
 mod runner;
 mod statistics;
 mod system_calls;
+mod tls_client;
 
 use arguments::{Arguments, Mode};
 use std::process::ExitCode;
@@ -25,6 +28,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Ok(Mode::Floor { port }) => floor::serve(port).map_err(|error| error.to_string()),
+        Ok(Mode::Handshakes(setting)) => handshakes::run(&setting),
         Ok(Mode::Bench(arguments)) => bench(&arguments),
         Err(complaint) => Err(complaint),
     };

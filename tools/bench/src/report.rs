@@ -5,25 +5,25 @@
 use crate::{
     arguments::Arguments,
     contender::Contender,
-    rows::{Kind, Targets},
+    rows::{Kind, Row, Targets, Tool},
     runner::{RowResult, Series, Trial},
     statistics::{Spread, spread},
 };
-use saker_testkit::Peer;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// One comparison that the issue asks for.
+/// One comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     pub against: String,
     pub ratio: f64,
-    pub at_most: f64,
+    /// `None` where nothing is asked for.
+    pub at_most: Option<f64>,
 }
 
 impl Verdict {
-    pub fn won(&self) -> bool {
-        self.ratio <= self.at_most
+    pub fn is_met(&self) -> Option<bool> {
+        self.at_most.map(|at_most| self.ratio <= at_most)
     }
 }
 
@@ -55,7 +55,7 @@ pub fn verdicts(result: &RowResult) -> Result<Vec<Verdict>, String> {
     let alone = matches!(result.row.kind, Kind::Idle { .. });
     let mut counted = result.series.iter().filter(|series| !alone || series.contender.is_saker());
     if let Some((bad, complaint)) = counted.clone().find_map(|series| Some((series.contender, series.complaints.first()?))) {
-        return Err(format!("refused: {bad} failed: {}", complaint.lines().next().unwrap_or_default()));
+        return Err(format!("refused: {bad} failed: {}", beginning(complaint)));
     }
     if let Some(bad) = counted.find(|series| errors(series) > 0.0) {
         return Err(format!("refused: {} had {} errors", bad.contender, errors(bad)));
@@ -65,33 +65,39 @@ pub fn verdicts(result: &RowResult) -> Result<Vec<Verdict>, String> {
         Kind::Switch { at_most, .. } => Ok(switched(&result.series, at_most)),
         Kind::Idle { bytes_at_most, .. } => {
             let own = cost_of(&result.series, Contender::is_saker);
-            Ok(own.map(|(_, bytes)| Verdict { against: "bytes".into(), ratio: bytes, at_most: bytes_at_most }).into_iter().collect())
+            Ok(own.map(|(_, bytes)| Verdict { against: "bytes".into(), ratio: bytes, at_most: Some(bytes_at_most) }).into_iter().collect())
         }
     }
 }
 
+/// Two lines: the first says what we saw, the second is often the server's own word.
+fn beginning(complaint: &str) -> String {
+    complaint.lines().take(2).collect::<Vec<_>>().join(" ")
+}
+
 fn compared(series: &[Series], targets: Targets) -> Vec<Verdict> {
     let Some((_, own)) = cost_of(series, Contender::is_saker) else { return Vec::new() };
-    let of = |name: &str, other: Option<(Contender, f64)>, target: Option<f64>| {
-        let ((contender, cost), at_most) = (other?, target?);
+    let against = |name: &str, wanted: &dyn Fn(Contender) -> bool, at_most: Option<f64>| {
+        let (contender, cost) = cost_of(series, wanted)?;
         let against = if contender.to_string() == name { name.to_owned() } else { format!("{name} ({contender})") };
         Some(Verdict { against, ratio: own / cost, at_most })
     };
-    let best = of("best", cost_of(series, |contender| matches!(contender, Contender::Peer(_))), targets.best);
-    let nginx = of("nginx", cost_of(series, |contender| contender == Contender::Peer(Peer::Nginx)), targets.nginx);
-    let floor = of("floor", cost_of(series, |contender| contender == Contender::Floor), targets.floor);
-    [best, nginx, floor].into_iter().flatten().collect()
+    let best = against("best", &|contender| matches!(contender, Contender::Peer(_)), targets.best);
+    let peers =
+        targets.peers.iter().filter_map(|(peer, at_most)| against(peer.name(), &|other| other == Contender::Peer(*peer), Some(*at_most)));
+    let floor = targets.floor.and_then(|at_most| against("floor", &|contender| contender == Contender::Floor, Some(at_most)));
+    best.into_iter().chain(peers).chain(floor).collect()
 }
 
 /// Rounds are paired: the two that ran next to each other had the same machine.
 fn switched(series: &[Series], at_most: f64) -> Vec<Verdict> {
     let [off, on] = series else { return Vec::new() };
     let ratios = off.trials.iter().zip(&on.trials).map(|(off, on)| on.cost / off.cost);
-    let ratio = spread(ratios).map(|spread| Verdict { against: "off".into(), ratio: spread.median, at_most });
+    let ratio = spread(ratios).map(|spread| Verdict { against: "off".into(), ratio: spread.median, at_most: Some(at_most) });
     let calls = off.system_calls.zip(on.system_calls).map(|(off, on)| Verdict {
         against: "system calls of off".into(),
         ratio: hundredths(on / off),
-        at_most: 1.0,
+        at_most: Some(1.0),
     });
     [ratio, calls].into_iter().flatten().collect()
 }
@@ -125,8 +131,13 @@ fn section(result: &RowResult) -> String {
     for series in result.series.iter().filter_map(|series| Some((series.contender, series.system_calls?))) {
         let _ = writeln!(text, "\nSystem calls per request, {}: {:.2}", series.0, series.1);
     }
-    for complaint in result.series.iter().flat_map(|series| &series.complaints) {
-        let _ = writeln!(text, "\n```\n{}\n```", complaint.trim_end());
+    if let Some(line) = handshakes(result.row, &result.series) {
+        let _ = writeln!(text, "\n{line}");
+    }
+    for series in &result.series {
+        // The next round seldom knows more.
+        let Some(complaint) = series.complaints.first() else { continue };
+        let _ = writeln!(text, "\n{} of {} rounds failed:\n```\n{}\n```", series.complaints.len(), rounds(series), complaint.trim_end());
     }
     let _ = writeln!(text, "\n{}", judgement(result));
     text
@@ -141,13 +152,30 @@ fn line(series: &Series, idle: bool) -> String {
         return format!("| {name} | {cost:.0} | {rss:.1} | {pss:.1} | {errors} |\n");
     }
     format!(
-        "| {name} | {cost:.2} | {min:.2} to {max:.2} | {:.0} | {:.1} | {:.0} | {:.0} | {:.1} | {rss:.1} | {errors} |\n",
+        "| {name} | {cost:.2} | {min:.2} to {max:.2} | {:.0} | {:.1} | {} | {} | {:.1} | {rss:.1} | {errors} |\n",
         median(|trial| trial.requests_per_s),
         median(|trial| trial.bytes_per_s) / 1e6,
-        median(|trial| trial.p50_us),
-        median(|trial| trial.p99_us),
+        known(median(|trial| trial.p50_us)),
+        known(median(|trial| trial.p99_us)),
         median(|trial| trial.longest_us) / 1e3,
     )
+}
+
+/// h2load tells no percentiles.
+fn known(microseconds: f64) -> String {
+    if microseconds > 0.0 { format!("{microseconds:.0}") } else { String::new() }
+}
+
+fn rounds(series: &Series) -> usize {
+    series.complaints.len() + series.trials.len()
+}
+
+/// How many were what the row wants them to be.
+fn handshakes(row: &Row, series: &[Series]) -> Option<String> {
+    let Kind::Compare { tool: Tool::Handshakes { resumed }, .. } = row.kind else { return None };
+    let sum = |series: &Series| series.trials.iter().fold(0.0, |sum, trial| sum + trial.verified);
+    let counts: Vec<String> = series.iter().map(|series| format!("{} {}", series.contender, sum(series))).collect();
+    Some(format!("Verified as {}: {}", if resumed { "resumed" } else { "full" }, counts.join(", ")))
 }
 
 fn judgement(result: &RowResult) -> String {
@@ -159,11 +187,16 @@ fn judgement(result: &RowResult) -> String {
 }
 
 fn sentence(verdict: &Verdict) -> String {
-    let word = if verdict.won() { "won" } else { "**LOST**" };
-    match verdict.against.as_str() {
-        "bytes" => format!("{:.0} bytes (at most {}): {word}", verdict.ratio, verdict.at_most),
-        against => format!("{:.3} of {against} (at most {}): {word}", verdict.ratio, verdict.at_most),
-    }
+    let figure = match verdict.against.as_str() {
+        "bytes" => format!("{:.0} bytes", verdict.ratio),
+        against => format!("{:.3} of {against}", verdict.ratio),
+    };
+    let word = match verdict.is_met() {
+        Some(true) => "met",
+        Some(false) => "**missed**",
+        None => return figure,
+    };
+    format!("{figure} (at most {}): {word}", verdict.at_most.unwrap_or_default())
 }
 
 fn summary(results: &[RowResult]) -> String {
@@ -183,8 +216,7 @@ fn row_json(result: &RowResult) -> Value {
             "trials": series.trials.iter().map(trial_json).collect::<Vec<_>>(),
         })
     };
-    let verdict =
-        |verdict: &Verdict| json!({ "against": verdict.against, "ratio": verdict.ratio, "at_most": verdict.at_most, "won": verdict.won() });
+    let verdict = |verdict: &Verdict| json!({ "against": verdict.against, "ratio": verdict.ratio, "at_most": verdict.at_most, "met": verdict.is_met() });
     let outcome = verdicts(result);
     json!({
         "row": result.row.name,
@@ -199,7 +231,7 @@ fn trial_json(trial: &Trial) -> Value {
     json!({
         "cost": trial.cost, "errors": trial.errors, "requests_per_s": trial.requests_per_s, "bytes_per_s": trial.bytes_per_s,
         "p50_us": trial.p50_us, "p99_us": trial.p99_us, "longest_us": trial.longest_us,
-        "peak_rss_bytes": trial.peak_rss_bytes, "pss_bytes": trial.pss_bytes,
+        "peak_rss_bytes": trial.peak_rss_bytes, "pss_bytes": trial.pss_bytes, "verified_handshakes": trial.verified,
     })
 }
 
@@ -215,6 +247,7 @@ fn errors(series: &Series) -> f64 {
 mod tests {
     use super::*;
     use crate::rows;
+    use saker_testkit::Peer;
 
     fn series(contender: Contender, costs: &[f64]) -> Series {
         let trials = costs.iter().map(|cost| Trial { cost: *cost, ..Trial::default() }).collect();
@@ -235,8 +268,28 @@ mod tests {
             series(Contender::Floor, &[5.0]),
         ];
         let verdicts = verdicts(&result("small-10", rivals)).expect("no errors");
-        let seen: Vec<_> = verdicts.iter().map(|verdict| (verdict.against.as_str(), verdict.ratio, verdict.won())).collect();
+        let seen: Vec<_> =
+            verdicts.iter().map(|verdict| (verdict.against.as_str(), verdict.ratio, verdict.is_met() == Some(true))).collect();
         assert_eq!(seen, [("best (h2o)", 0.8, true), ("nginx", 0.5, true), ("floor (bare tokio loop)", 1.6, false)]);
+    }
+
+    #[test]
+    fn a_row_may_ask_for_single_peers_and_still_name_the_best() {
+        let rivals = vec![
+            series(Contender::Saker, &[4.0]),
+            series(Contender::Peer(Peer::Lighttpd), &[6.0]),
+            series(Contender::Peer(Peer::H2o), &[5.0]),
+        ];
+        let text = judgement(&result("h2-100x10", rivals));
+        assert_eq!(text, "0.800 of best (h2o); 0.800 of h2o (at most 1): met; 0.667 of lighttpd (at most 0.8): met");
+    }
+
+    #[test]
+    fn handshakes_are_counted_for_all_to_see() {
+        let mut nginx = series(Contender::Peer(Peer::Nginx), &[800.0, 900.0]);
+        nginx.trials.iter_mut().for_each(|trial| trial.verified = 500.0);
+        let text = section(&result("tls-resumed", vec![nginx]));
+        assert!(text.contains("Verified as resumed: nginx 1000"), "{text}");
     }
 
     #[test]
@@ -246,8 +299,11 @@ mod tests {
         let outcome = verdicts(&result("small-10", vec![series(Contender::Saker, &[7.0]), bad]));
         assert_eq!(outcome, Err("refused: nginx had 3 errors".to_owned()));
         let mut failed = series(Contender::Saker, &[]);
-        failed.complaints.push("saker: would not start\nmore".to_owned());
-        assert_eq!(verdicts(&result("small-10", vec![failed])), Err("refused: saker failed: saker: would not start".to_owned()));
+        failed.complaints.push("saker: would not start\nno such file\nmore".to_owned());
+        assert_eq!(
+            verdicts(&result("small-10", vec![failed])),
+            Err("refused: saker failed: saker: would not start no such file".to_owned())
+        );
     }
 
     #[test]
@@ -258,8 +314,8 @@ mod tests {
             vec![series(Contender::SakerWithout(feature), &[10.0, 20.0, 10.0]), series(Contender::SakerWith(feature), &[10.2, 20.4, 10.2])];
         (pair[0].system_calls, pair[1].system_calls) = (Some(3.0), Some(4.0));
         let verdicts = verdicts(&result("log", pair)).expect("no errors");
-        assert!((verdicts[0].ratio - 1.02).abs() < 1e-9 && verdicts[0].won(), "{verdicts:?}");
-        assert!(!verdicts[1].won(), "a system call more is not the same");
+        assert!((verdicts[0].ratio - 1.02).abs() < 1e-9 && verdicts[0].is_met() == Some(true), "{verdicts:?}");
+        assert_eq!(verdicts[1].is_met(), Some(false), "a system call more is not the same");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The rows: what is measured, and what Saker has to reach.
 
-use saker_testkit::bench_files;
+use saker_testkit::{Peer, bench_files};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -16,7 +16,7 @@ pub enum Kind {
     /// Saker with something on beside itself with it off.
     Switch { feature: Feature, connections: usize, at_most: f64 },
     /// Memory of connections that wait for their next request.
-    Idle { connections: usize, bytes_at_most: f64 },
+    Idle { protocol: Protocol, connections: usize, bytes_at_most: f64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,19 @@ pub enum Tool {
     Wrk,
     /// A connection per request.
     Ab,
+    /// HTTP/2 over TLS, with so many streams on each connection.
+    H2load { streams: usize },
+    /// Keep-alive HTTP/1.1 over TLS.
+    H1load,
+    /// Our own: a TLS handshake per request.
+    Handshakes { resumed: bool },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Http1,
+    Http1OverTls,
+    Http2OverTls,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,42 +50,63 @@ pub enum Feature {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Targets {
     pub best: Option<f64>,
-    pub nginx: Option<f64>,
+    pub peers: &'static [(Peer, f64)],
     pub floor: Option<f64>,
 }
 
+const TINY: &[&str] = &[bench_files::TINY];
 const SMALL: &[&str] = &[bench_files::SMALL];
 const MEDIUM: &[&str] = &[bench_files::MEDIUM];
 const LARGE: &[&str] = &[bench_files::LARGE];
+const HUGE: &[&str] = &[bench_files::HUGE];
 const IMAGES: &[&str] =
     &[bench_files::IMAGES[0].0, bench_files::IMAGES[1].0, bench_files::IMAGES[2].0, bench_files::IMAGES[3].0, bench_files::IMAGES[4].0];
 
-const SMALL_TARGETS: Targets = Targets { best: Some(0.80), nginx: Some(0.60), floor: Some(1.15) };
+const SMALL_TARGETS: Targets = Targets { best: Some(0.80), peers: &[(Peer::Nginx, 0.60)], floor: Some(1.15) };
+const H2_TARGETS: Targets = Targets { best: None, peers: &[(Peer::H2o, 1.0), (Peer::Lighttpd, 0.8)], floor: None };
 
 pub const ALL: &[Row] = &[
-    Row { name: "small-10", title: "285 bytes, keep-alive, 10 connections", kind: keep_alive(SMALL, 10, SMALL_TARGETS) },
-    Row { name: "small-100", title: "285 bytes, keep-alive, 100 connections", kind: keep_alive(SMALL, 100, SMALL_TARGETS) },
-    Row { name: "small-1000", title: "285 bytes, keep-alive, 1000 connections", kind: keep_alive(SMALL, 1000, SMALL_TARGETS) },
-    Row {
-        name: "close-10",
-        title: "285 bytes, a connection per request, 10 at a time",
-        kind: Kind::Compare { tool: Tool::Ab, paths: SMALL, connections: 10, targets: best(0.90) },
-    },
-    Row { name: "medium-50", title: "6.3 kB, keep-alive, 50 connections", kind: keep_alive(MEDIUM, 50, best(0.85)) },
-    Row { name: "images-10", title: "5 images of 20 to 200 kB, 10 connections", kind: keep_alive(IMAGES, 10, best(0.90)) },
-    Row { name: "large-10", title: "21 MB file, 10 connections", kind: keep_alive(LARGE, 10, best(1.0)) },
-    Row {
-        name: "log",
-        title: "access log on against off, 100 connections",
-        kind: Kind::Switch { feature: Feature::AccessLog, connections: 100, at_most: 1.03 },
-    },
-    Row {
-        name: "throttle",
-        title: "throttling that does not bite against none, 100 connections",
-        kind: Kind::Switch { feature: Feature::Throttle, connections: 100, at_most: 1.005 },
-    },
-    Row { name: "idle", title: "10,000 idle keep-alive connections", kind: Kind::Idle { connections: 10_000, bytes_at_most: 4096.0 } },
+    row("small-10", "285 bytes, keep-alive, 10 connections", compare(Tool::Wrk, SMALL, 10, SMALL_TARGETS)),
+    row("small-100", "285 bytes, keep-alive, 100 connections", compare(Tool::Wrk, SMALL, 100, SMALL_TARGETS)),
+    row("small-1000", "285 bytes, keep-alive, 1000 connections", compare(Tool::Wrk, SMALL, 1000, SMALL_TARGETS)),
+    row("close-10", "285 bytes, a connection per request, 10 at a time", compare(Tool::Ab, SMALL, 10, best(0.90))),
+    row("medium-50", "6.3 kB, keep-alive, 50 connections", compare(Tool::Wrk, MEDIUM, 50, best(0.85))),
+    row("images-10", "5 images of 20 to 200 kB, 10 connections", compare(Tool::Wrk, IMAGES, 10, best(0.90))),
+    row("large-10", "21 MB file, 10 connections", compare(Tool::Wrk, LARGE, 10, best(1.0))),
+    row("log", "access log on against off, 100 connections", switch(Feature::AccessLog, 1.03)),
+    row("throttle", "throttling that does not bite against none, 100 connections", switch(Feature::Throttle, 1.005)),
+    row("idle", "10,000 idle keep-alive connections", idle(Protocol::Http1, 4.0)),
+    row("h2-100x10", "HTTP/2, 163 bytes, 100 connections, 10 streams each", compare(h2(10), TINY, 100, H2_TARGETS)),
+    row("h2-10x100", "HTTP/2, 163 bytes, 10 connections, 100 streams each", compare(h2(100), TINY, 10, H2_TARGETS)),
+    row("h2-page40", "HTTP/2, a page and its 40 files, 4 connections", compare(h2(40), &bench_files::PAGE_AND_PARTS, 4, best(0.90))),
+    row("h2-large", "HTTP/2, 100 MB file, 1 connection", compare(h2(1), HUGE, 1, best(1.0))),
+    row("tls-10", "TLS 1.3, 285 bytes, keep-alive, 10 connections", compare(Tool::H1load, SMALL, 10, best(0.80))),
+    row("tls-100", "TLS 1.3, 285 bytes, keep-alive, 100 connections", compare(Tool::H1load, SMALL, 100, best(0.80))),
+    row("tls-1000", "TLS 1.3, 285 bytes, keep-alive, 1000 connections", compare(Tool::H1load, SMALL, 1000, best(0.80))),
+    row("tls-handshake", "full TLS 1.3 handshake and a GET of 285 bytes", compare(FULL, SMALL, 10, best(0.90))),
+    row("tls-resumed", "TLS 1.3 handshake by ticket and a GET of 285 bytes", compare(RESUMED, SMALL, 10, best(0.90))),
+    row("idle-tls", "10,000 idle keep-alive connections, TLS", idle(Protocol::Http1OverTls, 24.0)),
+    row("idle-h2", "10,000 idle connections, HTTP/2 over TLS", idle(Protocol::Http2OverTls, 32.0)),
 ];
+
+const FULL: Tool = Tool::Handshakes { resumed: false };
+const RESUMED: Tool = Tool::Handshakes { resumed: true };
+
+impl Row {
+    pub fn is_over_tls(&self) -> bool {
+        match self.kind {
+            Kind::Compare { tool, .. } => tool.is_over_tls(),
+            Kind::Switch { .. } => false,
+            Kind::Idle { protocol, .. } => protocol != Protocol::Http1,
+        }
+    }
+}
+
+impl Tool {
+    pub fn is_over_tls(self) -> bool {
+        !matches!(self, Tool::Wrk | Tool::Ab)
+    }
+}
 
 /// The rows that `--only` names.
 pub fn chosen(only: &[String]) -> impl Iterator<Item = &'static Row> {
@@ -84,12 +118,28 @@ fn starts(row: &str, name: &str) -> bool {
     row.starts_with(name) && !ALL.iter().any(|other| other.name == name)
 }
 
-const fn keep_alive(paths: &'static [&'static str], connections: usize, targets: Targets) -> Kind {
-    Kind::Compare { tool: Tool::Wrk, paths, connections, targets }
+const fn row(name: &'static str, title: &'static str, kind: Kind) -> Row {
+    Row { name, title, kind }
+}
+
+const fn compare(tool: Tool, paths: &'static [&'static str], connections: usize, targets: Targets) -> Kind {
+    Kind::Compare { tool, paths, connections, targets }
+}
+
+const fn switch(feature: Feature, at_most: f64) -> Kind {
+    Kind::Switch { feature, connections: 100, at_most }
+}
+
+const fn idle(protocol: Protocol, kibibytes_at_most: f64) -> Kind {
+    Kind::Idle { protocol, connections: 10_000, bytes_at_most: kibibytes_at_most * 1024.0 }
+}
+
+const fn h2(streams: usize) -> Tool {
+    Tool::H2load { streams }
 }
 
 const fn best(ratio: f64) -> Targets {
-    Targets { best: Some(ratio), nginx: None, floor: None }
+    Targets { best: Some(ratio), peers: &[], floor: None }
 }
 
 #[cfg(test)]
@@ -106,5 +156,11 @@ mod tests {
         assert_eq!(names(&[]).len(), ALL.len());
         assert_eq!(names(&["small-10"]), ["small-10"]);
         assert_eq!(names(&["small", "idle"]), ["small-10", "small-100", "small-1000", "idle"]);
+        assert_eq!(names(&["tls-10", "idle-"]), ["tls-10", "idle-tls", "idle-h2"]);
+    }
+
+    #[test]
+    fn rows_over_tls_say_so() {
+        assert!(ALL.iter().all(|row| row.is_over_tls() == (row.name.contains("tls") || row.name.contains("h2"))));
     }
 }

@@ -2,10 +2,11 @@
 
 use crate::{
     arguments::Arguments,
+    certificate::Certificate,
     contender::{Contender, Ground},
     idle,
-    load::LoadSetting,
-    rows::{self, Kind, Row, Targets, Tool},
+    load::{Load, LoadSetting},
+    rows::{self, Kind, Protocol, Row, Targets, Tool},
     system_calls,
 };
 use saker_testkit::{TempDir, bench_files, missing, raise_descriptor_limit, require};
@@ -65,6 +66,8 @@ pub struct Trial {
     pub longest_us: f64,
     pub peak_rss_bytes: f64,
     pub pss_bytes: f64,
+    /// Handshakes of the wanted kind.
+    pub verified: f64,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Vec<RowResult>, String> {
@@ -73,10 +76,15 @@ pub fn run(arguments: &Arguments) -> Result<Vec<RowResult>, String> {
     let work = TempDir::new("bench").map_err(|error| error.to_string())?;
     let root = work.join("root");
     bench_files::write(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+    if rows::chosen(&arguments.only).any(|row| matches!(row.kind, Kind::Compare { paths: [bench_files::HUGE], .. })) {
+        bench_files::write_huge(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+    }
+    let certificate = Certificate::write(&work)?;
     let saker = absolute(&arguments.saker)?;
     let (server_core, load_core) = cores();
-    let ground = Ground { saker: &saker, root: &root, work: &work, core: server_core };
-    Ok(rows::chosen(&arguments.only).map(|row| run_row(row, arguments, ground, load_core)).collect())
+    let ground = Ground { saker: &saker, root: &root, work: &work, tls: None, core: server_core };
+    let ground_of = |row: &Row| Ground { tls: row.is_over_tls().then(|| certificate.files()), ..ground };
+    Ok(rows::chosen(&arguments.only).map(|row| run_row(row, arguments, ground_of(row), load_core)).collect())
 }
 
 /// Server and load on a core each; on a machine with one core, as the kernel likes.
@@ -96,7 +104,7 @@ fn absolute(path: &PathBuf) -> Result<PathBuf, String> {
 }
 
 fn require_programs(arguments: &Arguments) -> Result<(), String> {
-    let tools = ["wrk", "ab", "strace", "taskset"];
+    let tools = ["wrk", "ab", "h2load", "strace", "taskset"];
     let programs: Vec<&str> = arguments.peers.iter().map(|peer| peer.program()).chain(tools).collect();
     let complaints: Vec<String> = missing(&programs).into_iter().filter_map(|program| require(program).err()).collect();
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
@@ -160,19 +168,20 @@ fn trial(
     let (tool, paths, connections): (_, &[&str], _) = match row.kind {
         Kind::Compare { tool, paths, connections, .. } => (tool, paths, connections),
         Kind::Switch { connections, .. } => (Tool::Wrk, &[bench_files::SMALL], connections),
-        Kind::Idle { connections, .. } => return idle_trial(contender, connections, ground),
+        Kind::Idle { protocol, connections, .. } => return idle_trial(contender, protocol, connections, ground),
     };
     let server = contender.start(ground)?;
-    let setting =
-        LoadSetting { tool, address: server.address(), paths, connections, seconds: arguments.seconds, core: load_core, work: ground.work };
+    let (address, seconds) = (server.address(), arguments.seconds);
+    let setting = LoadSetting { tool, address, paths, connections, seconds, core: load_core, work: ground.work, tls: ground.tls };
     *load_command = setting.words()?.join(" ");
-    LoadSetting { seconds: WARM_UP_S, ..setting.clone() }.run()?;
-    let before = server.tree().cpu_time();
-    let load = setting.run()?;
-    let tree = server.tree();
-    let (cpu, memory) = (tree.cpu_time().saturating_sub(before), tree.memory());
+    let cpu = || server.tree().cpu_time();
+    if !tool.warms_up_itself() {
+        LoadSetting { seconds: WARM_UP_S, ..setting }.run(cpu)?;
+    }
+    let load = setting.run(cpu)?;
+    let memory = server.tree().memory();
     Ok(Trial {
-        cost: cost(paths, cpu, load.requests, load.bytes),
+        cost: cost(paths, &load),
         errors: load.errors,
         requests_per_s: load.requests / load.seconds,
         bytes_per_s: load.bytes / load.seconds,
@@ -181,18 +190,23 @@ fn trial(
         longest_us: load.longest_us,
         peak_rss_bytes: memory.peak_rss_bytes as f64,
         pss_bytes: memory.pss_bytes as f64,
+        verified: load.verified,
     })
 }
 
-/// Of the large file few are finished when the time is over: what was sent counts, by bytes.
-fn cost(paths: &[&str], cpu: Duration, requests: f64, bytes: f64) -> f64 {
-    let requests = if paths == [bench_files::LARGE] { bytes / bench_files::LARGE_BYTES as f64 } else { requests };
-    cpu.as_secs_f64() * 1e6 / requests.max(1.0)
+/// Of the large files few are finished when the time is over: what was sent counts, by bytes.
+fn cost(paths: &[&str], load: &Load) -> f64 {
+    let requests = match paths {
+        [bench_files::LARGE] => load.bytes / bench_files::LARGE_BYTES as f64,
+        [bench_files::HUGE] => load.bytes / bench_files::HUGE_BYTES as f64,
+        _ => load.requests.max(1.0),
+    };
+    load.cpu.as_secs_f64() * 1e6 / requests
 }
 
-fn idle_trial(contender: Contender, connections: usize, ground: Ground<'_>) -> Result<Trial, String> {
+fn idle_trial(contender: Contender, protocol: Protocol, connections: usize, ground: Ground<'_>) -> Result<Trial, String> {
     let server = contender.start(ground)?;
-    let idle = idle::measure(&server, bench_files::SMALL, connections).map_err(|error| format!("{contender}: {error}"))?;
+    let idle = idle::measure(&server, protocol, ground.tls, connections).map_err(|error| format!("{contender}: {error}"))?;
     let memory = server.tree().memory();
     Ok(Trial {
         cost: idle.bytes_per_connection,
