@@ -22,7 +22,8 @@ type Outcome = (Vec<String>, Option<Fault>, Vec<u8>);
 
 fn run(pieces: &[&[u8]], options: u8) -> Outcome {
     let mut driver = Driver::new(options);
-    for piece in pieces {
+    // An empty input has no pieces, but a beginning all the same.
+    for piece in [&[][..]].iter().chain(pieces) {
         driver.kept.extend_from_slice(piece);
         if let Err(fault) = driver.receive() {
             return (driver.events, Some(fault), driver.out);
