@@ -56,7 +56,7 @@ pub trait Installer: Send + Sync {
     fn install(&self, names: &[String], chain_pem: &str, key_pem: &str) -> Result<(), String>;
 
     /// A handshake for `name` that offers `acme-tls/1` alone is answered with this certificate (RFC 8737 section 3). The key is
-    /// PKCS #8 in DER.
+    /// PKCS #8 in DER. Its critical extension makes checks of certificates refuse it: rustls' `CertifiedKey::new`, not `from_der`.
     fn set_challenge(&self, name: &str, certificate_der: &[u8], key_der: &[u8]);
 
     fn clear_challenge(&self, name: &str);

@@ -3,6 +3,7 @@
 //! There are a dozen requests per order, so nothing is gained by keeping connections; sessions are resumed. Everything is
 //! bounded: time, head, body. Absent on purpose: redirects (no directory sends them), proxies, HTTP/2.
 
+use crate::blocking;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body::Body;
@@ -83,12 +84,9 @@ impl Client {
 
     async fn send(&self, head: http::request::Parts, body: Bytes) -> io::Result<Response<Bytes>> {
         let tls = self.tls.clone();
-        let blocking = tokio::task::spawn_blocking(move || exchange(tls, &head, &body, Instant::now() + REQUEST_TIME_MAX));
-        let response = match tokio::time::timeout(REQUEST_TIME_MAX, blocking).await {
-            Ok(Ok(response)) => response?,
-            Ok(Err(_)) => return Err(io::Error::other("interrupted")),
-            Err(_) => return Err(io::ErrorKind::TimedOut.into()),
-        };
+        let blocking = blocking::run("acme-request", move || exchange(tls, &head, &body, Instant::now() + REQUEST_TIME_MAX));
+        // The look at DNS has time limits of its own, which may be longer.
+        let response = tokio::time::timeout(REQUEST_TIME_MAX, blocking).await.map_err(|_| io::ErrorKind::TimedOut)???;
         self.note_wait(&response);
         Ok(response)
     }
@@ -113,10 +111,21 @@ impl HttpClient for Client {
             let host = head.uri.host().unwrap_or_default().to_owned();
             let response = client.send(head, body).await;
             let response = response.map_err(|error| instant_acme::Error::Other(format!("{host} is not reached: {error}").into()))?;
-            let (parts, body) = response.into_parts();
+            let (parts, body) = with_problem(response).into_parts();
             Ok(BytesResponse { parts, body: Box::new(body) })
         })
     }
+}
+
+/// An error without a problem document, as from a proxy before the authority, gets one.
+fn with_problem(response: Response<Bytes>) -> Response<Bytes> {
+    let status = response.status();
+    let is_error = status.is_client_error() || status.is_server_error();
+    if !is_error || serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(response.body()).is_ok() {
+        return response;
+    }
+    let problem = serde_json::json!({ "detail": format!("HTTP status {}", status.as_u16()), "status": status.as_u16() });
+    response.map(|_| Bytes::from(problem.to_string()))
 }
 
 async fn whole_body(body: &mut BodyWrapper<Bytes>) -> Bytes {

@@ -3,6 +3,7 @@
 //! Called without a shell, so that a name can't be a command. It gets three arguments more than are configured, and the same as
 //! variables (`SAKER_ACTION`, `SAKER_RECORD`, `SAKER_VALUE`). What it writes goes where the server's own errors go.
 
+use crate::blocking;
 use std::{
     process::{Command, Stdio},
     thread,
@@ -40,10 +41,8 @@ pub async fn run(command: &str, action: Action, record: &str, value: &str, time_
     let mut call = Command::new(&program);
     call.args(arguments).env("SAKER_ACTION", action.as_str()).env("SAKER_RECORD", record).env("SAKER_VALUE", value);
     call.stdin(Stdio::null()).stdout(Stdio::null());
-    match tokio::task::spawn_blocking(move || wait(call, Instant::now() + time_max)).await {
-        Ok(done) => done.map_err(|reason| format!("{program} {}: {reason}", action.as_str())),
-        Err(_) => Err(format!("{program} was interrupted")),
-    }
+    let done = blocking::run("acme-record", move || wait(call, Instant::now() + time_max)).await;
+    done.map_err(|error| error.to_string()).flatten().map_err(|reason| format!("{program} {}: {reason}", action.as_str()))
 }
 
 fn wait(mut call: Command, until: Instant) -> Result<(), String> {

@@ -2,6 +2,16 @@
 
 use std::fmt;
 
+/// Whether the same attempt may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    Later,
+    /// Too many nonces were refused in a row (RFC 8555 section 6.5).
+    AtOnce,
+    /// The authority does not know our account any more (RFC 8555 section 7.3).
+    WithNewAccount,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub reason: String,
@@ -9,14 +19,13 @@ pub struct Failure {
     pub retry_after_s: Option<u64>,
     /// The order is of no further use.
     pub order_is_lost: bool,
-    /// The authority does not know our account any more (RFC 8555 section 7.3).
-    pub account_is_lost: bool,
+    pub again: Again,
 }
 
 impl Failure {
     /// The authority was not reached, or made no sense: the order may still be good.
     pub fn passing(reason: impl fmt::Display) -> Failure {
-        Failure { reason: reason.to_string(), retry_after_s: None, order_is_lost: false, account_is_lost: false }
+        Failure { reason: reason.to_string(), retry_after_s: None, order_is_lost: false, again: Again::Later }
     }
 
     /// The authority said no.
@@ -28,7 +37,11 @@ impl Failure {
         let problem = if let instant_acme::Error::Api(problem) = &error { Some(problem) } else { None };
         Failure {
             order_is_lost: problem.is_some_and(|problem| !is_passing(problem)),
-            account_is_lost: problem.and_then(kind) == Some("accountDoesNotExist"),
+            again: match problem.and_then(kind) {
+                Some("accountDoesNotExist") => Again::WithNewAccount,
+                Some("badNonce") => Again::AtOnce,
+                _ => Again::Later,
+            },
             ..Failure::passing(format!("{doing}: {}", said(&error)))
         }
     }

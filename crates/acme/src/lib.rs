@@ -11,6 +11,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod account;
+mod blocking;
 mod certificate;
 mod challenges;
 mod client;

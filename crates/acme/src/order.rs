@@ -7,7 +7,7 @@
 use crate::{
     certificate::Facts,
     event::Event,
-    failure::{Failure, problem_said},
+    failure::{Again, Failure, problem_said},
     present::{self, Places, Presented},
     record::{OpenOrder, Record},
     schedule,
@@ -79,7 +79,7 @@ async fn resume(terms: &Terms<'_>, account: &Account, record: &mut Record) -> Re
         }
         Err(error) => {
             let failure = Failure::of("the open order", error);
-            if failure.order_is_lost && !failure.account_is_lost {
+            if failure.order_is_lost && failure.again == Again::Later {
                 return Ok(None);
             }
             record.order = Some(open);

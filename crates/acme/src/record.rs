@@ -9,6 +9,8 @@ pub struct Record {
     pub on_demand: bool,
     /// URL of the one that signed the certificate.
     pub directory: Option<String>,
+    /// When that was.
+    pub issued_at: u64,
     /// In a row.
     pub failures: u32,
     /// Not before.
@@ -44,6 +46,7 @@ impl Record {
             "names": self.names,
             "on_demand": self.on_demand,
             "directory": self.directory,
+            "issued_at": self.issued_at,
             "failures": self.failures,
             "attempt_at": self.attempt_at,
             "reason": self.reason,
@@ -63,6 +66,7 @@ impl Record {
             names,
             on_demand: value.get("on_demand").and_then(Value::as_bool).unwrap_or_default(),
             directory: text_of(&value, "directory"),
+            issued_at: number("issued_at").unwrap_or_default(),
             failures: number("failures").and_then(|number| u32::try_from(number).ok()).unwrap_or_default(),
             attempt_at: number("attempt_at").unwrap_or_default(),
             reason: text_of(&value, "reason"),
@@ -94,6 +98,7 @@ mod tests {
             names: names.clone(),
             on_demand: true,
             directory: Some("d".into()),
+            issued_at: 5,
             failures: 3,
             attempt_at: 9,
             reason: Some("\"why\"".into()),

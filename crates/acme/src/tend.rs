@@ -5,7 +5,7 @@ use crate::{
     certificate::{self, Facts},
     client::Client,
     event::Event,
-    failure::Failure,
+    failure::{Again, Failure},
     on_demand::{self, Denied},
     order::{self, Terms},
     plan::Plan,
@@ -23,6 +23,9 @@ use std::{
 
 /// From the first request to the chain; longer than an order's own waits, `dns_wait` aside.
 const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(600);
+const AGAIN_MAX: usize = 5;
+/// A certificate lives this long, whatever its authority says: an error there must not become a stream of orders.
+const RENEW_AFTER_S: u64 = 3600;
 /// When the authority can't be asked about renewal, it is asked again after this.
 const CHECK_AGAIN_S: u64 = 6 * 3600;
 
@@ -80,7 +83,8 @@ async fn check_window(context: &Context, record: &mut Record, facts: &Facts, now
         (None, _) => false,
     };
     if !stays {
-        record.renew_at = Some(schedule::renew_at(facts.not_before, facts.not_after, window, schedule::chance()));
+        let at = schedule::renew_at(facts.not_before, facts.not_after, window, schedule::chance());
+        record.renew_at = Some(at.max(record.issued_at.saturating_add(RENEW_AFTER_S)));
     }
     record.check_at = now.saturating_add(check_after_s);
     save(context, record);
@@ -173,16 +177,7 @@ async fn one_directory(context: &Context, record: &mut Record, old: Option<&Fact
         replaces: old.filter(|_| record.directory.as_ref() == Some(&directory.url)),
         events: &*context.events,
     };
-    let attempt = async {
-        match attempt(context, directory, &client, &terms, record).await {
-            Err(failure) if failure.account_is_lost => {
-                context.store.forget_account(&directory.url).map_err(Failure::passing)?;
-                attempt(context, directory, &client, &terms, record).await
-            }
-            outcome => outcome,
-        }
-    };
-    let outcome = tokio::time::timeout(ATTEMPT_TIME_MAX + dns_wait, attempt).await;
+    let outcome = tokio::time::timeout(ATTEMPT_TIME_MAX + dns_wait, attempts(context, directory, &client, &terms, record)).await;
     let outcome = outcome.unwrap_or_else(|_| Err(Failure { order_is_lost: true, ..Failure::passing("it took too long") }));
     outcome.map_err(|failure| {
         if failure.order_is_lost {
@@ -190,6 +185,26 @@ async fn one_directory(context: &Context, record: &mut Record, old: Option<&Fact
         }
         Failure { retry_after_s: client.retry_after_s(), ..failure }
     })
+}
+
+/// An attempt, and more of them for what is nobody's fault.
+async fn attempts(
+    context: &Context,
+    directory: &AcmeDirectory,
+    client: &Client,
+    terms: &Terms<'_>,
+    record: &mut Record,
+) -> Result<Bundle, Failure> {
+    for _ in 0..AGAIN_MAX {
+        let failure = match attempt(context, directory, client, terms, record).await {
+            Err(failure) if failure.again != Again::Later => failure,
+            outcome => return outcome,
+        };
+        if failure.again == Again::WithNewAccount {
+            context.store.forget_account(&directory.url).map_err(Failure::passing)?;
+        }
+    }
+    attempt(context, directory, client, terms, record).await
 }
 
 async fn attempt(
@@ -225,7 +240,7 @@ fn keep(context: &Context, record: &mut Record, bundle: &Bundle, directory: Stri
     if let Err(error) = context.store.save_certificate(&record.names, bundle) {
         (context.events)(Event::State { reason: error.to_string() });
     }
-    *record = Record { directory: Some(directory.clone()), ..Record::new(&record.names, record.on_demand) };
+    *record = Record { directory: Some(directory.clone()), issued_at: schedule::now(), ..Record::new(&record.names, record.on_demand) };
     save(context, record);
     (context.events)(Event::Issued { names: record.names.clone(), directory, not_after: facts.not_after });
     // Soon, to hear when the authority would like it renewed.

@@ -19,6 +19,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// The nth bytes of a flood.
+type Piece = fn(u32) -> Vec<u8>;
+
 const CONNECTIONS: usize = 50;
 const FLOOD: Duration = Duration::from_secs(10);
 const ENHANCE_YOUR_CALM: u32 = 11;
@@ -105,7 +108,7 @@ fn pings() {
 #[test]
 fn settings_and_empty_frames_end_a_connection() {
     let saker = start();
-    let rows: [(&str, fn(u32) -> Vec<u8>); 4] = [
+    let rows: [(&str, Piece); 4] = [
         ("settings", |_| frames::frame(frames::SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 100])),
         ("priority", |count| frames::frame(frames::PRIORITY, 0, 2 * count + 1, &[0, 0, 0, 0, 10])),
         ("window updates", |_| frames::frame(frames::WINDOW_UPDATE, 0, 0, &1u32.to_be_bytes())),

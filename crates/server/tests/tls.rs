@@ -141,8 +141,8 @@ fn a_thousand_swaps_fail_no_handshake() {
     let saker = start_in(dir, &tls_site::configuration("", ""));
     let swap = |from: &str| {
         for ending in ["key", "pem"] {
-            fs::copy(saker.dir.join(&format!("{from}.{ending}")), saker.dir.join("next")).unwrap();
-            fs::rename(saker.dir.join("next"), saker.dir.join(&format!("site.{ending}"))).unwrap();
+            fs::copy(saker.dir.join(format!("{from}.{ending}")), saker.dir.join("next")).unwrap();
+            fs::rename(saker.dir.join("next"), saker.dir.join(format!("site.{ending}"))).unwrap();
         }
     };
     let (over, shaken) = (AtomicBool::new(false), AtomicU64::new(0));

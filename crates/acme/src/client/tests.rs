@@ -74,6 +74,18 @@ fn bodies_of_every_framing() {
 }
 
 #[test]
+fn an_error_without_a_reason_gets_one() {
+    let body = |status: u16, body: &'static str| {
+        let response = Response::builder().status(status).body(Bytes::from(body)).unwrap();
+        String::from_utf8(with_problem(response).into_body().to_vec()).unwrap()
+    };
+    assert_eq!(body(502, "<html>"), "{\"detail\":\"HTTP status 502\",\"status\":502}");
+    assert_eq!(body(404, ""), "{\"detail\":\"HTTP status 404\",\"status\":404}");
+    assert_eq!(body(403, "{\"detail\": \"no\"}"), "{\"detail\": \"no\"}");
+    assert_eq!(body(200, "chain"), "chain");
+}
+
+#[test]
 fn what_is_not_there_is_an_error() {
     let (listener, url) = (TcpListener::bind("127.0.0.1:0").unwrap(), "http://");
     let address = listener.local_addr().unwrap();

@@ -26,7 +26,7 @@ pub fn start(name: &str, tls: &str, site: &str) -> Saker {
 
 /// Makes `NAME.pem` and `NAME.key`, P-256, self-signed.
 pub fn certificate(dir: &TempDir, name: &str, host: &str) {
-    let (pem, key) = (dir.join(&format!("{name}.pem")), dir.join(&format!("{name}.key")));
+    let (pem, key) = (dir.join(format!("{name}.pem")), dir.join(format!("{name}.key")));
     let subject = format!("/CN={host}");
     let names = format!("subjectAltName=DNS:{host},IP:127.0.0.1");
     let made = openssl(&[
@@ -53,7 +53,7 @@ pub fn certificate(dir: &TempDir, name: &str, host: &str) {
 
 /// Makes `NAME.pem` and `NAME.key`, signed by the authority of that name.
 pub fn signed(dir: &TempDir, name: &str, authority: &str) {
-    let file = |name: &str, ending: &str| dir.join(&format!("{name}.{ending}")).to_string_lossy().into_owned();
+    let file = |name: &str, ending: &str| dir.join(format!("{name}.{ending}")).to_string_lossy().into_owned();
     let made = openssl(&[
         "req",
         "-x509",
