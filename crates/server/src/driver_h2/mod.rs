@@ -45,6 +45,8 @@ struct Connection {
     waiting: Vec<StreamId>,
     /// Input holds frames that have not been looked at, because the output was full.
     unseen_input: bool,
+    /// After an upgrade, until the client's preface has come: some clients have little room for what comes before they have changed.
+    awaits_preface: bool,
     /// GOAWAY is out, or on its way: why.
     ending: Option<turn::Ending>,
     limit: wait::Limit,

@@ -28,6 +28,7 @@ pub async fn run(session: Session, io: Io, beginning: Beginning) {
             let Ok(machine) = saker_http2::Connection::server_upgraded(limits, &settings) else { return };
             connection.machine = machine;
             connection.machine.begin(&mut connection.backlog);
+            connection.awaits_preface = true;
             connection.first(&request);
         }
     }
@@ -48,6 +49,7 @@ impl Connection {
             backlog: Vec::new(),
             waiting: Vec::new(),
             unseen_input,
+            awaits_preface: false,
             ending: None,
             limit: Limit::None,
             progress: false,

@@ -50,7 +50,10 @@ impl Connection {
     fn work(&mut self, cx: &mut Context<'_>, worker: &Rc<Worker>, out: &mut Vec<u8>) -> Worked {
         let read = self.poll_input(cx, worker, out);
         self.take_letters(out);
-        self.pump(cx, out);
+        self.awaits_preface &= read.is_pending();
+        if !self.awaits_preface {
+            self.pump(cx, out);
+        }
         if worker.draining.get() || self.machine.peer_is_going_away() {
             self.machine.shut_down(out);
         }
