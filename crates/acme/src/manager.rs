@@ -85,6 +85,8 @@ pub struct Manager {
 struct Entry {
     names: Vec<String>,
     on_demand: bool,
+    /// Else it goes when its job ends.
+    is_wanted: bool,
     /// `None`: when somebody asks.
     due: Option<u64>,
     is_running: bool,
@@ -151,10 +153,11 @@ impl Manager {
             let key = store::key(&names);
             let due = self.install(&names, on_demand);
             let entry = old.remove(&key).unwrap_or_else(|| Entry::new(names, on_demand));
-            self.entries.insert(key, Entry { on_demand, due, ..entry });
+            self.entries.insert(key, Entry { on_demand, due, is_wanted: true, ..entry });
         }
         // Jobs that still run have somebody to tell.
-        self.entries.extend(old.into_iter().filter(|(_, entry)| entry.is_running).map(|(key, entry)| (key, Entry { due: None, ..entry })));
+        self.entries
+            .extend(old.into_iter().filter(|(_, entry)| entry.is_running).map(|(key, entry)| (key, Entry { is_wanted: false, ..entry })));
     }
 
     /// When there is something to do for it.
@@ -225,7 +228,7 @@ impl Manager {
         if let (Err(Denied::Forbidden), [name]) = (&tended.has_certificate, entry.names.as_slice()) {
             self.refusals.add(name, Instant::now());
         }
-        if entry.due.is_none() {
+        if entry.due.is_none() || !entry.is_wanted {
             self.entries.remove(&key);
         }
     }
@@ -233,7 +236,7 @@ impl Manager {
 
 impl Entry {
     fn new(names: Vec<String>, on_demand: bool) -> Entry {
-        Entry { names, on_demand, due: None, is_running: false, waiting: Vec::new() }
+        Entry { names, on_demand, is_wanted: true, due: None, is_running: false, waiting: Vec::new() }
     }
 }
 

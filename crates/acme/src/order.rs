@@ -152,7 +152,8 @@ async fn prove(terms: &Terms<'_>, order: &mut Order, presented: &mut Vec<Present
         if let Some(way) = way_for(terms, &authorization) {
             let challenge = authorization.challenge(present::challenge_type(way));
             let mut challenge = challenge.ok_or_else(|| Failure::passing("the challenge is gone"))?;
-            challenge.set_ready().await.map_err(|error| Failure::of("the challenge", error))?;
+            let name = challenge.identifier().to_string();
+            challenge.set_ready().await.map_err(|error| Failure::of(&name, error))?;
         }
     }
     judgement(order).await

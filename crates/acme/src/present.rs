@@ -1,7 +1,8 @@
 //! A challenge where its authority looks for it, until it is taken away again.
 //!
 //! What was presented over HTTP or TLS goes with the value (an order may be dropped at any `.await`); a record in the zone takes a
-//! command to remove, so that is done by [`Presented::withdraw`], and after a crash by the next attempt, which sets and clears it again.
+//! command to remove, so that is done by [`Presented::withdraw`]. After a crash the record stays, until the same
+//! order goes on and clears it; of an order that is given up it stays for good, and does no harm.
 
 use crate::{
     challenges::{Challenges, Installer},
