@@ -13,6 +13,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("h2spec", "golang-go, then: go install github.com/summerwind/h2spec/cmd/h2spec@v2.6.0"),
     ("lighttpd", "lighttpd"),
     ("nginx", "nginx-light"),
+    ("pebble-challtestsrv", "pebble"),
     ("siege", "siege"),
     ("strace", "strace"),
     ("taskset", "util-linux"),
