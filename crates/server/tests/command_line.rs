@@ -35,7 +35,7 @@ fn exit_statuses() {
         (&["serve", "--workers", "0"], 2),
         (&["serve", "--http", "http"], 2),
         (&["serve", &nowhere], 2),
-        (&["serve", "--https", "8443"], 2),
+        (&["serve", "--https", "8443", "--cert", &nowhere], 2),
         (&["check", "-c", &good], 0),
         (&["check", "-c", &bad], 1),
         (&["check", "-c", &nowhere], 1),
