@@ -17,7 +17,7 @@ pub mod ticker;
 mod socket_options;
 
 pub use address::{Bind, LocalAddress, PeerAddress};
-pub use listener::{Accepted, BindOptions, BoundSocket, Listener, bind};
+pub use listener::{Accepted, BindOptions, BoundSocket, Listener, bind, refuse_if_taken};
 pub use network::Network;
 pub use stream::{RawStream, Stream};
 pub use ticker::Ticker;

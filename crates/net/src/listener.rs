@@ -55,6 +55,11 @@ pub fn bind(address: Bind<'_>, options: BindOptions) -> io::Result<BoundSocket> 
     }
 }
 
+/// An error where anybody listens on the address already. Nobody can connect to what this binds: it does not listen.
+pub fn refuse_if_taken(address: SocketAddr, v6_only: bool) -> io::Result<()> {
+    bound_tcp(address, BindOptions { v6_only, ..BindOptions::default() }).map(drop)
+}
+
 /// A listening socket that no event loop knows yet. Dropping it closes it, and leaves the file of a Unix socket where it is.
 #[derive(Debug)]
 pub struct BoundSocket {
@@ -174,6 +179,12 @@ impl SocketFile {
 }
 
 fn bind_tcp(address: SocketAddr, options: BindOptions) -> io::Result<BoundSocket> {
+    let socket = bound_tcp(address, options)?;
+    socket.listen(backlog(options))?;
+    Ok(BoundSocket { fd: socket.into(), family: Family::Tcp, name: None, file: None })
+}
+
+fn bound_tcp(address: SocketAddr, options: BindOptions) -> io::Result<Socket> {
     let socket = new_socket(Domain::for_address(address))?;
     if address.is_ipv6() {
         // Said in any case: net.ipv6.bindv6only may turn the default around.
@@ -188,8 +199,7 @@ fn bind_tcp(address: SocketAddr, options: BindOptions) -> io::Result<BoundSocket
         socket_options::set_defer_accept(&socket, DEFER_ACCEPT_S)?;
     }
     socket.bind(&SockAddr::from(address))?;
-    socket.listen(backlog(options))?;
-    Ok(BoundSocket { fd: socket.into(), family: Family::Tcp, name: None, file: None })
+    Ok(socket)
 }
 
 fn bind_unix(path: &Path, mode: Option<u32>, options: BindOptions) -> io::Result<BoundSocket> {

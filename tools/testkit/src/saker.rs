@@ -4,14 +4,11 @@
 //! `{address}` stands for the loopback address to listen on and `{dir}` for the folder.
 
 use crate::{Client, ServerProcess, TempDir, require};
-use std::{io, process::Command, time::Duration};
+use std::{io, process::Command};
 
 /// One worker, one listener, one site for every name.
 const PLAIN: &str = "[server]\nworkers = 1\nstate_dir = \"{dir}/state\"\n\n{limits}\n[[listener]]\naddress = \"{address}\"\n\n\
      [[site]]\nnames = [\"*\"]\nroot = \"{dir}/www\"\n";
-
-/// Of a server under valgrind.
-const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub struct Saker {
     pub server: ServerProcess,
@@ -41,14 +38,11 @@ impl Saker {
     pub fn under_valgrind(binary: &str, dir: TempDir, configuration: &str, arguments: &[&str]) -> io::Result<Saker> {
         let program = require("valgrind").map_err(io::Error::other)?;
         let log = format!("--log-file={}", dir.join("valgrind.txt").display());
-        let saker = Saker::start(dir, configuration, || {
+        Saker::start(dir, configuration, || {
             let mut command = Command::new(&program);
             command.arg(&log).args(arguments).arg(binary);
             command
-        })?;
-        // As slow as this, it is met in the middle of its start: the first listener only tries whether the address is free.
-        saker.server.wait_for_stderr("SK0101", START_TIMEOUT)?;
-        Ok(saker)
+        })
     }
 
     fn start(dir: TempDir, configuration: &str, program: impl Fn() -> Command) -> io::Result<Saker> {

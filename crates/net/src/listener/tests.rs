@@ -119,6 +119,18 @@ fn a_port_is_taken_unless_shared() {
 }
 
 #[test]
+fn whether_an_address_is_taken_is_found_out_without_listening() {
+    let shared = BindOptions { reuse_port: true, ..BindOptions::default() };
+    let (first, address) = bind_loopback(shared);
+    assert_eq!(refuse_if_taken(address, false).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    drop(first);
+    refuse_if_taken(address, false).unwrap();
+    let bound = bound_tcp(address, BindOptions::default()).unwrap();
+    assert_eq!(TcpStream::connect(address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    drop(bound);
+}
+
+#[test]
 fn a_restart_does_not_wait_for_old_connections() {
     let (socket, address) = bind_loopback(BindOptions::default());
     let listener: std::net::TcpListener = socket.fd.into();

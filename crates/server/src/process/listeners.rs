@@ -142,7 +142,7 @@ impl Listeners {
         match address {
             Address::Tcp(tcp) if tcp.ip() == IpAddr::V4(Ipv4Addr::UNSPECIFIED) => {
                 let any = Address::Tcp(SocketAddr::from((Ipv6Addr::UNSPECIFIED, tcp.port())));
-                self.activated.contains_key(&any) && refuse_if_taken(*tcp, BindOptions::default()).is_err()
+                self.activated.contains_key(&any) && saker_net::refuse_if_taken(*tcp, false).is_err()
             }
             _ => false,
         }
@@ -173,7 +173,9 @@ fn duplicates(socket: &BoundSocket, workers: usize) -> io::Result<Vec<BoundSocke
 
 /// One per worker, on one port, even where the kernel chooses it.
 fn tcp_sockets(address: SocketAddr, options: BindOptions, workers: usize) -> io::Result<Vec<BoundSocket>> {
-    refuse_if_taken(address, options)?;
+    // SO_REUSEPORT would let a second server of the same user share the port without a word, each getting some of the connections. A
+    // bind without it fails where anybody listens already.
+    saker_net::refuse_if_taken(address, options.v6_only)?;
     let first = saker_net::bind(Bind::Tcp(address), options)?;
     let address = match first.local_address()? {
         LocalAddress::Ip(actual) => SocketAddr::new(address.ip(), actual.port()),
@@ -192,12 +194,6 @@ fn way_out(address: &Address, error: &io::Error) -> &'static str {
         (io::ErrorKind::AddrNotAvailable, _) => "; this machine has no such address",
         _ => "",
     }
-}
-
-/// SO_REUSEPORT would let a second server of the same user share the port without a word, each getting some of the connections. A
-/// bind without it fails where anybody listens already.
-fn refuse_if_taken(address: SocketAddr, options: BindOptions) -> io::Result<()> {
-    saker_net::bind(Bind::Tcp(address), BindOptions { reuse_port: false, ..options }).map(drop)
 }
 
 /// `:80` is written for both families; where the kernel has no IPv6, IPv4 is what was meant.
