@@ -112,6 +112,8 @@ impl RecordKey {
         let opened = self.key.open_in_place(nonce, Aad::from(additional.as_ref()), fragment).map_err(|_| Broken::Mac)?;
         self.sequence += 1;
         let (kind, content) = match self.protection {
+            // RFC 8446 section 5.4: padding counts, too.
+            Protection::Tls13 if opened.len() > PLAINTEXT_MAX + 1 => return Err(Broken::TooLong),
             Protection::Tls13 => without_padding(opened)?,
             _ => (header[0], &*opened),
         };

@@ -35,6 +35,8 @@ pub struct Records {
     empty_records: u8,
     /// A key update that has not come whole.
     partial: Vec<u8>,
+    /// The peer wants us to change our key, too.
+    update_due: bool,
     has_refused_renegotiation: bool,
     is_closed_by_peer: bool,
     is_closed: bool,
@@ -55,6 +57,7 @@ impl Records {
             small_left: SMALL_BYTES,
             empty_records: 0,
             partial: Vec::new(),
+            update_due: false,
             has_refused_renegotiation: false,
             is_closed_by_peer,
             is_closed: false,
@@ -131,14 +134,19 @@ impl Records {
     }
 
     fn alert(&mut self, content: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-        let &[level, description] = content else {
-            return Err(self.fail(AlertDescription::DecodeError, "an alert that is none", out));
+        let is_tls13 = self.open.protection == Protection::Tls13;
+        let (level, description) = match *content {
+            [level, description] => (level, description),
+            // RFC 8446 section 5.4.
+            [] if is_tls13 => return Err(self.fail(AlertDescription::UnexpectedMessage, "an empty alert", out)),
+            _ => return Err(self.fail(AlertDescription::DecodeError, "an alert that is none", out)),
         };
         match AlertDescription::from(description) {
             AlertDescription::CloseNotify => self.is_closed_by_peer = true,
-            AlertDescription::UserCanceled => {}
+            // RFC 8446 section 6.1: a close_notify follows it.
+            AlertDescription::UserCanceled if is_tls13 => {}
             // RFC 5246 section 7.2: warnings go by; RFC 8446 section 6 knows none.
-            _ if level == 1 && self.open.protection != Protection::Tls13 => {}
+            _ if level == 1 && !is_tls13 => {}
             other => return Err(rustls::Error::AlertReceived(other).into()),
         }
         Ok(())
@@ -155,8 +163,8 @@ impl Records {
             [KEY_UPDATE, 0, 0, 1, requested @ 0..=1] => {
                 self.partial = Vec::new();
                 self.open = self.next_key(KernelConnection::update_rx_secret)?;
-                // One that is asked for while the answer to another waits would be answered twice; we answer at once.
-                if requested == 1 { self.update_seal_key(out) } else { Ok(()) }
+                self.update_due |= requested == 1;
+                Ok(())
             }
             [KEY_UPDATE, 0, 0, 1, _] => Err(self.fail(AlertDescription::IllegalParameter, "a key update of unknown kind", out)),
             ref begun if [KEY_UPDATE, 0, 0, 1].starts_with(begun) || begun == [KEY_UPDATE, 0, 0, 1] => Ok(()),
@@ -164,8 +172,10 @@ impl Records {
         }
     }
 
-    /// RFC 8446 section 4.6.3: the update itself goes under the old key.
+    /// RFC 8446 section 4.6.3: the update itself goes under the old key. One is due before the next data, however often it was asked
+    /// for: answered at once, a peer that asks and does not read would make answers pile up.
     fn update_seal_key(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        self.update_due = false;
         self.seal.seal(HANDSHAKE, 5, out, |out| out.extend_from_slice(&[24, 0, 0, 1, 0]))?;
         self.seal = self.next_key(KernelConnection::update_tx_secret)?;
         Ok(())
@@ -183,7 +193,7 @@ impl Records {
             return Err(self.fail(AlertDescription::UnexpectedMessage, "renegotiation, which is not offered", out));
         }
         self.has_refused_renegotiation = true;
-        self.send_alert(1, AlertDescription::NoRenegotiation, out)
+        if self.is_closed { Ok(()) } else { self.send_alert(1, AlertDescription::NoRenegotiation, out) }
     }
 
     pub fn send(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -211,9 +221,10 @@ impl Records {
         length
     }
 
-    /// Changes the key before it has sealed all it may; TLS 1.2 can't, and ends after 16 million records.
+    /// Changes the key where that is due, or before it has sealed all it may (RFC 8446 section 5.5); TLS 1.2 can't, and ends after 16
+    /// million records.
     fn make_room(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
-        if self.seal.sequence + 2 < self.seal_max {
+        if self.seal.sequence + 2 < self.seal_max && !self.update_due {
             return Ok(());
         }
         match self.seal.protection {
@@ -234,7 +245,10 @@ impl Records {
     }
 
     fn fail(&mut self, alert: AlertDescription, reason: &'static str, out: &mut Vec<u8>) -> Fault {
-        self.is_closed = true;
+        // RFC 8446 section 6.1: nothing is sent behind our close_notify.
+        if std::mem::replace(&mut self.is_closed, true) {
+            return Fault::peer(reason);
+        }
         match self.send_alert(2, alert, out) {
             Ok(()) => Fault::peer(reason),
             Err(fault) => fault,
@@ -277,18 +291,4 @@ impl Parts<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_taken_as_one() {
-        let mut parts = Parts { parts: &[b"ab", b"", b"cdef", b"g"], at: 0 };
-        let mut taken = Vec::new();
-        for count in [1, 3, 0, 2, 5] {
-            let mut out = Vec::new();
-            parts.take(count, &mut out);
-            taken.push(String::from_utf8(out).unwrap());
-        }
-        assert_eq!(taken, ["a", "bcd", "", "ef", "g"]);
-    }
-}
+mod tests;

@@ -9,6 +9,7 @@ mod names;
 mod openssl;
 mod pair;
 mod raw;
+mod record_rules;
 mod records;
 mod resumption;
 mod run_time;

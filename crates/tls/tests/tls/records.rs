@@ -25,7 +25,7 @@ fn pair(version: &'static rustls::SupportedProtocolVersion) -> Pair {
     Pair::shaken(&Arc::new(client_config(&authority, &[version])), &acceptor, "a.example")
 }
 
-fn pattern(length: usize) -> Vec<u8> {
+pub fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|index| u8::try_from(index % 251).unwrap()).collect()
 }
 
@@ -175,7 +175,7 @@ fn a_handshake_that_never_ends_is_bounded() {
 }
 
 /// Handshakes, and then seals records of any kind with the client's key.
-fn raw(version: &'static rustls::SupportedProtocolVersion) -> (Pair, Raw) {
+pub fn raw(version: &'static rustls::SupportedProtocolVersion) -> (Pair, Raw) {
     let (authority, acceptor) = site(&[Key::Ecdsa]);
     let mut config = client_config(&authority, &[version]);
     let secrets = Arc::new(Secrets::default());
@@ -189,7 +189,7 @@ fn raw(version: &'static rustls::SupportedProtocolVersion) -> (Pair, Raw) {
 }
 
 /// Gives a record; the fault.
-fn refused(pair: &mut Pair, record: &[u8]) -> &'static str {
+pub fn refused(pair: &mut Pair, record: &[u8]) -> &'static str {
     let mut out = Vec::new();
     let mut record = record.to_vec();
     match pair.server.receive(&mut record, &mut pair.plain, &mut out) {
