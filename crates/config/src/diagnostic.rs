@@ -14,6 +14,8 @@ const SHOWN_MAX: usize = 140;
 pub enum Severity {
     Error,
     Warning,
+    /// Worth knowing, nothing to be put right.
+    Note,
 }
 
 #[derive(Clone, Debug)]
@@ -33,6 +35,11 @@ impl Diagnostic {
     pub(crate) fn new(severity: Severity, at: &At, message: String, help: Option<String>) -> Diagnostic {
         let order = at.source.order;
         Diagnostic { severity, origin: at.origin(), length: at.length(), message, help, source_line: at.line_text().into(), order }
+    }
+
+    /// For a front-end with sources of its own, which also sees to the order; `line` is the line as shown.
+    pub fn with_line(severity: Severity, origin: Origin, length: u32, message: String, help: Option<String>, line: &str) -> Diagnostic {
+        Diagnostic { severity, origin, length, message, help, source_line: line.into(), order: 0 }
     }
 
     /// For what has no place in a file, such as a file that can't be read.
@@ -86,13 +93,31 @@ impl fmt::Display for Diagnostic {
 struct Colours {
     error: &'static str,
     warning: &'static str,
+    note: &'static str,
     gutter: &'static str,
     bold: &'static str,
     reset: &'static str,
 }
 
-const PLAIN: Colours = Colours { error: "", warning: "", gutter: "", bold: "", reset: "" };
-const COLOURED: Colours = Colours { error: "\x1b[1;31m", warning: "\x1b[1;33m", gutter: "\x1b[1;34m", bold: "\x1b[1m", reset: "\x1b[0m" };
+const PLAIN: Colours = Colours { error: "", warning: "", note: "", gutter: "", bold: "", reset: "" };
+const COLOURED: Colours = Colours {
+    error: "\x1b[1;31m",
+    warning: "\x1b[1;33m",
+    note: "\x1b[1;36m",
+    gutter: "\x1b[1;34m",
+    bold: "\x1b[1m",
+    reset: "\x1b[0m",
+};
+
+impl Colours {
+    fn of(&self, severity: Severity) -> &'static str {
+        match severity {
+            Severity::Error => self.error,
+            Severity::Warning => self.warning,
+            Severity::Note => self.note,
+        }
+    }
+}
 
 struct AllRendered<'d> {
     diagnostics: &'d [Diagnostic],
@@ -119,10 +144,12 @@ struct Rendered<'d> {
 impl fmt::Display for Rendered<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Diagnostic { severity, origin, message, .. } = self.diagnostic;
-        let Colours { error, warning, bold, reset, .. } = self.colours;
-        let (colour, word) = match severity {
-            Severity::Error => (error, "error"),
-            Severity::Warning => (warning, "warning"),
+        let Colours { bold, reset, .. } = self.colours;
+        let colour = self.colours.of(*severity);
+        let word = match severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
         };
         writeln!(f, "{bold}{origin}: {colour}{word}{reset}{bold}: {message}{reset}")?;
         self.source_line(f)?;
@@ -139,8 +166,8 @@ impl Rendered<'_> {
         if origin.line == 0 || *length == 0 {
             return Ok(());
         }
-        let Colours { error, warning, gutter, reset, .. } = self.colours;
-        let caret = if *severity == Severity::Error { error } else { warning };
+        let Colours { gutter, reset, .. } = self.colours;
+        let caret = self.colours.of(*severity);
         let (shown, before) = window(source_line, origin.column as usize - 1);
         let number = origin.line.to_string();
         let margin = " ".repeat(number.len());

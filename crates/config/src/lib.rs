@@ -29,3 +29,4 @@ pub use reference::reference_markdown;
 pub use row::{CONTEXTS, ContextRow, Contexts, KeyKind, Kind, Row, TableKind, Word};
 pub use schema::json_schema;
 pub use serve::ServeOptions;
+pub use suggest::nearest;
