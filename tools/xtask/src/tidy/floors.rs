@@ -11,6 +11,8 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-http1", 2),
     ("saker-http2", 2),
     ("saker-config", 2),
+    ("saker-expressions", 2),
+    ("saker-rewrite", 3),
     ("saker-tls", 3),
     ("saker-acme", 4),
     ("saker-pipeline", 4),

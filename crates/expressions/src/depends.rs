@@ -1,0 +1,180 @@
+//! What an outcome depended on, recorded while it was made.
+//!
+//! Place in the walk: whoever keeps outcomes (resolved resources, `.htaccess` walks) asks here whether, and by what, they must be keyed.
+//! Difficulty: a fact that was asked for and is absent counts as much as one that is there.
+//! Absent on purpose: which files were looked at; whoever answers `Facts::file_test` leaves its own stamps.
+
+use std::fmt;
+
+/// One kind of fact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Dependency {
+    /// Fixed while a configuration runs, the process's own environment included.
+    Configuration = 0,
+    /// The path, and what it was mapped to.
+    Path = 1,
+    Host = 1 << 1,
+    Method = 1 << 2,
+    Query = 1 << 3,
+    /// Fields of the request; [`Dependencies::request_fields`] says which.
+    RequestFields = 1 << 4,
+    /// The request line as it came, the protocol's version.
+    RequestLine = 1 << 5,
+    /// TLS or not, HTTP/2 or not, and TLS variables.
+    Transport = 1 << 6,
+    /// Address and port of the client.
+    Client = 1 << 7,
+    /// The connection or the exchange as such: log ids.
+    Connection = 1 << 8,
+    User = 1 << 9,
+    Time = 1 << 10,
+    /// The request's own environment, and its notes.
+    Environment = 1 << 11,
+    /// What the file system holds.
+    Files = 1 << 12,
+    /// The response: its fields, status, type, handler.
+    Response = 1 << 13,
+    /// What another request would have got.
+    Subrequest = 1 << 14,
+    /// Maps whose content can change.
+    Maps = 1 << 15,
+    Chance = 1 << 16,
+}
+
+/// All that was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependencies {
+    bits: u32,
+    request_fields: Vec<Box<str>>,
+    vary: Vec<Box<str>>,
+}
+
+impl Dependencies {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn add(&mut self, dependency: Dependency) {
+        self.bits |= dependency as u32;
+    }
+
+    /// A field of the request, and whether caches are told that the response varies by it (`req_novary` does not).
+    /// `Host` is the host as it came, and no reason to vary (RFC 9110 section 12.5.5 speaks of fields other than those of the target).
+    pub fn add_request_field(&mut self, name: &[u8], vary: bool) {
+        if name.eq_ignore_ascii_case(b"host") {
+            return self.add(Dependency::Host);
+        }
+        let name = String::from_utf8_lossy(name);
+        self.add(Dependency::RequestFields);
+        push_new(&mut self.request_fields, &name);
+        if vary {
+            push_new(&mut self.vary, &name);
+        }
+    }
+
+    pub fn has(&self, dependency: Dependency) -> bool {
+        self.bits & dependency as u32 != 0
+    }
+
+    /// Nothing but the path, the host and the state of files: an outcome that may be kept by host and path.
+    pub fn is_resource_only(&self) -> bool {
+        const KEPT: u32 = Dependency::Path as u32 | Dependency::Host as u32 | Dependency::Files as u32;
+        self.bits & !KEPT == 0
+    }
+
+    /// Names as written, each once.
+    pub fn request_fields(&self) -> impl Iterator<Item = &str> {
+        self.request_fields.iter().map(AsRef::as_ref)
+    }
+
+    /// For the `Vary` field.
+    pub fn vary(&self) -> impl Iterator<Item = &str> {
+        self.vary.iter().map(AsRef::as_ref)
+    }
+
+    pub fn merge(&mut self, other: &Dependencies) {
+        self.bits |= other.bits;
+        other.request_fields.iter().for_each(|name| push_new(&mut self.request_fields, name));
+        other.vary.iter().for_each(|name| push_new(&mut self.vary, name));
+    }
+
+    /// Everything but what `Vary` says.
+    pub fn merge_without_vary(&mut self, other: &Dependencies) {
+        self.bits |= other.bits;
+        other.request_fields.iter().for_each(|name| push_new(&mut self.request_fields, name));
+    }
+
+    pub fn clear(&mut self) {
+        self.bits = 0;
+        self.request_fields.clear();
+        self.vary.clear();
+    }
+}
+
+impl fmt::Display for Dependency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Dependency::Configuration => "nothing",
+            Dependency::Path => "path",
+            Dependency::Host => "host",
+            Dependency::Method => "method",
+            Dependency::Query => "query",
+            Dependency::RequestFields => "request fields",
+            Dependency::RequestLine => "request line",
+            Dependency::Transport => "transport",
+            Dependency::Client => "client",
+            Dependency::Connection => "connection",
+            Dependency::User => "user",
+            Dependency::Time => "time",
+            Dependency::Environment => "environment",
+            Dependency::Files => "files",
+            Dependency::Response => "response",
+            Dependency::Subrequest => "sub-request",
+            Dependency::Maps => "maps",
+            Dependency::Chance => "chance",
+        })
+    }
+}
+
+fn push_new(names: &mut Vec<Box<str>>, name: &str) {
+    if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        names.push(name.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_once_and_vary() {
+        let mut all = Dependencies::new();
+        all.add_request_field(b"Cookie", true);
+        all.add_request_field(b"cookie", true);
+        all.add_request_field(b"Host", true);
+        all.add_request_field(b"Accept", false);
+        assert_eq!(all.request_fields().collect::<Vec<_>>(), ["Cookie", "Accept"]);
+        assert!(all.has(Dependency::Host));
+        assert_eq!(all.vary().collect::<Vec<_>>(), ["Cookie"]);
+        let mut other = Dependencies::new();
+        other.merge_without_vary(&all);
+        assert!(other.has(Dependency::RequestFields) && other.vary().next().is_none());
+        other.merge(&all);
+        assert_eq!(other, all);
+    }
+
+    #[test]
+    fn what_may_be_kept() {
+        let mut all = Dependencies::new();
+        assert!(all.is_resource_only());
+        for one in [Dependency::Configuration, Dependency::Path, Dependency::Files, Dependency::Host] {
+            all.add(one);
+        }
+        assert!(all.is_resource_only() && !all.has(Dependency::Query));
+        all.add(Dependency::Query);
+        assert!(!all.is_resource_only() && all.has(Dependency::Query));
+        all.clear();
+        assert_eq!(all, Dependencies::new());
+    }
+}

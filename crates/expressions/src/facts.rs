@@ -1,0 +1,135 @@
+//! What expressions and rewrite rules ask of the world.
+//!
+//! Implemented by the pipeline over an exchange, and by tests over tables. Difficulty: an answer may cost (a look at the file system, a
+//! sub-request), so everything is asked for one at a time and only when it matters.
+//! Absent on purpose: recording what was asked; the evaluator does that.
+
+use crate::Variable;
+use std::{borrow::Cow, net::IpAddr};
+
+/// What is true of one request. `None` is httpd's NULL and mostly means the empty string.
+pub trait Facts {
+    /// Never asked for variables that are request fields, nor for those of the time.
+    fn variable(&self, variable: Variable) -> Option<Cow<'_, [u8]>>;
+
+    /// First the field's value, then those of its repetitions joined by `, `.
+    fn request_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>>;
+
+    fn response_field(&self, _name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        None
+    }
+
+    /// What modules leave for each other.
+    fn note(&self, _name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        None
+    }
+
+    /// The request's own environment (SetEnv, SetEnvIf, `[E=…]`).
+    fn environment(&self, _name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        None
+    }
+
+    /// The environment that the server was started with.
+    fn process_environment(&self, _name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        None
+    }
+
+    /// A variable of mod_ssl, `SSL_…`.
+    fn tls_variable(&self, _name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        None
+    }
+
+    /// Values of the client certificate's extensions with this object id.
+    fn peer_extensions(&self, _object_id: &[u8]) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+
+    fn client_address(&self) -> Option<IpAddr>;
+
+    fn local_time(&self) -> LocalTime;
+
+    fn file_test(&self, path: &[u8], test: FileTest) -> bool;
+
+    /// Of a regular file.
+    fn file_bytes(&self, _path: &[u8]) -> Option<u64> {
+        None
+    }
+
+    /// Microseconds since 1970.
+    fn file_modified_us(&self, _path: &[u8]) -> Option<i64> {
+        None
+    }
+
+    /// The content of a file of at most `bytes_max`.
+    fn file_content(&self, _path: &[u8], _bytes_max: usize) -> Result<Vec<u8>, FileFault> {
+        Err(FileFault::Open)
+    }
+
+    /// `-U`, `-A`: the status that a sub-request for the path would get before its handler runs. `None` where that would go round in
+    /// circles.
+    fn uri_status(&self, _uri: &[u8]) -> Option<u16> {
+        None
+    }
+
+    /// `-F`: the same for a file; 404 if it does not exist.
+    fn file_status(&self, _path: &[u8]) -> Option<u16> {
+        None
+    }
+}
+
+/// A question about a path of the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileTest {
+    /// `-d`
+    Directory,
+    /// `-e`
+    Exists,
+    /// `-f`
+    Regular,
+    /// `-s`: regular and not empty.
+    NotEmpty,
+    /// `-L`, `-h`, `-l`: a symbolic link, not followed.
+    Link,
+    /// `-x`: anybody's execute bit.
+    Executable,
+}
+
+/// Why a file has no content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileFault {
+    Open,
+    TooLarge,
+    Read,
+}
+
+/// A time as the calendar on the wall has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalTime {
+    pub year: i32,
+    /// From 1.
+    pub month: u8,
+    pub day: u8,
+    pub hour: u8,
+    pub minute: u8,
+    pub second: u8,
+    /// From Sunday, 0.
+    pub weekday: u8,
+}
+
+impl LocalTime {
+    /// The value of one of the `TIME` variables.
+    pub fn variable(self, variable: Variable) -> Option<String> {
+        let LocalTime { year, month, day, hour, minute, second, weekday } = self;
+        Some(match variable {
+            Variable::TimeYear => format!("{year:04}"),
+            Variable::TimeMon => format!("{month:02}"),
+            Variable::TimeDay => format!("{day:02}"),
+            Variable::TimeHour => format!("{hour:02}"),
+            Variable::TimeMin => format!("{minute:02}"),
+            Variable::TimeSec => format!("{second:02}"),
+            Variable::TimeWday => weekday.to_string(),
+            Variable::Time => format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}"),
+            _ => return None,
+        })
+    }
+}

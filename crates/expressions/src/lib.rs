@@ -1,0 +1,29 @@
+//! Patterns and expressions as Apache's configuration has them: PCRE2 with httpd's defaults, and the language of `<If>`,
+//! `Require expr`, `expr=` and `RewriteCond expr`.
+//!
+//! Pure: what is true of a request comes through the trait [`Facts`]; what an outcome depended on is recorded in [`Dependencies`], so
+//! that the pipeline knows which outcomes may be kept. Text is compiled once. Difficulty: nothing that a request brings may make a
+//! pattern or an expression run for long, so patterns carry limits inside, and trees have bounded depth.
+//! Absent on purpose: sub-requests, files and clocks, which belong to whoever implements `Facts`.
+
+mod depends;
+mod evaluate;
+mod facts;
+mod glob;
+mod parse;
+mod pattern;
+mod subnet;
+mod text;
+mod tree;
+mod variable;
+
+pub use depends::{Dependencies, Dependency};
+pub use evaluate::{Backreferences, Evaluation, EvaluationError, compare_by_length, number};
+pub use facts::{Facts, FileFault, FileTest, LocalTime};
+pub use glob::{GlobOptions, glob_matches};
+pub use parse::{ExpressionError, ExpressionOptions, STRING_BYTES_MAX};
+pub use pattern::{LimitReached, NamedCaptures, Pattern, PatternError, PatternOptions, SPANS, Spans};
+pub use subnet::{Subnet, SubnetError};
+pub use text::{base64_decode, base64_encode, escape_uri, ldap_escape, md5_hex, sha1_hex, unescape};
+pub use tree::{Expression, StringExpression};
+pub use variable::{API_VERSION, VARIABLES, Variable, VariableRow};

@@ -1,0 +1,113 @@
+use super::*;
+use crate::{Expression, StringExpression};
+
+fn error(text: &str) -> String {
+    Expression::compile(text, ExpressionOptions::default()).expect_err(text).message
+}
+
+fn string_error(text: &str) -> String {
+    StringExpression::compile(text, ExpressionOptions::default()).expect_err(text).message
+}
+
+#[test]
+fn what_parses() {
+    let texts = [
+        "true",
+        "! false && ( true || not true )",
+        "%{REQUEST_URI} =~ m#^/a# and not -n ''",
+        "%{REQUEST_URI} =~ /a/i || 'a' !~ m/b/",
+        "'a' == \"b\" || 'a' = 'b' || 'a' != 'b' || 'a' < 'b' || 'a' <= 'b' || 'a' > 'b' || 'a' >= 'b'",
+        "1 -eq 2 || 1 -ne 2 || 1 -lt 2 || 1 -le 2 || 1 -gt 2 || 1 -ge 2",
+        "1 eq 2 || 1 ne 2 || 1 lt 2 || 1 le 2 || 1 gt 2 || 1 ge 2",
+        "%{REQUEST_METHOD} in { 'GET', \"HEAD\" } || 'a' -in { 'b' }",
+        "'a' in PeerExtList('1.2.3')",
+        "-d '/x' && -e '/x' && -f '/x' && -s '/x' && -L '/x' && -h '/x' && -x '/x' && -F '/x' && -U '/x' && -A '/x'",
+        "-z '' && -n 'x' && -T 'on' && -R '10.0.0.0/8'",
+        "%{REMOTE_ADDR} -ipmatch '10.1' && 'a' -strmatch 'A*' && 'a' -strcmatch 'A*' && 'a' -fnmatch 'a*'",
+        "tolower('A') . \"b\" . %{HTTP_HOST} == 'x'",
+        "req('X') == http('Y') && REQ_NOVARY('Z') == ''",
+        "%{tolower:%{HTTP_HOST}} == 'x' && \"%{req:X-$1} $0\" == ''",
+        "(tolower('x')) == 'y' && ('a' . 'b') != 'c'",
+        "sub(s/a/b/g, 'x') == join({'a', 'b'}, ', ') && sub s#a#b#, 'x' == 'y'",
+        "'a' in split(/,/, 'a,b') && join(split(m/,/, 'a')) == 'a'",
+        "replace('a', 'b', 'c') == 'x'",
+        "%{:toupper('a'):} == 'A' && '%{:1 -eq 1:}' == 'true'",
+        "%{SSL_CLIENT_VERIFY} == 'SUCCESS'",
+        "-1 -lt 1",
+    ];
+    for text in texts {
+        Expression::compile(text, ExpressionOptions::default()).unwrap_or_else(|error| panic!("{text}: {error} at {}", error.at));
+    }
+}
+
+#[test]
+fn errors_in_the_words_of_httpd() {
+    let cases = [
+        ("", "syntax error, unexpected $end"),
+        ("'a'", "syntax error, unexpected $end"),
+        ("'a' ==", "syntax error, unexpected $end"),
+        ("true true", "syntax error, unexpected T_TRUE, expecting $end"),
+        ("( true", "syntax error, unexpected $end, expecting ')'"),
+        ("'a' =~ 'b'", "syntax error, unexpected T_STR_BEGIN, expecting T_REGEX or T_REGEX_I"),
+        ("'a' =~ /(/", "Failed to compile regular expression"),
+        ("'a' =~ /a", "Unterminated regexp"),
+        ("'a", "Unterminated string or variable"),
+        ("%{FOO} == ''", "Variable 'FOO' does not exist"),
+        ("%{SERVER_ADDR} == ''", "Variable 'SERVER_ADDR' does not exist"),
+        ("foo('x') == ''", "Function 'foo' does not exist"),
+        ("%{foo:x} == ''", "Function 'foo' does not exist"),
+        ("'a' in foo('x')", "List-returning function 'foo' does not exist"),
+        ("-q 'x'", "Unary operator '-q' does not exist"),
+        ("'x' -foo 'y'", "Binary operator '-foo' does not exist"),
+        ("-R 'x'", "parsing of subnet/netmask failed"),
+        ("-R %{HTTP_HOST}", "-R requires subnet/netmask as constant argument"),
+        ("'x' -ipmatch 'y'", "parsing of subnet/netmask failed"),
+        ("%{A", "Unterminated variable in string"),
+        ("%{A-} == 'x'", "Invalid character in variable name '-'"),
+        ("~", "Parse error near '~'"),
+        ("'\\777' == ''", "Escape sequence out of bound"),
+        ("'\\9' == ''", "Bad escape sequence"),
+        ("replace('a', 'b') == ''", "replace() function needs exactly 3 arguments"),
+        ("'a' =~ /a/x", "Invalid regexp flag(s)"),
+    ];
+    for (text, message) in cases {
+        assert_eq!(error(text), message, "{text}");
+    }
+    assert_eq!(string_error("a%{"), "Unterminated variable in string");
+    assert_eq!(string_error("a%{FOO}"), "Variable 'FOO' does not exist");
+    assert_eq!(string_error("%{req:a"), "Unterminated string or variable");
+}
+
+#[test]
+fn places_of_errors() {
+    let at = |text: &str| Expression::compile(text, ExpressionOptions::default()).expect_err(text).at;
+    assert_eq!(at("true && %{FOO} == 'x'"), 10);
+    assert_eq!(at("true ~"), 5);
+    assert_eq!(at("'a' == 'b"), 9);
+}
+
+#[test]
+fn restricted_places() {
+    let options = ExpressionOptions { restricted: true, ..ExpressionOptions::default() };
+    let error = |text: &str| Expression::compile(text, options).expect_err(text).message;
+    assert_eq!(error("file('/etc/passwd') == ''"), "file not available in restricted context");
+    assert_eq!(error("-d '/etc'"), "-d not available in restricted context");
+    Expression::compile("-F '/etc'", options).expect("a sub-request is fine");
+}
+
+#[test]
+fn depth_is_bounded() {
+    assert_eq!(error(&("(".repeat(100_000) + "true")), "Recursion limit reached");
+    assert_eq!(error(&("!".repeat(100_000) + "true")), "Recursion limit reached");
+    assert_eq!(error(&("'%{tolower:".repeat(50))), "Recursion limit reached");
+    assert_eq!(error(&("%{:".repeat(50))), "Recursion limit reached");
+    let chain = vec!["'a' == 'a'"; 2000].join(" || ");
+    Expression::compile(chain, ExpressionOptions::default()).expect("long, not deep");
+}
+
+#[test]
+fn length_of_strings() {
+    let of = |length: usize| Expression::compile(format!("'{}' == ''", "a".repeat(length)), ExpressionOptions::default());
+    assert!(of(STRING_BYTES_MAX).is_ok());
+    assert_eq!(of(STRING_BYTES_MAX + 1).expect_err("too long").message, "String too long");
+}

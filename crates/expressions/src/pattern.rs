@@ -1,0 +1,273 @@
+//! Regular expressions: PCRE2 with the JIT, over bytes, with httpd's defaults (`RegexDefaultOptions`: DOTALL, DOLLAR_ENDONLY).
+//!
+//! Place in the walk: every directive that takes a pattern, compiled when the configuration is read.
+//! Difficulty: no pattern may hang a worker, whatever the subject. The limits travel inside the pattern's text (`(*LIMIT_MATCH=…)`),
+//! which both the JIT and the interpreter obey and which the pattern's author can lower but not raise. The JIT has a small stack;
+//! what overflows it is matched again by the interpreter, whose memory is limited too.
+//! Absent on purpose: UTF mode (httpd matches bytes; a pattern may switch it on with `(*UTF)`).
+
+mod dollar;
+#[cfg(test)]
+mod tests;
+
+use pcre2::bytes::{Regex, RegexBuilder};
+use std::{borrow::Cow, fmt, ops::Range, sync::OnceLock};
+
+/// `$0` to `$9`.
+pub const SPANS: usize = 10;
+
+/// Calls of the matcher's inner function, for one subject.
+const MATCH_LIMIT: u32 = 500_000;
+/// Nested backtracking points of the interpreter.
+const DEPTH_LIMIT: u32 = 50_000;
+/// What the interpreter may allocate.
+const HEAP_LIMIT_KIB: u32 = 8 * 1024;
+/// PCRE2_ERROR_JIT_STACKLIMIT.
+const JIT_STACK_LIMIT: i32 = -46;
+const UNSET: u32 = u32::MAX;
+
+/// How a pattern is read. The default is httpd's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PatternOptions {
+    /// Flag `i`.
+    pub caseless: bool,
+    /// Flag `m`: `^` and `$` at lines.
+    pub multiline: bool,
+    /// `.` matches a newline too.
+    pub dotall: bool,
+    /// `$` means the very end, not also the place before a last newline.
+    pub dollar_endonly: bool,
+    /// White space and `#` comments in the pattern mean nothing.
+    pub extended: bool,
+}
+
+impl Default for PatternOptions {
+    fn default() -> Self {
+        PatternOptions { caseless: false, multiline: false, dotall: true, dollar_endonly: true, extended: false }
+    }
+}
+
+impl PatternOptions {
+    /// The defaults, and case of no matter if `caseless`.
+    pub fn caseless(caseless: bool) -> Self {
+        PatternOptions { caseless, ..Self::default() }
+    }
+}
+
+/// A compiled pattern.
+pub struct Pattern {
+    text: Box<[u8]>,
+    compiled: Regex,
+    /// Without the JIT; made when the JIT's stack was too small.
+    interpreted: OnceLock<Option<Regex>>,
+    options: PatternOptions,
+}
+
+/// Names of environment variables, and where in the subject their values are.
+pub type NamedCaptures = Vec<(String, Range<usize>)>;
+
+/// The text is no pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternError {
+    pub message: String,
+}
+
+/// The match was given up: it would have taken too long, or too much memory. httpd counts that as "no match".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitReached;
+
+/// Where the match and its groups 1 to 9 are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Spans([(u32, u32); SPANS]);
+
+impl Pattern {
+    pub fn compile(text: impl AsRef<[u8]>, options: PatternOptions) -> Result<Pattern, PatternError> {
+        let text = text.as_ref();
+        let compiled = build(text, options, true)?;
+        Ok(Pattern { text: text.into(), compiled, interpreted: OnceLock::new(), options })
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    pub fn options(&self) -> PatternOptions {
+        self.options
+    }
+
+    /// Capturing groups, without the match itself.
+    pub fn groups(&self) -> usize {
+        self.compiled.captures_len().saturating_sub(1)
+    }
+
+    /// Named groups with their numbers.
+    pub fn names(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.compiled.capture_names().iter().enumerate().filter_map(|(number, name)| Some((number, name.as_deref()?)))
+    }
+
+    pub fn is_match(&self, subject: &[u8]) -> Result<bool, LimitReached> {
+        match self.compiled.is_match(subject) {
+            Ok(found) => Ok(found),
+            Err(error) if error.code() == JIT_STACK_LIMIT => self.interpreted()?.is_match(subject).map_err(|_| LimitReached),
+            Err(_) => Err(LimitReached),
+        }
+    }
+
+    /// The first match with its groups.
+    pub fn captures(&self, subject: &[u8]) -> Result<Option<Spans>, LimitReached> {
+        // Most patterns don't match most subjects, and asking whether allocates nothing.
+        if self.groups() > 0 && !self.is_match(subject)? {
+            return Ok(None);
+        }
+        self.captures_at(subject, 0)
+    }
+
+    /// The first match that starts at `start` or after.
+    pub fn captures_at(&self, subject: &[u8], start: usize) -> Result<Option<Spans>, LimitReached> {
+        if start > subject.len() || u32::try_from(subject.len()).is_err() {
+            return Ok(None);
+        }
+        match spans(&self.compiled, subject, start) {
+            Err(error) if error.code() == JIT_STACK_LIMIT => spans(self.interpreted()?, subject, start).map_err(|_| LimitReached),
+            outcome => outcome.map_err(|_| LimitReached),
+        }
+    }
+
+    /// Names (`MATCH_` and the group's name in capitals, as LocationMatch and DirectoryMatch set them) and where they matched.
+    pub fn named_captures(&self, subject: &[u8]) -> Result<Option<NamedCaptures>, LimitReached> {
+        if !self.is_match(subject)? {
+            return Ok(None);
+        }
+        let mut locations = self.compiled.capture_locations();
+        if self.compiled.captures_read(&mut locations, subject).is_err() {
+            let regex = self.interpreted()?;
+            locations = regex.capture_locations();
+            regex.captures_read(&mut locations, subject).map_err(|_| LimitReached)?;
+        }
+        let named = self.names().map(|(number, name)| {
+            let (start, end) = locations.get(number).unwrap_or((0, 0));
+            (format!("MATCH_{}", name.to_ascii_uppercase()), start..end)
+        });
+        Ok(Some(named.collect()))
+    }
+
+    fn interpreted(&self) -> Result<&Regex, LimitReached> {
+        let made = self.interpreted.get_or_init(|| build(&self.text, self.options, false).ok());
+        made.as_ref().ok_or(LimitReached)
+    }
+}
+
+impl Spans {
+    pub const NONE: Spans = Spans([(UNSET, UNSET); SPANS]);
+
+    /// `None` for groups that there aren't, and those that took no part.
+    pub fn get(&self, group: usize) -> Option<Range<usize>> {
+        let (start, end) = *self.0.get(group)?;
+        (start != UNSET).then_some(start as usize..end as usize)
+    }
+
+    /// What the group matched; nothing if it took no part.
+    pub fn text<'s>(&self, group: usize, subject: &'s [u8]) -> &'s [u8] {
+        self.get(group).and_then(|range| subject.get(range)).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Spans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries((0..SPANS).map_while(|group| self.get(group))).finish()
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pattern({:?})", String::from_utf8_lossy(&self.text))
+    }
+}
+
+impl fmt::Display for PatternError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for PatternError {}
+
+impl fmt::Display for LimitReached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the pattern took too many steps, or too much memory, for this subject")
+    }
+}
+
+impl std::error::Error for LimitReached {}
+
+fn build(text: &[u8], options: PatternOptions, jit: bool) -> Result<Regex, PatternError> {
+    let text = as_text(text);
+    if text.contains('\0') {
+        return Err(PatternError { message: "the pattern holds a NUL".to_owned() });
+    }
+    let text = if options.dollar_endonly && !options.multiline { dollar::absolute(&text) } else { text };
+    let (verbs, rest) = text.split_at(leading_verbs(&text));
+    // httpd compiles with DUPNAMES, for which the inline option is `(?J)`.
+    let names = if rest.contains("(?") { "(?J)" } else { "" };
+    let limited = format!("(*LIMIT_MATCH={MATCH_LIMIT})(*LIMIT_DEPTH={DEPTH_LIMIT})(*LIMIT_HEAP={HEAP_LIMIT_KIB}){verbs}{names}{rest}");
+    let mut builder = RegexBuilder::new();
+    builder.caseless(options.caseless).multi_line(options.multiline).dotall(options.dotall).extended(options.extended);
+    builder.jit_if_available(jit);
+    builder.build(&limited).map_err(|error| PatternError { message: without_offset(&error.to_string()) })
+}
+
+/// PCRE2's binding wants text. Bytes that are none are written as `\xHH`, which matches the same.
+fn as_text(text: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for byte in text {
+        match byte {
+            0x80.. => out.push_str(&format!("\\x{byte:02x}")),
+            byte => out.push(char::from(*byte)),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Length of the `(*VERB)`s at the start, which count only there.
+fn leading_verbs(text: &str) -> usize {
+    let mut at = 0;
+    while text[at..].starts_with("(*") && text[at + 2..].starts_with(|c: char| c.is_ascii_uppercase()) {
+        match text[at..].find(')') {
+            Some(end) => at += end + 1,
+            None => break,
+        }
+    }
+    at
+}
+
+/// The offset would count our own limits too.
+fn without_offset(message: &str) -> String {
+    let tail = message.split_once("offset ").and_then(|(_, rest)| rest.split_once(": "));
+    tail.map_or(message, |(_, what)| what).to_owned()
+}
+
+fn spans(regex: &Regex, subject: &[u8], start: usize) -> Result<Option<Spans>, pcre2::Error> {
+    if regex.captures_len() <= 1 {
+        let found = regex.find_at(subject, start)?;
+        return Ok(found.map(|found| {
+            let mut spans = Spans::NONE;
+            spans.0[0] = (found.start() as u32, found.end() as u32);
+            spans
+        }));
+    }
+    let mut locations = regex.capture_locations();
+    if regex.captures_read_at(&mut locations, subject, start)?.is_none() {
+        return Ok(None);
+    }
+    let mut spans = Spans::NONE;
+    for (group, span) in spans.0.iter_mut().enumerate().take(locations.len()) {
+        if let Some((start, end)) = locations.get(group) {
+            *span = (start as u32, end as u32);
+        }
+    }
+    Ok(Some(spans))
+}

@@ -1,0 +1,228 @@
+//! Compiled expressions.
+//!
+//! Place in the walk: between [`crate::parse`], which makes them once, and [`crate::evaluate`], which walks them per request.
+//! Absent on purpose: spans of text; errors are found while parsing, where the places are known.
+
+use crate::{
+    Evaluation, EvaluationError, ExpressionError, ExpressionOptions, Pattern, Subnet, Variable, facts::FileTest, glob::GlobOptions, parse,
+};
+
+/// What is true or false: `<If>`, `Require expr`, `expr=`, `RewriteCond expr`.
+#[derive(Debug)]
+pub struct Expression {
+    text: Box<[u8]>,
+    root: Condition,
+    options: ExpressionOptions,
+}
+
+/// What has a text: `%{…}` in templates, `Header set X "expr=…"`, `ErrorDocument`, `Redirect`.
+#[derive(Debug)]
+pub struct StringExpression {
+    text: Box<[u8]>,
+    root: Word,
+    options: ExpressionOptions,
+}
+
+impl Expression {
+    pub fn compile(text: impl AsRef<[u8]>, options: ExpressionOptions) -> Result<Expression, ExpressionError> {
+        let text = text.as_ref();
+        Ok(Expression { text: text.into(), root: parse::condition(text, options)?, options })
+    }
+
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    pub fn evaluate(&self, evaluation: &mut Evaluation<'_>) -> Result<bool, EvaluationError> {
+        evaluation.condition(&self.root, self.options)
+    }
+}
+
+impl StringExpression {
+    pub fn compile(text: impl AsRef<[u8]>, options: ExpressionOptions) -> Result<StringExpression, ExpressionError> {
+        let text = text.as_ref();
+        Ok(StringExpression { text: text.into(), root: parse::string(text, options)?, options })
+    }
+
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The text, if it is the same for every request.
+    pub fn constant(&self) -> Option<&[u8]> {
+        match &self.root {
+            Word::Literal(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub fn evaluate(&self, evaluation: &mut Evaluation<'_>) -> Result<Vec<u8>, EvaluationError> {
+        evaluation.string(&self.root, self.options)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Condition {
+    Constant(bool),
+    Not(Box<Condition>),
+    All(Vec<Condition>),
+    Any(Vec<Condition>),
+    Compare(Comparison, Word, Word),
+    Matches {
+        word: Word,
+        pattern: Box<Pattern>,
+        negated: bool,
+    },
+    In(Word, List),
+    NotEmpty(Word),
+    Empty(Word),
+    /// `-T`
+    Truth(Word),
+    File(FileTest, Word),
+    /// `-F`
+    FileAccessible(Word),
+    /// `-U`, `-A`
+    UriAccessible(Word),
+    /// `-R`
+    ClientIn(Subnet),
+    AddressIn(Word, Subnet),
+    Glob {
+        text: Word,
+        pattern: Word,
+        options: GlobOptions,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Comparison {
+    /// As numbers, else as texts.
+    pub numbers: bool,
+    pub relation: Relation,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+#[derive(Debug)]
+pub(crate) enum Word {
+    Literal(Box<[u8]>),
+    Variable(Variable),
+    /// `%{SSL_…}`
+    TlsVariable(Box<[u8]>),
+    Backreference(u8),
+    Concat(Vec<Word>),
+    Call(Function, Box<Word>),
+    /// `replace(text, from, to)`
+    Replace(Box<[Word; 3]>),
+    /// `%{:condition:}`
+    Condition(Box<Condition>),
+    /// `sub s/pattern/text/, word`
+    Substitute {
+        word: Box<Word>,
+        substitution: Substitution,
+    },
+    Join {
+        list: Box<List>,
+        separator: Option<Box<Word>>,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) enum List {
+    Words(Vec<Word>),
+    /// `split /pattern/, list`
+    Split {
+        list: Box<List>,
+        substitution: Substitution,
+    },
+    /// `PeerExtList(oid)`
+    PeerExtensions(Word),
+}
+
+/// A pattern with what replaces its matches.
+#[derive(Debug)]
+pub(crate) struct Substitution {
+    pub pattern: Box<Pattern>,
+    /// `None` for a plain pattern.
+    pub replacement: Option<Box<Word>>,
+    /// Every match, not the first alone.
+    pub all: bool,
+}
+
+/// A function from text to text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Function {
+    Request,
+    RequestNoVary,
+    Response,
+    RequestEnvironment,
+    ProcessEnvironment,
+    Note,
+    Environment,
+    ToLower,
+    ToUpper,
+    Escape,
+    Unescape,
+    Base64,
+    Unbase64,
+    Md5,
+    Sha1,
+    File,
+    FileSize,
+    FileModified,
+    Ldap,
+}
+
+/// Name and function. Those that look at the file system are not for restricted places.
+pub(crate) const FUNCTIONS: &[(&str, Function)] = &[
+    ("osenv", Function::ProcessEnvironment),
+    ("env", Function::Environment),
+    ("resp", Function::Response),
+    ("req", Function::Request),
+    ("http", Function::Request),
+    ("note", Function::Note),
+    ("reqenv", Function::RequestEnvironment),
+    ("req_novary", Function::RequestNoVary),
+    ("tolower", Function::ToLower),
+    ("toupper", Function::ToUpper),
+    ("escape", Function::Escape),
+    ("unescape", Function::Unescape),
+    ("file", Function::File),
+    ("filesize", Function::FileSize),
+    ("filemod", Function::FileModified),
+    ("base64", Function::Base64),
+    ("unbase64", Function::Unbase64),
+    ("sha1", Function::Sha1),
+    ("md5", Function::Md5),
+    ("ldap", Function::Ldap),
+];
+
+impl Function {
+    pub fn from_name(name: &[u8]) -> Option<Function> {
+        FUNCTIONS.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name)).map(|(_, function)| *function)
+    }
+
+    pub fn is_restricted(self) -> bool {
+        matches!(self, Function::File | Function::FileSize | Function::FileModified)
+    }
+}
+
+impl Relation {
+    pub fn holds(self, order: std::cmp::Ordering) -> bool {
+        match self {
+            Relation::Equal => order.is_eq(),
+            Relation::NotEqual => order.is_ne(),
+            Relation::Less => order.is_lt(),
+            Relation::LessOrEqual => order.is_le(),
+            Relation::Greater => order.is_gt(),
+            Relation::GreaterOrEqual => order.is_ge(),
+        }
+    }
+}
