@@ -120,7 +120,12 @@ impl Stream {
 
     /// Writes what the socket takes at once; `WouldBlock` where it takes nothing. Leaves no waker: go on with [`Stream::poll_write`].
     pub fn write_now(&self, buf: &[u8]) -> io::Result<usize> {
-        Ok(rustix::net::send(self, buf, SendFlags::NOSIGNAL)?)
+        let sent = rustix::net::send(self, buf, SendFlags::NOSIGNAL)?;
+        if sent < buf.len() {
+            // Full: whoever goes on with `poll_write` is to wait, not to ask.
+            let _: io::Result<usize> = self.writing(|_| Err(io::ErrorKind::WouldBlock.into()));
+        }
+        Ok(sent)
     }
 
     pub fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
@@ -151,26 +156,34 @@ impl Stream {
         }
     }
 
-    /// [`Stream::poll_sendfile`], but asks the kernel first and tokio only when the socket is full.
-    pub fn poll_sendfile_now(&mut self, cx: &mut Context<'_>, file: &File, offset: u64, count: usize) -> Poll<io::Result<usize>> {
-        let mut from = offset;
-        match rustix::fs::sendfile(&*self, file, Some(&mut from), count) {
-            Ok(sent) => Poll::Ready(Ok(sent)),
-            Err(_) => self.poll_sendfile(cx, file, offset, count),
-        }
-    }
-
     /// [`Stream::poll_send_more`] from several buffers.
     pub fn poll_send_more_vectored(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         self.poll_writing(cx, |fd| send_vectored(fd, bufs, SendFlags::NOSIGNAL | SendFlags::MORE))
     }
 
     /// Sends up to `count` bytes of `file` from `offset`. `Ready(Ok(0))` with `count > 0` means that the file ends there: it has shrunk.
+    ///
+    /// Where fewer went than the file has, the socket is full, and the next call waits without asking the kernel: being told so by
+    /// sendfile costs as much as sending some pages, because it fetches them first.
     pub fn poll_sendfile(&mut self, cx: &mut Context<'_>, file: &File, offset: u64, count: usize) -> Poll<io::Result<usize>> {
-        self.poll_writing(cx, |fd| {
-            let mut offset = offset;
-            Ok(rustix::fs::sendfile(fd, file, Some(&mut offset), count)?)
-        })
+        loop {
+            let mut sent = None;
+            let outcome = self.writing(|fd| {
+                let mut from = offset;
+                let bytes = rustix::fs::sendfile(fd, file, Some(&mut from), count)?;
+                sent = Some(bytes);
+                match bytes == count || file.metadata()?.len() <= from {
+                    true => Ok(bytes),
+                    false => Err(io::ErrorKind::WouldBlock.into()),
+                }
+            });
+            match (sent, outcome) {
+                (Some(bytes), _) => return Poll::Ready(Ok(bytes)),
+                (None, Err(error)) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.poll_writable(cx))?,
+                (None, Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                (None, result) => return Poll::Ready(result),
+            }
+        }
     }
 
     /// Ready when there is something to read, the peer has closed its side, or the connection broke. Reads nothing: after a short read
@@ -235,15 +248,19 @@ impl Stream {
         }
     }
 
+    /// `WouldBlock`, without a call of `write`, where the socket is not known to be writable.
+    fn writing(&self, write: impl FnOnce(BorrowedFd<'_>) -> io::Result<usize>) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.try_io(Interest::WRITABLE, || write(stream.as_fd())),
+            Stream::Unix(stream) => stream.try_io(Interest::WRITABLE, || write(stream.as_fd())),
+        }
+    }
+
     /// Runs `write` whenever the socket is writable; WouldBlock clears the readiness, so that the loop ends in a wait.
     fn poll_writing(&self, cx: &mut Context<'_>, write: impl Fn(BorrowedFd<'_>) -> io::Result<usize>) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.poll_writable(cx))?;
-            let result = match self {
-                Stream::Tcp(stream) => stream.try_io(Interest::WRITABLE, || write(stream.as_fd())),
-                Stream::Unix(stream) => stream.try_io(Interest::WRITABLE, || write(stream.as_fd())),
-            };
-            match result {
+            match self.writing(&write) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => return Poll::Ready(result),

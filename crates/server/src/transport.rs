@@ -32,8 +32,12 @@ pub struct Secured {
     /// Made, not sent.
     unsent: Vec<u8>,
     unsent_from: usize,
-    /// The peer has said that it will send nothing more.
+    /// When something was last sent, on the clock of turns.
+    sent_ms: u64,
+    /// Nothing more comes from the peer.
     closed: bool,
+    /// It has said so itself.
+    said_goodbye: bool,
 }
 
 /// Ciphertext asked for by one recv: three full records, so that what they hold fits the reader's buffer.
@@ -143,9 +147,9 @@ impl Transport {
     }
 
     /// Sends part of a file; `Ready(Ok(0))` with `count > 0`: it ends before `offset`.
-    pub fn poll_sendfile_now(&mut self, cx: &mut Context<'_>, file: &File, offset: u64, count: usize) -> Poll<io::Result<usize>> {
+    pub fn poll_sendfile(&mut self, cx: &mut Context<'_>, file: &File, offset: u64, count: usize) -> Poll<io::Result<usize>> {
         match self {
-            Transport::Plain(stream) => stream.poll_sendfile_now(cx, file, offset, count),
+            Transport::Plain(stream) => stream.poll_sendfile(cx, file, offset, count),
             Transport::Tls(secured) => secured.poll_send_file(cx, file, offset, count),
             Transport::HandedOver => Poll::Ready(Err(handed_over())),
         }
@@ -178,6 +182,15 @@ impl Transport {
         self.stream()?.reset_on_drop()
     }
 
+    /// To a peer that has gone: a close_notify for its own (RFC 8446 section 6.1). Nothing to one that was cut off.
+    pub fn answer_goodbye(&mut self) {
+        if let Transport::Tls(secured) = self
+            && secured.said_goodbye
+        {
+            secured.send_close();
+        }
+    }
+
     /// The last words on an orderly end: close_notify. Nothing on a plain connection.
     pub fn say_goodbye(&mut self) {
         if let Transport::Tls(secured) = self {
@@ -193,7 +206,17 @@ fn handed_over() -> io::Error {
 impl Secured {
     /// `input`: what has been read of the handshake already.
     pub fn new(stream: Stream, session: ServerSession, input: Vec<u8>) -> Secured {
-        Secured { stream, session, partial: input, surplus: Vec::new(), unsent: Vec::new(), unsent_from: 0, closed: false }
+        Secured {
+            stream,
+            session,
+            partial: input,
+            surplus: Vec::new(),
+            unsent: Vec::new(),
+            unsent_from: 0,
+            sent_ms: 0,
+            closed: false,
+            said_goodbye: false,
+        }
     }
 
     pub fn info(&self) -> Option<&SessionInfo> {
@@ -293,7 +316,8 @@ impl Secured {
         let received = self.session.receive(bytes, &mut scratch.plain, &mut scratch.out);
         self.unsent.extend_from_slice(&scratch.out);
         let Received { used, state } = received?;
-        self.closed |= state == State::Closed;
+        self.said_goodbye |= state == State::Closed;
+        self.closed |= self.said_goodbye;
         set_aside(&mut self.partial, &bytes[used..]);
         Ok(())
     }
@@ -334,6 +358,10 @@ impl Secured {
     }
 
     fn encrypt(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> io::Result<usize> {
+        let now_ms = saker_net::clock::turn_ms();
+        if now_ms.saturating_sub(std::mem::replace(&mut self.sent_ms, now_ms)) >= QUIET_MS {
+            self.session.after_idle();
+        }
         let mut room = WRITE_BYTES_MAX;
         let mut cut = [&[][..]; 2];
         for (slot, part) in cut.iter_mut().zip(parts) {
@@ -415,6 +443,8 @@ impl Secured {
     }
 }
 
+/// After so long without sending, TCP's congestion window is no longer known to be large; see [`ServerSession::after_idle`].
+const QUIET_MS: u64 = 1_000;
 /// What may wait for the file behind it: a head.
 const HELD_BYTES_MAX: usize = 36 << 10;
 

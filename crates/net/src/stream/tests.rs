@@ -202,7 +202,7 @@ fn sending_a_file_now_waits_when_the_socket_is_full() {
         assert_eq!(poll_fn(|cx| stream.poll_send_more_now(cx, b"head")).await.unwrap(), 4);
         let mut sent = 0;
         while sent < content.len() {
-            sent += poll_fn(|cx| stream.poll_sendfile_now(cx, &file, sent as u64, content.len() - sent)).await.unwrap();
+            sent += poll_fn(|cx| stream.poll_sendfile(cx, &file, sent as u64, content.len() - sent)).await.unwrap();
         }
         drop(stream);
         let got = reader.join().unwrap();
@@ -283,6 +283,31 @@ fn sendfile_sends_a_range_of_any_size() {
             assert!(reader.join().unwrap() == content[offset..end], "{offset}..{end}");
         }
         assert_eq!((&file).stream_position().unwrap(), 0, "the file's own position is shared and must stay");
+    });
+}
+
+#[test]
+fn a_full_socket_is_waited_for_and_not_asked_again() {
+    run(async {
+        let (file, content) = file(16 << 20);
+        let (mut client, server) = tcp_pair().await;
+        let mut stream = server.register().unwrap();
+        let mut sent = poll_fn(|cx| stream.poll_sendfile(cx, &file, 0, content.len())).await.unwrap();
+        assert!(sent < content.len());
+        assert!(is_pending(|cx| stream.poll_sendfile(cx, &file, sent as u64, content.len() - sent)));
+        // Room that the event loop has not heard of is not looked for.
+        let mut got = vec![0; sent];
+        client.read_exact(&mut got).unwrap();
+        assert!(is_pending(|cx| stream.poll_sendfile(cx, &file, sent as u64, content.len() - sent)));
+        let reader = std::thread::spawn(move || {
+            client.read_to_end(&mut got).unwrap();
+            got
+        });
+        while sent < content.len() {
+            sent += poll_fn(|cx| stream.poll_sendfile(cx, &file, sent as u64, content.len() - sent)).await.unwrap();
+        }
+        drop(stream);
+        assert!(reader.join().unwrap() == content);
     });
 }
 

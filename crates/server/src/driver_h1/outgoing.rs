@@ -144,7 +144,7 @@ impl Outgoing {
             Some(Piece::File(part)) => {
                 let count = file_step(part, allowance, SENDFILE_BYTES_MAX)?;
                 // 0: the file has shrunk below what was promised.
-                match ready!(transport.poll_sendfile_now(cx, &part.file, part.offset, count))? {
+                match ready!(transport.poll_sendfile(cx, &part.file, part.offset, count))? {
                     0 => return Poll::Ready(Err(SendError::Cut)),
                     sent => sent,
                 }
