@@ -11,7 +11,7 @@ pub struct Limits {
     /// Size of a head or of trailers, uncompressed as RFC 9113 section 6.5.2 counts (32 bytes on top of each field): our
     /// SETTINGS_MAX_HEADER_LIST_SIZE.
     pub header_list_bytes_max: u32,
-    /// Fields in a head or in trailers. All `cookie` fields count as one, since clients cut cookies up (RFC 9113 section 8.2.3).
+    /// Fields in a head or in trailers, pseudo-fields included. All `cookie` fields count as one, since clients cut cookies up (RFC 9113 section 8.2.3).
     pub header_count_max: u32,
     /// CONTINUATION frames in one field block; with `frame_bytes_max` this bounds the bytes that wait for its end.
     pub continuation_frames_max: u32,

@@ -114,6 +114,53 @@ fn a_page_with_forty_files_at_once() {
     }
 }
 
+/// The same in the clear, by each client that can: nghttp on one connection, curl as connections come, h2load in bulk. Absent on purpose:
+/// `curl --parallel --http2-prior-knowledge` without `--parallel-immediate`, which curl 7.88 answers with a framing error of its own, with
+/// nginx on the other side, too: it puts requests on a connection that it has not set up for several.
+#[test]
+fn forty_files_at_once_in_the_clear() {
+    let saker = start("", "");
+    let url = |path: &str| format!("http://{}{path}", saker.server.address());
+    let urls: Vec<String> = (0..40).map(|number| url(&format!("/icons/{number}.svg"))).collect();
+    for how in [&["--http2"][..], &["--http2", "--parallel-immediate"], &[PRIOR, "--parallel-immediate"]] {
+        let out = saker.dir.join(format!("out{}", how.len()));
+        let pattern = out.join("#1.svg");
+        let arguments = [how, &["--parallel", "--create-dirs", "-o", tls_site::shown(&pattern)]].concat();
+        curl(&saker, &arguments, "/icons/[0-39].svg");
+        for number in 0..40 {
+            assert_eq!(fs::read_to_string(out.join(format!("{number}.svg"))).unwrap(), format!("<svg id=\"{number}\"/>\n"), "{how:?}");
+        }
+        fs::remove_dir_all(out).unwrap();
+    }
+    let mut nghttp = Command::new("timeout");
+    let output = nghttp.arg("20").arg(require("nghttp").unwrap()).arg("-ns").args(&urls).output().unwrap();
+    let got = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(got.matches(" 200 ").count(), 40, "{got}");
+    let large = url("/large.bin");
+    for (connections, streams) in [("1", "100"), ("10", "10"), ("10", "1")] {
+        let mut h2load = Command::new("timeout");
+        h2load.arg("30").arg(require("h2load").unwrap()).args(["-n", "410", "-c", connections, "-m", streams]).args(&urls).arg(&large);
+        let output = h2load.output().unwrap();
+        let got = String::from_utf8_lossy(&output.stdout);
+        assert!(got.contains("410 succeeded, 0 failed, 0 errored") && got.contains("status codes: 410 2xx"), "{got}");
+    }
+}
+
+/// Streams that a pace holds up are woken one by one, and all come whole.
+#[test]
+fn many_streams_share_a_bandwidth() {
+    let saker = start("", "[site.throttle]\nout_per_connection = { rate = \"500kB/s\", burst = \"20kB\" }");
+    saker.dir.write("www/paced.bin", pattern(40_000)).unwrap();
+    let url = format!("http://{}/paced.bin", saker.server.address());
+    let began = Instant::now();
+    let mut nghttp = Command::new("timeout");
+    let output = nghttp.arg("60").arg(require("nghttp").unwrap()).args(["-ns", "-m", "30"]).arg(url).output().unwrap();
+    let got = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(got.matches(" 200  39K /paced.bin").count(), 30, "{got}");
+    let took = began.elapsed();
+    assert!(took > Duration::from_millis(2_200) && took < Duration::from_secs(15), "{took:?}");
+}
+
 #[test]
 fn every_exchange_has_its_line() {
     let saker = start("", "access_log = { path = \"{dir}/access.log\", format = '%m %U %s %B %H \"%r\" %{Host}i' }");
@@ -168,6 +215,68 @@ fn idle_connections_are_closed_and_half_frames_are_not_waited_for() {
     half.send_bytes(&frames::frame(frames::HEADERS, 5, 1, &frames::get_block("/"))[..12]).unwrap();
     assert!(half.read_until(frames::GOAWAY).unwrap().is_some());
     assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+/// Requests that are answered at once, from a resolved resource, are use of a connection like any other; and a connection that has rested,
+/// and given memory back, serves on.
+#[test]
+fn a_connection_in_use_is_not_idle() {
+    let dir = folder("http2-in-use");
+    let limits = configuration("workers = 1", "").replace("[[listener]]", "[limits]\nkeep_alive_timeout = \"4s\"\n\n[[listener]]");
+    let saker = start_in(dir, &limits);
+    let began = Instant::now();
+    let mut client = Frames::connect(saker.server.address()).unwrap();
+    for (stream, pause_ms) in [500, 500, 500, 500, 500, 500, 500, 500, 500, 500, 3_000, 3_000, 0].into_iter().enumerate() {
+        client.get(2 * u32::try_from(stream).unwrap() + 1, "/index.html").unwrap();
+        let data = client.read_until(frames::DATA).unwrap();
+        assert_eq!(data.map(|data| data.payload).as_deref(), Some(&b"<p>hello</p>\n"[..]), "after {:?}", began.elapsed());
+        std::thread::sleep(Duration::from_millis(pause_ms));
+    }
+    let ends = Instant::now();
+    assert_eq!(client.read_until(frames::GOAWAY).unwrap().unwrap().error_code(), Some(0));
+    assert!(ends.elapsed() > Duration::from_secs(3), "{:?}", ends.elapsed());
+}
+
+/// A window that the client leaves closed holds a response for `write_timeout`; one that it opens in time does not end it.
+#[test]
+fn windows_that_stay_closed_have_a_limit() {
+    let dir = folder("http2-windows");
+    dir.write("www/large.bin", pattern(200)).unwrap();
+    let limits = configuration("workers = 1", "").replace("[[listener]]", "[limits]\nwrite_timeout = \"2s\"\n\n[[listener]]");
+    let saker = start_in(dir, &limits);
+    let ask = || {
+        let mut client = Frames::connect(saker.server.address()).unwrap();
+        // SETTINGS_INITIAL_WINDOW_SIZE.
+        client.send(frames::SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 10]).unwrap();
+        client.get(1, "/large.bin").unwrap();
+        assert_eq!(client.read_until(frames::DATA).unwrap().unwrap().payload.len(), 10);
+        client
+    };
+    let mut slow = ask();
+    let began = Instant::now();
+    for number in 0..6 {
+        std::thread::sleep(Duration::from_millis(700));
+        slow.send(frames::WINDOW_UPDATE, 0, 1, &10u32.to_be_bytes()).unwrap();
+        let data = slow.read_until(frames::DATA).unwrap();
+        assert_eq!(data.map(|data| data.payload.len()), Some(10), "{number}, after {:?}", began.elapsed());
+    }
+    let mut stalled = ask();
+    let began = Instant::now();
+    // Other requests on the connection are no excuse.
+    let mut stream = 1;
+    let goaway = loop {
+        stream += 2;
+        let _ = stalled.send(frames::HEADERS, frames::END_HEADERS | frames::END_STREAM, stream, &frames::head_block("/index.html"));
+        match stalled.read().unwrap() {
+            Some(frame) if frame.kind == frames::GOAWAY => break frame,
+            Some(_) => {}
+            None => panic!("no GOAWAY after {:?}", began.elapsed()),
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    assert_eq!(goaway.error_code(), Some(11));
+    let took = began.elapsed();
+    assert!(took > Duration::from_millis(1_700) && took < Duration::from_secs(8), "{took:?}");
 }
 
 #[test]

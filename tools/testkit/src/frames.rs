@@ -128,6 +128,10 @@ pub fn get_block(path: &str) -> Vec<u8> {
     block(&[(":method", "GET"), (":scheme", "http"), (":authority", "localhost"), (":path", path)])
 }
 
+pub fn head_block(path: &str) -> Vec<u8> {
+    block(&[(":method", "HEAD"), (":scheme", "http"), (":authority", "localhost"), (":path", path)])
+}
+
 /// RFC 7541 sections 5.1 and 5.2, not Huffman coded.
 fn string(text: &str, out: &mut Vec<u8>) {
     let mut length = text.len();

@@ -12,11 +12,13 @@ const PACKAGES: &[(&str, &str)] = &[
     ("h2o", "h2o"),
     ("h2spec", "golang-go, then: go install github.com/summerwind/h2spec/cmd/h2spec@v2.6.0"),
     ("lighttpd", "lighttpd"),
+    ("nghttp", "nghttp2-client"),
     ("nginx", "nginx-light"),
     ("pebble-challtestsrv", "pebble"),
     ("siege", "siege"),
     ("strace", "strace"),
     ("taskset", "util-linux"),
+    ("testssl", "testssl.sh"),
     ("valgrind", "valgrind"),
     ("wrk", "wrk"),
 ];

@@ -88,7 +88,8 @@ impl Connection {
                 let worker = Rc::clone(&self.session.worker);
                 Box::pin(io.linger(&worker, LINGER, LINGER_BYTES_MAX)).await;
             }
-            false if matches!(cause, Cause::Gone | Cause::WriteTimeout | Cause::Cut) => {}
+            false if matches!(cause, Cause::WriteTimeout | Cause::Cut) => {}
+            false if cause == Cause::Gone => io.transport.answer_goodbye(),
             false => io.transport.say_goodbye(),
         }
     }

@@ -2,10 +2,7 @@
 //! hands content to the uploads it belongs to.
 
 use super::{Connection, INLINE_BYTES_MAX, OUT_BYTES_MAX, head, stream::Stream, turn::Ending};
-use crate::{
-    pieces::Pieces,
-    serving::{Cause, Facts, Pending, Throttled, fast_key, log},
-};
+use crate::serving::{Cause, Facts, Pending, Throttled, fast_key, log};
 use saker_http::{HeadView, Method, Status};
 use saker_http2::{ErrorCode, Event, Fault, HeadStore, StreamId};
 use saker_pipeline::{Body, BodyError, Response, ResponseHead, field_edits, respond, throttle::Admission};
@@ -58,6 +55,7 @@ impl Connection {
     }
 
     pub(super) fn request(&mut self, id: StreamId, end_stream: bool, view: HeadView<'_>, out: &mut Vec<u8>) {
+        self.end_idleness();
         let services = self.session.worker.services();
         if !self.session.begin_request(&services.generation, Metric::RequestsHttp2) {
             self.machine.shut_down(out);
@@ -115,9 +113,9 @@ impl Connection {
             }
             _ => {
                 let log = Pending::new(&self.session, view, &facts);
-                let (pieces, bytes) = (Some(Pieces::new(body)), (out.len() - start) as u64);
-                self.streams.insert(id, Stream { pieces, pace, log, bytes, ..Stream::default() });
-                self.machine.set_ready(id, true);
+                let bytes = (out.len() - start) as u64;
+                self.streams.insert(id, Stream { pace, log, bytes, ..Stream::default() });
+                self.begin_body(id, body);
                 return Resolved::Answered;
             }
         };
@@ -154,8 +152,8 @@ impl Connection {
         head::send(&mut self.machine, id, &response, body.length(), false, &mut worker.tail.borrow_mut(), now, out);
         let length = body.length().unwrap_or(0);
         log::refused(&self.session, status, view.start_line(), length, (out.len() - start) as u64 + length);
-        self.streams.insert(id, Stream { pieces: Some(Pieces::new(body)), ..Stream::default() });
-        self.machine.set_ready(id, true);
+        self.streams.insert(id, Stream::default());
+        self.begin_body(id, body);
     }
 
     fn content(&mut self, id: StreamId, data: &[u8], flow_bytes: usize, end: bool, out: &mut Vec<u8>) {
@@ -190,7 +188,7 @@ impl Connection {
 
     /// The client wants no answer any more.
     fn reset(&mut self, id: StreamId) {
-        let Some(stream) = self.streams.remove(&id) else { return };
+        let Some(stream) = self.forget(id) else { return };
         if let Some(upload) = &stream.upload {
             upload.borrow_mut().fail(BodyError::Gone);
         }

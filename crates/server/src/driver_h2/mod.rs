@@ -14,6 +14,7 @@ mod stream;
 mod turn;
 mod upload;
 mod wait;
+mod wakeups;
 mod walk;
 
 pub use start::{Beginning, run};
@@ -23,6 +24,7 @@ use inbox::Inbox;
 use saker_http2::StreamId;
 use std::{collections::HashMap, hash::BuildHasherDefault, rc::Rc, time::Duration};
 use stream::{IdHasher, Stream};
+use wakeups::Wakeups;
 
 /// Frames gathered for one write.
 const OUT_BYTES_MAX: usize = 64 << 10;
@@ -41,8 +43,11 @@ struct Connection {
     deadline: Rc<Deadline>,
     /// Frames that the transport did not take; nothing is read before they have gone.
     backlog: Vec<u8>,
-    /// Streams whose body is being made, or held up by a pace.
-    waiting: Vec<StreamId>,
+    /// Streams with a body on the way out.
+    sending: usize,
+    /// Those of them whose body is being made, or held up by a pace.
+    waiting: usize,
+    wakeups: Wakeups,
     /// Input holds frames that have not been looked at, because the output was full.
     unseen_input: bool,
     /// After an upgrade, until the client's preface has come: some clients have little room for what comes before they have changed.

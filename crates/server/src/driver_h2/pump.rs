@@ -1,7 +1,7 @@
 //! Responses' bodies into DATA frames: whose turn it is says the machine's scheduler, how much goes say windows, pace, and the room in one
 //! write.
 
-use super::{Connection, OUT_BYTES_MAX, head, inbox::Letter, walk::Answer};
+use super::{Connection, OUT_BYTES_MAX, head, inbox::Letter, stream::Stream, walk::Answer};
 use crate::{
     pieces::{Broken, Piece, Pieces, file_step},
     serving::Direction,
@@ -58,14 +58,32 @@ impl Connection {
         if empty {
             return self.done(id, out);
         }
-        stream.pieces = Some(Pieces::new(body));
-        self.machine.set_ready(id, true);
+        self.begin_body(id, body);
+    }
+
+    /// The head of a stream is out, its body may follow.
+    pub(super) fn begin_body(&mut self, id: StreamId, body: Body) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            self.sending += usize::from(stream.pieces.replace(Pieces::new(body)).is_none());
+            self.machine.set_ready(id, true);
+        }
+    }
+
+    /// Takes a stream out.
+    pub(super) fn forget(&mut self, id: StreamId) -> Option<Stream> {
+        let stream = self.streams.remove(&id)?;
+        self.sending -= usize::from(stream.pieces.is_some());
+        self.waiting -= usize::from(stream.waits);
+        Some(stream)
     }
 
     /// Fills `out` with content as far as that goes.
     pub(super) fn pump(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) {
-        for id in std::mem::take(&mut self.waiting) {
-            self.machine.set_ready(id, self.streams.contains_key(&id));
+        for id in self.wakeups.take() {
+            if self.streams.get_mut(&id).is_some_and(|stream| std::mem::take(&mut stream.waits)) {
+                self.waiting -= 1;
+                self.machine.set_ready(id, true);
+            }
         }
         while out.len() < OUT_BYTES_MAX
             && let Some(id) = self.machine.next_ready()
@@ -78,18 +96,35 @@ impl Connection {
             self.progress |= out.len() > start;
             match next {
                 Next::More => {}
-                Next::Wait => {
-                    self.machine.set_ready(id, false);
-                    self.waiting.push(id);
-                }
+                Next::Wait => self.hold(id),
                 Next::Done => self.done(id, out),
                 Next::Cut => self.cut(id, out),
             }
         }
     }
 
-    /// One frame.
+    /// No turns until it is woken.
+    fn hold(&mut self, id: StreamId) {
+        self.machine.set_ready(id, false);
+        if let Some(stream) = self.streams.get_mut(&id) {
+            self.waiting += usize::from(!std::mem::replace(&mut stream.waits, true));
+        }
+    }
+
+    /// One frame. A stream that has to wait gets a waker of its own for that; most never do.
     fn pump_one(&mut self, cx: &mut Context<'_>, id: StreamId, out: &mut Vec<u8>) -> Next {
+        let own = self.streams.get(&id).and_then(|stream| stream.waker.clone());
+        if let Some(waker) = &own {
+            return self.step(&mut Context::from_waker(waker), id, out);
+        }
+        let next = self.step(cx, id, out);
+        let (Next::Wait, Some(stream)) = (&next, self.streams.get_mut(&id)) else { return next };
+        let waker = self.wakeups.waker(id);
+        stream.waker = Some(waker.clone());
+        self.step(&mut Context::from_waker(&waker), id, out)
+    }
+
+    fn step(&mut self, cx: &mut Context<'_>, id: StreamId, out: &mut Vec<u8>) -> Next {
         let Some(stream) = self.streams.get_mut(&id) else { return Next::Cut };
         let Some(pieces) = &mut stream.pieces else { return Next::Cut };
         let allowance = match stream.pace.as_mut().map(|pace| pace.poll_allowance(cx)) {
@@ -114,8 +149,8 @@ impl Connection {
             Err(Broken) => return Next::Cut,
         };
         if sent == 0 {
-            // No window after all: asked again when something has changed.
-            return Next::Wait;
+            // Not with an open window, which is what gave it its turn; a stream that nobody wakes would be worse than one that is cut.
+            return Next::Cut;
         }
         pieces.advance(sent);
         stream.body_bytes += sent as u64;
@@ -128,7 +163,7 @@ impl Connection {
     /// The response is whole.
     pub(super) fn done(&mut self, id: StreamId, out: &mut Vec<u8>) {
         self.machine.set_ready(id, false);
-        let Some(mut stream) = self.streams.remove(&id) else { return };
+        let Some(mut stream) = self.forget(id) else { return };
         if let Some(log) = stream.log.take() {
             log.write(&self.session, stream.body_bytes, stream.bytes, ConnectionStatus::KeepAlive);
         }
@@ -142,7 +177,7 @@ impl Connection {
     fn cut(&mut self, id: StreamId, out: &mut Vec<u8>) {
         self.machine.set_ready(id, false);
         self.machine.send_reset(id, ErrorCode::InternalError, out);
-        let Some(stream) = self.streams.remove(&id) else { return };
+        let Some(stream) = self.forget(id) else { return };
         error_log::log_client(&message::RESPONSE_CUT, self.session.client.address, format_args!(""));
         self.log_cut(&stream);
     }

@@ -1,6 +1,6 @@
 //! From a socket whose client has chosen HTTP/2 to a running connection, and to its end.
 
-use super::{Connection, LINGER, LINGER_BYTES_MAX, inbox::Inbox, stream::Stream, wait::Limit};
+use super::{Connection, LINGER, LINGER_BYTES_MAX, inbox::Inbox, stream::Stream, wait::Limit, wakeups::Wakeups};
 use crate::{
     io::Io,
     serving::{Cause, Session},
@@ -47,7 +47,9 @@ impl Connection {
             inbox: Rc::new(Inbox::default()),
             deadline,
             backlog: Vec::new(),
-            waiting: Vec::new(),
+            sending: 0,
+            waiting: 0,
+            wakeups: Wakeups::default(),
             unseen_input,
             awaits_preface: false,
             ending: None,
@@ -67,7 +69,8 @@ impl Connection {
         let cause = poll_fn(|cx| self.poll_turn(cx)).await;
         self.session.worker.counters.increment(cause.metric());
         match cause {
-            Cause::Gone | Cause::WriteTimeout => {}
+            Cause::WriteTimeout => {}
+            Cause::Gone => self.io.transport.answer_goodbye(),
             Cause::Done | Cause::Idle => self.io.transport.say_goodbye(),
             _ => {
                 let worker = Rc::clone(&self.session.worker);

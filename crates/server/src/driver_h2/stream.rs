@@ -5,7 +5,7 @@ use crate::{
     pieces::Pieces,
     serving::{Pace, Pending},
 };
-use std::{cell::RefCell, hash::Hasher, rc::Rc};
+use std::{cell::RefCell, hash::Hasher, rc::Rc, task::Waker};
 use tokio::task::AbortHandle;
 
 #[derive(Default)]
@@ -17,6 +17,10 @@ pub struct Stream {
     /// The response's body.
     pub pieces: Option<Pieces>,
     pub pace: Option<Pace>,
+    /// Of a stream that has waited.
+    pub waker: Option<Waker>,
+    /// Nothing is asked of it until it is woken.
+    pub waits: bool,
     pub log: Option<Pending>,
     /// Content of the response so far.
     pub body_bytes: u64,

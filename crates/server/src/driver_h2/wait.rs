@@ -12,8 +12,10 @@ pub enum Limit {
     /// We are at work, or a handler's own limit runs.
     #[default]
     None,
-    /// No stream is open.
+    /// No stream is open, since a moment ago.
     Idle,
+    /// No stream is open, for so long that memory was given back.
+    Resting,
     /// Part of a frame, or of a header block, has come.
     Head,
     /// The socket takes nothing.
@@ -21,6 +23,9 @@ pub enum Limit {
     /// The client's windows are closed.
     Window,
 }
+
+/// An idle connection that has seen no request for so long gives back what the requests before needed.
+const REST_AFTER_MS: u64 = 2_000;
 
 impl Connection {
     /// Sets the limit that applies, or ends a connection whose limit is over.
@@ -39,7 +44,7 @@ impl Connection {
         }
         self.inbox.register(cx);
         self.deadline.register(cx);
-        if !self.inbox.is_empty() {
+        if self.wakeups.register(cx) || !self.inbox.is_empty() {
             cx.waker().wake_by_ref();
         }
         Poll::Pending
@@ -53,11 +58,12 @@ impl Connection {
             return Limit::Head;
         }
         if self.streams.is_empty() {
-            return Limit::Idle;
+            return if self.limit == Limit::Resting { Limit::Resting } else { Limit::Idle };
         }
-        let sending = self.streams.values().filter(|stream| stream.pieces.is_some()).count();
+        debug_assert_eq!(self.sending, self.streams.values().filter(|stream| stream.pieces.is_some()).count());
+        debug_assert_eq!(self.waiting, self.streams.values().filter(|stream| stream.waits).count());
         // Those that wait are held up by us.
-        if sending > self.waiting.len() { Limit::Window } else { Limit::None }
+        if self.sending > self.waiting { Limit::Window } else { Limit::None }
     }
 
     fn limit_ms(&self, limit: Limit) -> Option<u64> {
@@ -65,16 +71,34 @@ impl Connection {
         let limits = &services.generation.model.limits;
         match limit {
             Limit::None => None,
-            Limit::Idle => Some(limits.keep_alive_timeout_ms),
+            Limit::Idle => Some(limits.keep_alive_timeout_ms.min(REST_AFTER_MS)),
+            Limit::Resting => Some(limits.keep_alive_timeout_ms.saturating_sub(REST_AFTER_MS)),
             Limit::Head => Some(limits.head_timeout_ms),
             Limit::Write | Limit::Window => Some(limits.write_timeout_ms),
         }
     }
 
-    /// RFC 9113 section 5.4.1: a GOAWAY, then the end.
+    /// A request has come: the time without one is over.
+    pub(super) fn end_idleness(&mut self) {
+        if matches!(self.limit, Limit::Idle | Limit::Resting) {
+            self.limit = Limit::None;
+        }
+    }
+
+    /// What is idle rests first, if there is time for that. Else RFC 9113 section 5.4.1: a GOAWAY, then the end.
     fn over(&mut self, cx: &mut Context<'_>, limit: Limit) -> Poll<Cause> {
+        if limit == Limit::Idle
+            && let Some(left_ms) = self.limit_ms(Limit::Resting).filter(|left_ms| *left_ms > 0)
+        {
+            self.machine.trim();
+            self.streams.shrink_to_fit();
+            self.limit = Limit::Resting;
+            self.deadline.arm(super::now_ms() + left_ms);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let (cause, code) = match limit {
-            Limit::None | Limit::Idle => (Cause::Idle, ErrorCode::NoError),
+            Limit::None | Limit::Idle | Limit::Resting => (Cause::Idle, ErrorCode::NoError),
             Limit::Head => (Cause::HeadTimeout, ErrorCode::ProtocolError),
             Limit::Window => (Cause::WriteTimeout, ErrorCode::EnhanceYourCalm),
             Limit::Write => return Poll::Ready(self.late()),

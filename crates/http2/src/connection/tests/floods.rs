@@ -142,6 +142,27 @@ fn continuation_frames_have_a_limit() {
     }
 }
 
+/// What waits for the end of a field block is bounded by the frames' number and size, and no byte more.
+#[test]
+fn field_blocks_have_a_size_limit_by_their_frames() {
+    let limits = Limits { continuation_frames_max: 3, header_list_bytes_max: 1 << 20, ..Limits::default() };
+    let full = vec![0x82; 16_384];
+    let more = |bytes: usize, flags: u8| frame(kind::CONTINUATION, flags, 1, &vec![0x82; bytes]);
+    let begun = [frame(kind::HEADERS, 1, 1, &full), more(16_384, 0), more(16_384, 0)].concat();
+    let mut bench = Bench::server(limits);
+    assert_eq!(bench.events(&begun), [""; 0]);
+    // Doubled pseudo-fields are malformed, but the block was taken whole.
+    assert_eq!(bench.feed(&more(16_384, flag::END_HEADERS)).map(|events| events.len()), Ok(0));
+    assert_eq!(bench.sent(), ["RST_STREAM 1 PROTOCOL_ERROR"]);
+    let mut bench = Bench::server(limits);
+    bench.events(&begun);
+    // A byte more is refused by the header alone.
+    assert_eq!(bench.feed(&more(16_385, flag::END_HEADERS)[..9]), Err(Reason::FrameTooLarge));
+    let mut bench = Bench::server(limits);
+    bench.events(&[begun, more(16_384, 0)].concat());
+    assert_eq!(bench.feed(&more(0, flag::END_HEADERS)), Err(Reason::TooManyContinuations));
+}
+
 #[test]
 fn a_head_that_is_too_large_is_an_event_and_the_table_goes_on() {
     let mut bench = Bench::server(Limits { header_list_bytes_max: 300, ..Limits::default() });
