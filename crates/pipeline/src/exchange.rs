@@ -8,8 +8,11 @@ use saker_config::model::{Action, Address, Origin, Settings, Site};
 use saker_files::Stamp;
 use saker_http::RequestHead;
 use std::{
+    any::Any,
     cell::OnceCell,
     net::{IpAddr, SocketAddr},
+    os::unix::ffi::OsStrExt,
+    path::Path,
     rc::Rc,
     sync::Arc,
 };
@@ -55,6 +58,57 @@ pub struct TraceStep {
     pub origin: Option<Origin>,
 }
 
+/// Where a path leads in the file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// Absolute. Links above it are followed.
+    pub root: Arc<Path>,
+    /// Below it, without a slash at its beginning; with one at its end where the path had one.
+    pub relative: Vec<u8>,
+}
+
+impl Mapped {
+    /// As programs and logs know it.
+    pub fn filename(&self) -> Vec<u8> {
+        let root = self.root.as_os_str().as_bytes();
+        let root = root.strip_suffix(b"/").unwrap_or(root);
+        match self.relative.is_empty() {
+            true => root.to_vec(),
+            false => [root, b"/", &self.relative].concat(),
+        }
+    }
+}
+
+/// Variables of one request, in the order in which they were first set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment(Vec<(Box<[u8]>, Box<[u8]>)>);
+
+impl Environment {
+    /// Names are compared as they are written.
+    pub fn first(&self, name: &[u8]) -> Option<&[u8]> {
+        self.0.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
+    }
+
+    pub fn set(&mut self, name: &[u8], value: &[u8]) {
+        match self.0.iter_mut().find(|(known, _)| **known == *name) {
+            Some((_, old)) => *old = value.into(),
+            None => self.0.push((name.into(), value.into())),
+        }
+    }
+
+    pub fn unset(&mut self, name: &[u8]) {
+        self.0.retain(|(known, _)| **known != *name);
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 pub struct Exchange {
     pub client: Rc<Client>,
     pub head: RequestHead,
@@ -79,6 +133,18 @@ pub struct Exchange {
     pub request_dependent: bool,
     /// Left by the handler, see [`Reusable`].
     pub reusable: Option<Rc<dyn Reusable>>,
+    /// The file that rules have mapped the path to, where it is not simply below the site's document root.
+    pub mapped: Option<Mapped>,
+    /// What follows the mapped file in the path, with its slash.
+    pub path_info: Vec<u8>,
+    /// Variables that rules have set, for programs and logs; later ones of a name win.
+    pub environment: Environment,
+    /// Name of the handler that rules have chosen.
+    pub handler: Option<Box<str>>,
+    /// Who has said who he is, and was believed.
+    pub user: Option<Box<str>>,
+    /// What the rules keep for later phases.
+    pub rules_state: Option<Box<dyn Any>>,
     /// Present when each step is to be recorded.
     pub trace: Option<Vec<TraceStep>>,
     /// What throttling said before the walk, or says in its access phase.
@@ -105,6 +171,12 @@ impl Exchange {
             stamps: Vec::new(),
             request_dependent: false,
             reusable: None,
+            mapped: None,
+            path_info: Vec::new(),
+            environment: Environment::default(),
+            handler: None,
+            user: None,
+            rules_state: None,
             trace: None,
             admission: None,
             redirects: 0,
@@ -127,5 +199,32 @@ impl Exchange {
         if let Some(steps) = &mut self.trace {
             steps.push(TraceStep { phase, text: text(), origin: origin.cloned() });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filenames() {
+        let name = |root: &str, relative: &str| {
+            let mapped = Mapped { root: Path::new(root).into(), relative: relative.into() };
+            String::from_utf8(mapped.filename()).unwrap()
+        };
+        assert_eq!(name("/", "a/b"), "/a/b");
+        assert_eq!(name("/srv/", "a/"), "/srv/a/");
+        assert_eq!(name("/srv/a.txt", ""), "/srv/a.txt");
+    }
+
+    #[test]
+    fn variables() {
+        let mut all = Environment::default();
+        all.set(b"a", b"1");
+        all.set(b"b", b"2");
+        all.set(b"a", b"3");
+        assert_eq!((all.first(b"a"), all.first(b"A")), (Some(&b"3"[..]), None));
+        all.unset(b"a");
+        assert_eq!(all.iter().collect::<Vec<_>>(), [(&b"b"[..], &b"2"[..])]);
     }
 }

@@ -12,15 +12,17 @@ pub mod phases;
 pub mod resources;
 pub mod respond;
 pub mod response;
+pub mod rules;
 pub mod services;
 pub mod throttle;
 pub mod traits;
 
 pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid};
-pub use exchange::{Client, Exchange, TraceStep};
+pub use exchange::{Client, Environment, Exchange, Mapped, TraceStep};
 pub use generation::Generation;
 pub use host_table::HostTable;
 pub use resources::{Bounds, Key, Outcome, Resources};
 pub use response::{ReadyHead, Response, ResponseHead};
+pub use rules::{Rules, Verdict};
 pub use services::Services;
 pub use traits::{Filter, Handled, Handler, LocalFuture, Reusable};

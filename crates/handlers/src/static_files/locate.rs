@@ -11,6 +11,7 @@ use saker_config::model::SymlinkPolicy;
 use saker_files::{Kind, LinkPolicy, Metadata, ResolveError, Resolved, Watcher, resolve};
 use saker_http::{Status, content_coding::Coding};
 use saker_pipeline::Exchange;
+use std::{path::Path, sync::Arc};
 
 pub enum Located {
     File(Found),
@@ -26,7 +27,10 @@ pub enum Located {
 }
 
 pub fn locate(watcher: &Watcher, exchange: &mut Exchange) -> Located {
-    let relative = exchange.path.strip_prefix(b"/").unwrap_or(&exchange.path).to_vec();
+    let relative = match &exchange.mapped {
+        Some(mapped) => mapped.relative.clone(),
+        None => exchange.path.strip_prefix(b"/").unwrap_or(&exchange.path).to_vec(),
+    };
     if !exchange.settings.files.hidden && names::is_hidden(&relative) {
         exchange.trace("content", None, || {
             "hidden: names that begin with a dot, and backup copies, are as if they were not there (`hidden`)".into()
@@ -49,7 +53,7 @@ pub fn locate(watcher: &Watcher, exchange: &mut Exchange) -> Located {
 
 /// The first index file that is there.
 fn index(watcher: &Watcher, exchange: &mut Exchange, relative: Vec<u8>, folder: Resolved) -> Located {
-    let settings = std::sync::Arc::clone(&exchange.settings);
+    let settings = Arc::clone(&exchange.settings);
     for name in settings.files.index.iter().filter(|name| is_index_name(name, settings.files.hidden)) {
         let candidate = [relative.as_slice(), name.as_bytes()].concat();
         match open(watcher, exchange, &candidate) {
@@ -73,7 +77,7 @@ fn is_index_name(name: &str, hidden: bool) -> bool {
 
 fn found(watcher: &Watcher, exchange: &mut Exchange, relative: Vec<u8>, original: Resolved) -> Found {
     let siblings = siblings(watcher, exchange, &relative, &original.metadata);
-    let root = exchange.site.root.clone().unwrap_or_default();
+    let root = root(exchange).map(Path::to_path_buf).unwrap_or_default();
     exchange.trace("content", None, || {
         let codings: String = siblings.iter().map(|(coding, _)| format!(", with a precompressed {}", coding.suffix())).collect();
         format!("file {}/{}, {} bytes{codings}", root.display(), String::from_utf8_lossy(&relative), original.metadata.size)
@@ -83,7 +87,7 @@ fn found(watcher: &Watcher, exchange: &mut Exchange, relative: Vec<u8>, original
 
 /// Only for types that are worth compressing: nobody prepares `.jpg.br`, and each look costs.
 fn siblings(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8], original: &Metadata) -> Vec<(Coding, Resolved)> {
-    let settings = std::sync::Arc::clone(&exchange.settings);
+    let settings = Arc::clone(&exchange.settings);
     let content_type = names::content_type(&settings.files, relative);
     if !settings.files.precompressed || !is_compressible(&settings, content_type.as_deref()) {
         return Vec::new();
@@ -105,16 +109,22 @@ fn is_sibling(original: &Metadata, sibling: &Metadata) -> bool {
 fn open(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8]) -> Result<Resolved, ResolveError> {
     let result = look(watcher, exchange, relative);
     if let Err(error) = &result {
-        let root = exchange.site.root.clone().unwrap_or_default();
+        let root = root(exchange).map(Path::to_path_buf).unwrap_or_default();
         exchange.trace("content", None, || format!("{}/{}: {error}", root.display(), String::from_utf8_lossy(relative)));
     }
     result
 }
 
 fn look(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8]) -> Result<Resolved, ResolveError> {
-    let root = exchange.site.root.as_deref().ok_or(ResolveError::NotFound)?;
     let policy = link_policy(exchange.settings.files.symlinks);
+    let mapped = exchange.mapped.as_ref().map(|mapped| Arc::clone(&mapped.root));
+    let root = mapped.as_deref().or(exchange.site.root.as_deref()).ok_or(ResolveError::NotFound)?;
     resolve(watcher, root, relative, policy, &mut exchange.stamps)
+}
+
+/// Where files are looked for.
+pub fn root(exchange: &Exchange) -> Option<&Path> {
+    exchange.mapped.as_ref().map(|mapped| &*mapped.root).or(exchange.site.root.as_deref())
 }
 
 pub fn link_policy(policy: SymlinkPolicy) -> LinkPolicy {

@@ -90,7 +90,7 @@ impl Handler for StaticFiles {
 
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
         Box::pin(async move {
-            if exchange.site.root.is_none() || *exchange.action() != Action::Files {
+            if locate::root(exchange).is_none() || *exchange.action() != Action::Files {
                 return Handled::Declined;
             }
             Handled::Answered(self.answer(exchange).await)
