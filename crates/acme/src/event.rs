@@ -36,25 +36,20 @@ pub enum Event {
     },
 }
 
-impl Event {
-    pub fn is_problem(&self) -> bool {
-        !matches!(self, Event::Issued { .. } | Event::Forbidden { .. })
-    }
-}
-
+/// The facts; what kind they are of is for the log to say.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Event::Issued { names, directory, not_after } => {
-                write!(f, "certificate for {} from {directory}, valid until {}", names.join(", "), date(*not_after))
+                write!(f, "{}, by {directory}, valid until {}", names.join(", "), date(*not_after))
             }
             Event::Failed { names, reason, retry_at } => {
-                write!(f, "no certificate for {}: {reason}; next attempt {}", names.join(", "), date(*retry_at))
+                write!(f, "{}: {reason}; next attempt {}", names.join(", "), date(*retry_at))
             }
-            Event::DirectoryFailed { directory, reason } => write!(f, "{directory}: {reason}; the next directory is asked"),
-            Event::Forbidden { name, reason } => write!(f, "no certificate on demand for {name}: {reason}"),
-            Event::State { reason } => write!(f, "state of automatic certificates: {reason}"),
-            Event::RecordLeft { record, reason } => write!(f, "the record {record} may be left in the zone: {reason}"),
+            Event::DirectoryFailed { directory, reason } => write!(f, "{directory}: {reason}"),
+            Event::Forbidden { name, reason } => write!(f, "{name}: {reason}"),
+            Event::State { reason } => f.write_str(reason),
+            Event::RecordLeft { record, reason } => write!(f, "{record}: {reason}"),
         }
     }
 }
@@ -71,7 +66,6 @@ mod tests {
     #[test]
     fn says_what_when_and_why() {
         let event = Event::Failed { names: vec!["a.example".into(), "b.example".into()], reason: "refused".into(), retry_at: 951_827_696 };
-        assert_eq!(event.to_string(), "no certificate for a.example, b.example: refused; next attempt 2000-02-29 12:34 UTC");
-        assert!(event.is_problem());
+        assert_eq!(event.to_string(), "a.example, b.example: refused; next attempt 2000-02-29 12:34 UTC");
     }
 }

@@ -37,7 +37,6 @@ const GRIEF_S: u64 = 600;
 /// What workers have.
 #[derive(Clone)]
 pub struct Handle {
-    challenges: Arc<Challenges>,
     plans: watch::Sender<Arc<Plan>>,
     questions: mpsc::Sender<Question>,
 }
@@ -48,14 +47,14 @@ struct Question {
 }
 
 impl Handle {
-    /// Answers to HTTP-01.
-    pub fn challenges(&self) -> &Arc<Challenges> {
-        &self.challenges
-    }
-
     /// After a reload.
     pub fn set_plan(&self, plan: Plan) {
         self.plans.send_replace(Arc::new(plan));
+    }
+
+    /// Whether some site has such a name on demand.
+    pub fn is_on_demand(&self, name: &str) -> bool {
+        self.plans.borrow().on_demand_name(name).is_some()
     }
 
     /// A handshake for a name without a certificate: waits until one is installed, or is not to be had. Give it a time limit.
@@ -94,18 +93,22 @@ struct Entry {
 }
 
 impl Manager {
-    /// Opens the state folder and installs the certificates in it that the plan wants.
-    pub fn new(plan: Plan, installer: Arc<dyn Installer>, events: impl Fn(Event) + Send + Sync + 'static) -> io::Result<(Manager, Handle)> {
+    /// Opens the state folder and installs the certificates in it that the plan wants. Answers to HTTP-01 are put into `challenges`.
+    pub fn new(
+        plan: Plan,
+        challenges: Arc<Challenges>,
+        installer: Arc<dyn Installer>,
+        events: impl Fn(Event) + Send + Sync + 'static,
+    ) -> io::Result<(Manager, Handle)> {
         let store = Arc::new(Store::open(&plan.state_dir)?);
         let client = Client::new(plan.acme.directory_ca.as_deref()).map_err(io::Error::other)?;
-        let challenges = Arc::new(Challenges::default());
-        let places = Places { challenges: challenges.clone(), installer, dns_command: plan.acme.dns_command.clone() };
+        let places = Places { challenges, installer, dns_command: plan.acme.dns_command.clone() };
         let pace = Arc::new(Mutex::new(Pace(store.order_times().into())));
         let events: Events = Arc::new(events);
         let context = Arc::new(Context { plan: plan.clone(), store, client, accounts: Arc::default(), places, pace, events });
         let (to_plans, plans) = watch::channel(Arc::new(plan));
         let (to_questions, questions) = mpsc::channel(QUEUE_MAX);
-        let handle = Handle { challenges, plans: to_plans, questions: to_questions };
+        let handle = Handle { plans: to_plans, questions: to_questions };
         let (entries, running, refusals, jobs) = (HashMap::new(), HashMap::new(), Refusals::default(), JoinSet::new());
         let mut manager = Manager { context, plans, questions, entries, refusals, jobs, running };
         manager.enter();

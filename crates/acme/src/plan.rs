@@ -12,6 +12,7 @@ const NAMES_MAX: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub acme: Acme,
+    /// Accounts and certificates are in `acme` below it.
     pub state_dir: PathBuf,
     /// The names of each certificate, sorted; wildcards as `*.example.org`.
     pub certificates: Vec<Vec<String>>,
@@ -32,7 +33,7 @@ impl Plan {
         let with = |automatic: Automatic| model.sites.iter().filter(move |site| site.tls.automatic == automatic);
         Plan {
             acme: model.tls.acme.clone(),
-            state_dir: model.server.state_dir.clone(),
+            state_dir: model.tls.acme.folder.clone().unwrap_or_else(|| model.server.state_dir.clone()),
             certificates: with(Automatic::On).flat_map(|site| certificates(site)).collect(),
             on_demand: with(Automatic::OnDemand).flat_map(|site| site.names.clone()).collect(),
             ways: model.tls.acme.challenges.iter().copied().filter(is_possible).collect(),

@@ -58,13 +58,19 @@ pub async fn tend(context: Arc<Context>, names: Vec<String>, on_demand: bool) ->
     if let Some(facts) = &facts {
         check_window(&context, &mut record, facts, now).await;
         let renew_at = record.renew_at.unwrap_or_else(|| schedule::renew_at(facts.not_before, facts.not_after, None, 0.0));
-        if now < renew_at {
+        if now < renew_at && !is_of_another_directory(&context.plan, &record) {
             return Tended { due: Some(renew_at.min(record.check_at).max(now + 1)), has_certificate: Ok(()) };
         }
     }
     let usable = facts.as_ref().is_some_and(|facts| now < facts.not_after);
     let tended = order_one(&context, &mut record, facts.as_ref(), now).await;
     Tended { has_certificate: if usable { Ok(()) } else { tended.has_certificate }, ..tended }
+}
+
+/// Whoever takes a trial's directory away wants the trial's certificates replaced.
+fn is_of_another_directory(plan: &Plan, record: &Record) -> bool {
+    let is_known = |url: &String| plan.acme.directories.iter().any(|directory| directory.url == *url);
+    record.directory.as_ref().is_some_and(|url| !is_known(url))
 }
 
 /// Asks the authority when it would like the certificate renewed (RFC 9773), if it is time to ask.

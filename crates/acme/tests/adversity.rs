@@ -99,7 +99,7 @@ async fn an_order_goes_on_after_a_restart() {
     let plan = authority.plan(&format!("directory = \"{}\"\nchallenges = [\"http-01\"]", front.directory()), &site(&["a.example"]));
     let running = Running::start(&authority, plan.clone(), true);
     until(|| front.count("/finalize-order/") == 1).await;
-    assert!(running.handle.challenges().http01("anything").is_none());
+    assert!(running.challenges.http01("anything").is_none());
     running.crash().await;
     let order = record(&authority, "a.example")["order"].clone();
     hangs.store(false, Ordering::SeqCst);
@@ -125,12 +125,12 @@ async fn a_forgotten_order_is_made_anew() {
     until(|| front.count("/finalize-order/") == 1).await;
     let site = running.crash().await;
     authority.stop();
-    authority.start();
+    authority.start().unwrap();
     hangs.store(false, Ordering::SeqCst);
     authority.tls_port = saker_testkit::free_port().unwrap();
     authority.http_port = saker_testkit::free_port().unwrap();
     authority.stop();
-    authority.start();
+    authority.start().unwrap();
     let mut again = Running::start(&authority, plan, true);
     assert_eq!(again.issued().await, ["a.example"]);
     assert!(front.count("/order-plz") >= 2 && site.installed_names().is_empty());
@@ -180,9 +180,24 @@ async fn renewal_when_the_authority_says_now() {
     let mut authority = authority;
     authority.stop();
     (authority.http_port, authority.tls_port) = (saker_testkit::free_port().unwrap(), saker_testkit::free_port().unwrap());
-    authority.start();
+    authority.start().unwrap();
     let mut again = Running::start(&authority, plan, true);
     assert_eq!(again.issued().await, ["a.example"]);
     let installed = again.site.installed.lock().unwrap();
     assert!(installed.len() == 2 && installed[0].1 == first && installed[1].1 != first);
+}
+
+/// From a trial to the real thing: the configuration names another directory.
+#[tokio::test]
+async fn another_directory_issues_anew() {
+    let authority = Authority::new();
+    let trial = Front::new(&authority, |_, _| Fate::Pass);
+    let plan = |directory: &str| authority.plan(&format!("directory = \"{directory}\"\nchallenges = [\"http-01\"]"), &site(&["a.example"]));
+    let mut running = Running::start(&authority, plan(&trial.directory()), true);
+    running.issued().await;
+    running.handle.set_plan(plan(&trial.directory()));
+    assert_eq!(running.event_within(Duration::from_secs(1)).await, None, "the same directory");
+    running.handle.set_plan(plan(&authority.directory()));
+    assert!(matches!(running.event().await, Event::Issued { directory, .. } if directory == authority.directory()));
+    assert_eq!(running.event_within(Duration::from_secs(1)).await, None, "and then it is done");
 }

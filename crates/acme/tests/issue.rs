@@ -4,8 +4,9 @@
 
 mod authority;
 
-use authority::{Authority, HMAC_KEY, KEY_ID, Running, site};
+use authority::{Authority, Running, site};
 use saker_acme::{Denied, Event};
+use saker_testkit::pebble::{HMAC_KEY, KEY_ID};
 use std::{
     fs,
     io::{Read, Write},
@@ -36,7 +37,7 @@ async fn http_01_and_after_a_restart_from_disk() {
     assert_eq!(running.issued().await, ["a.example", "b.example"]);
     let (names, chain, key) = running.site.installed.lock().unwrap()[0].clone();
     assert!(names == ["a.example", "b.example"] && names_in(&chain, &["a.example", "b.example"]));
-    assert!(running.handle.challenges().http01("anything").is_none());
+    assert!(running.challenges.http01("anything").is_none());
     let files = all_files(&authority.state_dir());
     assert!(files.len() >= 4, "{files:?}");
     for file in &files {
@@ -60,7 +61,7 @@ async fn tls_alpn_01_though_nonces_are_refused() {
 #[tokio::test]
 async fn dns_01_for_a_wildcard() {
     let authority = Authority::new();
-    let (command, log) = authority.zone_command();
+    let (command, log) = authority.zone_command().unwrap();
     let acme = format!("dns_command = \"{command}\"\ndns_wait = \"0s\"\nchallenges = [\"dns-01\"]");
     let mut running = Running::start(&authority, authority.plan(&acme, &site(&["*.a.example", "b.example"])), false);
     assert_eq!(running.issued().await, ["*.a.example", "b.example"]);
@@ -103,7 +104,7 @@ async fn an_account_that_the_authority_forgot_is_made_anew() {
     let account = |authority: &Authority| fs::read_to_string(&all_files(&authority.state_dir().join("acme/accounts"))[0]).unwrap();
     let old = account(&authority);
     authority.stop();
-    authority.start();
+    authority.start().unwrap();
     running.handle.set_plan(second);
     assert_eq!(running.issued().await, ["b.example"]);
     assert_ne!(account(&authority), old);

@@ -4,7 +4,7 @@
 //! with a certificate signed by this machine's own authority.
 
 use crate::model::{
-    AccessLog, AccessLogTarget, Address, Automatic, CertificateFiles, Limits, Listener, ListenerTls, Model, Origin, Server, ServerTls,
+    AccessLog, AccessLogTarget, Acme, Address, Automatic, CertificateFiles, Limits, Listener, ListenerTls, Model, Origin, Server, ServerTls,
     Settings, Site, SiteName, SiteTls, Workers,
 };
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
@@ -19,6 +19,8 @@ pub struct ServeOptions {
     pub certificate: Option<CertificateFiles>,
     /// Names for automatic certificates, where there are no files.
     pub domains: Vec<String>,
+    /// Where they come from, and where they are kept.
+    pub acme: Acme,
     pub workers: Workers,
     /// `None`: no log. The format is `combined`.
     pub access_log: Option<AccessLogTarget>,
@@ -70,6 +72,7 @@ impl Default for ServeOptions {
             https: Vec::new(),
             certificate: None,
             domains: Vec::new(),
+            acme: Acme::default(),
             workers: Workers::Auto,
             access_log: None,
             state_dir: None,
@@ -90,7 +93,7 @@ impl Model {
         Model {
             server,
             limits: Limits::default(),
-            tls: ServerTls::default(),
+            tls: ServerTls { acme: options.acme.clone(), ..ServerTls::default() },
             listeners: plain.chain(encrypted).collect(),
             sites: vec![Arc::new(site(options))],
             sources: Vec::new(),

@@ -1,7 +1,10 @@
 //! What a worker has at hand for every request. One per worker and generation; never crosses threads.
 
-use crate::{Filter, Generation, Handler, LocalFuture};
+use crate::{Filter, Generation, Handler, LocalFuture, Rules};
 use std::{rc::Rc, sync::Arc, time::Duration};
+
+/// From a path to the key authorization that waits there.
+pub type FindChallenge = dyn Fn(&[u8]) -> Option<String>;
 
 pub struct Services {
     pub generation: Arc<Generation>,
@@ -9,8 +12,12 @@ pub struct Services {
     pub handlers: Rc<[Box<dyn Handler>]>,
     /// In the order in which they are applied.
     pub filters: Rc<[Box<dyn Filter>]>,
+    /// Those of another front-end, for the sites that it brought.
+    pub rules: Option<Rc<dyn Rules>>,
     /// Waits; the pipeline knows no runtime.
     pub sleep: fn(Duration) -> LocalFuture<'static, ()>,
     /// Monotonic nanoseconds, for throttling.
     pub now_ns: fn() -> u64,
+    /// What an authority that looks at this path (of [`CHALLENGES`](crate::phases::CHALLENGES)) is to find there now; `None`: what the site has.
+    pub challenge: Box<FindChallenge>,
 }

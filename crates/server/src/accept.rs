@@ -17,7 +17,7 @@ use saker_net::{
 };
 use saker_pipeline::Client;
 use saker_telemetry::{Metric, error_log, message};
-use saker_tls::{Acceptor, Fault};
+use saker_tls::{ACME_TLS_ALPN, Acceptor, Fault};
 use std::{
     future::poll_fn,
     net::SocketAddr,
@@ -26,11 +26,14 @@ use std::{
     task::{Context, Poll, ready},
     time::Duration,
 };
+use tokio::time::{Instant, error::Elapsed, sleep, timeout_at};
 
 /// Bytes asked for at a time before a driver has the connection.
 const PIECE_BYTES: usize = 4096;
 /// How often a handshake that waits for a certificate asks whether it has come.
 const CERTIFICATE_POLL: Duration = Duration::from_millis(100);
+/// How long it goes on asking. The client's own time for the handshake stands still meanwhile.
+const CERTIFICATE_WAIT_MAX: Duration = Duration::from_secs(60);
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 64 << 10;
 
@@ -100,7 +103,11 @@ async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, clie
     let Transport::Plain(stream) = io.transport else { return };
     let secured = Secured::new(stream, acceptor.accept(), io.input);
     let Some(secured) = handshake(&worker, secured, &client).await else { return };
-    let alpn_is_h2 = secured.info().is_some_and(|info| info.alpn.as_deref() == Some(b"h2"));
+    let alpn = |name: &[u8]| secured.info().is_some_and(|info| info.alpn.as_deref() == Some(name));
+    if alpn(ACME_TLS_ALPN) {
+        return end_challenge(&worker, secured).await;
+    }
+    let alpn_is_h2 = alpn(b"h2");
     let secure = secured.info().map(|info| Secure::new(info, acceptor.identities()));
     let session = Session::new(worker, client, opened, false, secure);
     let io = Io::new(Transport::Tls(Box::new(secured)), Vec::new());
@@ -113,7 +120,7 @@ async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, clie
 /// `None`: it failed, and everything that is to be said about it has been said.
 async fn handshake(worker: &Rc<Worker>, mut secured: Secured, client: &Client) -> Option<Secured> {
     let limit_ms = worker.services().generation.model.limits.tls_handshake_timeout_ms;
-    let shaken = tokio::time::timeout(Duration::from_millis(limit_ms), shake(&mut secured)).await;
+    let shaken = shake(&mut secured, Duration::from_millis(limit_ms)).await;
     let counters = &worker.counters;
     match shaken {
         Ok(Ok(())) => {
@@ -139,13 +146,30 @@ async fn handshake(worker: &Rc<Worker>, mut secured: Secured, client: &Client) -
     None
 }
 
-async fn shake(secured: &mut Secured) -> Result<(), HandshakeFailure> {
+/// The outer error: the client took too long, or its certificate did.
+async fn shake(secured: &mut Secured, limit: Duration) -> Result<Result<(), HandshakeFailure>, Elapsed> {
+    let mut until = Instant::now() + limit;
+    let mut waited = Duration::ZERO;
     loop {
-        match poll_fn(|cx| secured.poll_handshake(cx)).await? {
-            HandshakeStep::Done => return Ok(()),
-            HandshakeStep::AwaitsCertificate => tokio::time::sleep(CERTIFICATE_POLL).await,
+        match timeout_at(until, poll_fn(|cx| secured.poll_handshake(cx))).await? {
+            Ok(HandshakeStep::Done) => return Ok(Ok(())),
+            Err(failure) => return Ok(Err(failure)),
+            Ok(HandshakeStep::AwaitsCertificate) => {
+                sleep(CERTIFICATE_POLL).await;
+                waited += CERTIFICATE_POLL;
+                if waited < CERTIFICATE_WAIT_MAX {
+                    until += CERTIFICATE_POLL;
+                }
+            }
         }
     }
+}
+
+/// An authority has seen what it came for; it says nothing more, and neither do we (RFC 8737 section 3).
+async fn end_challenge(worker: &Rc<Worker>, secured: Secured) {
+    worker.counters.increment(Metric::ClosedByServer);
+    let mut io = Io::new(Transport::Tls(Box::new(secured)), Vec::new());
+    io.linger(worker, LINGER, LINGER_BYTES_MAX).await;
 }
 
 async fn refuse(worker: &Rc<Worker>, secured: Secured, client: &Client, fault: &Fault) {

@@ -20,7 +20,7 @@ pub fn explain(model: Model, method: &str, url: &str, headers: &[(String, String
         let model = with_listener(model);
         let listener = asked.listener(&model);
         let generation = Arc::new(Generation::new(1, model));
-        let services = registry::services(Arc::clone(&generation), &watcher);
+        let services = registry::services(Arc::clone(&generation), &watcher, &Arc::default());
         let head = asked.head(method, headers);
         let local = match &listener {
             Address::Tcp(address) => *address,

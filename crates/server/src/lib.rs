@@ -4,6 +4,7 @@
 //! `driver_h2` a task per connection; `shared` declares what cores share, `registry` which handlers and filters there are.
 
 pub mod accept;
+pub mod automatic;
 pub mod buffers;
 pub mod cli;
 pub mod connection;

@@ -18,8 +18,6 @@ use std::{
     sync::Arc,
 };
 
-const AUTOMATIC_LATER: &str = "automatic certificates arrive with a later version; until then name `certificate` and `key` in [site.tls]";
-
 const H2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
@@ -35,7 +33,6 @@ pub struct Secured {
 impl Secured {
     /// Loads what the model names; where something can't be used, everything wrong is said at once. The list has the warnings.
     pub fn build(model: &Model, previous: Option<&Secured>) -> Result<(Secured, Vec<String>), String> {
-        refuse_automatic(model)?;
         let (identities, mut problems) = load(model, previous);
         let (tickets, more) = Tickets::load(&model.tls, previous.map(|previous| &*previous.tickets));
         problems.extend(more);
@@ -57,13 +54,6 @@ impl Secured {
     pub fn acceptor(&self, address: &Address) -> Option<&Acceptor> {
         self.acceptors.get(address)
     }
-}
-
-/// A site whose certificate nobody gets would show another's, or none.
-fn refuse_automatic(model: &Model) -> Result<(), String> {
-    let asked = model.sites.iter().filter(|site| matches!(site.tls.automatic, Automatic::On | Automatic::OnDemand));
-    let said: String = asked.map(|site| format!("{}: {AUTOMATIC_LATER}\n", site.origin)).collect();
-    if said.is_empty() { Ok(()) } else { Err(said) }
 }
 
 /// What is wrong with the certificates that a configuration names; for `saker check`.

@@ -1,6 +1,7 @@
 //! Everything that cores share, declared in one place. All else belongs to one worker and is `!Send`.
 
 use crate::log_files::LogFiles;
+use saker_acme::Challenges;
 use saker_files::Watcher;
 use saker_pipeline::throttle::AddressTable;
 use saker_telemetry::Counters;
@@ -17,10 +18,14 @@ pub struct Shared {
     pub watcher: Watcher,
     /// One set per worker, written by that worker alone.
     pub counters: Vec<Arc<Counters>>,
+    /// Written by the main thread alone.
+    pub main_counters: Arc<Counters>,
     /// Open connections of all workers, for `limits.connections`.
     pub connections: ConnectionCount,
     /// What each client address has used up.
     pub addresses: Arc<AddressTable>,
+    /// What certificate authorities are to find over HTTP.
+    pub challenges: Arc<Challenges>,
     /// Open access logs by target.
     pub logs: LogFiles,
     pub started: Instant,

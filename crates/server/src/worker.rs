@@ -148,7 +148,7 @@ impl Worker {
             secured: RefCell::new(secured),
             resources: RefCell::new(resources(&generation, &shared)),
             logs: RefCell::new(open_logs(&generation, &shared)),
-            services: RefCell::new(Rc::new(registry::services(Arc::clone(&generation), &shared.watcher))),
+            services: RefCell::new(Rc::new(registry::services(Arc::clone(&generation), &shared.watcher, &shared.challenges))),
             buffers: RefCell::default(),
             deadlines: Deadlines::default(),
             tail: RefCell::new(Tail::new(&generation.model.server.server_field)),
@@ -193,7 +193,7 @@ impl Worker {
         self.flush_logs();
         *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
         *self.tail.borrow_mut() = Tail::new(&generation.model.server.server_field);
-        *self.services.borrow_mut() = Rc::new(registry::services(generation, &self.shared.watcher));
+        *self.services.borrow_mut() = Rc::new(registry::services(generation, &self.shared.watcher, &self.shared.challenges));
     }
 
     fn unlisten(&self, address: Option<&Address>) {

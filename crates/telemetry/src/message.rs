@@ -167,6 +167,13 @@ messages! {
     TLS_HANDSHAKE_FAILED "SK0703" "tls" Info "a TLS handshake failed" "Nothing, unless it is a client of your own.";
     TLS_HANDSHAKE_TIMEOUT "SK0704" "tls" Debug "a TLS handshake did not finish in time" "Nothing.";
     HTTP_ON_TLS_PORT "SK0705" "tls" Info "a client spoke plain HTTP on a TLS port" "Nothing; it was told so.";
+    CERTIFICATE_ISSUED "SK0706" "tls" Notice "an automatic certificate was issued" "Nothing.";
+    CERTIFICATE_NOT_ISSUED "SK0707" "tls" Error "an automatic certificate was not issued"
+        "Mend what the line says. The next attempt is made by itself; a reload does not bring it forward.";
+    CERTIFICATE_AUTHORITY_FAILED "SK0708" "tls" Warn "a certificate authority failed, the next is asked" "Nothing, if the next one issues it.";
+    CERTIFICATE_FORBIDDEN "SK0709" "tls" Info "a certificate on demand was not ordered" "Nothing, unless the name is one of yours: then see the ask rule.";
+    CERTIFICATE_STATE "SK0710" "tls" Error "the state of automatic certificates is not in order" "Mend the folder `acme` in the state directory, or what the line says.";
+    CERTIFICATE_RECORD_LEFT "SK0711" "tls" Warn "a record of a challenge may be left in the zone" "See why `dns_command` failed; take the record away.";
 }
 
 /// The table as Markdown, for the reference pages.

@@ -94,6 +94,8 @@ metrics! {
     LogLinesDropped Counter "log_lines_dropped_total" "" "lines" "Access log lines lost to a full disk or a stuck program.";
     ReloadsOk Counter "reloads_total" "result=\"ok\"" "reloads" "Configuration reloads, by result.";
     ReloadsFailed Counter "reloads_total" "result=\"failed\"" "reloads" "Configuration reloads, by result.";
+    CertificatesIssued Counter "automatic_certificates_total" "result=\"issued\"" "certificates" "Orders of automatic certificates, by result.";
+    CertificatesFailed Counter "automatic_certificates_total" "result=\"failed\"" "certificates" "Orders of automatic certificates, by result.";
     Panics Counter "panics_total" "" "panics" "Tasks that ended in a panic; each is a bug to report.";
 }
 

@@ -89,6 +89,8 @@ pub enum Answer {
     Configuration(Arc<ServerConfig>),
     /// A certificate for the name is being made: ask again in a moment.
     NotYet,
+    /// The certificate for the name has not come, or may not be made.
+    NoCertificate,
     /// Strict SNI, and no name or an unknown one.
     UnrecognizedName,
     /// The site's demands can't be kept, so it must not be served.
@@ -115,8 +117,10 @@ impl Configurations {
         if self.strict_sni && !name.is_some_and(|name| self.table.knows(name)) {
             return Answer::UnrecognizedName;
         }
-        if name.is_some_and(|name| self.waits_for(name)) {
-            return Answer::NotYet;
+        if let Some(name) = name
+            && let Some(answer) = self.missing(name)
+        {
+            return answer;
         }
         let policy = self.table.policy(name);
         let variant = policy.and_then(|policy| self.table.policies.get(policy)).map(|policy| policy.variant(hello));
@@ -126,8 +130,17 @@ impl Configurations {
         }
     }
 
-    fn waits_for(&self, name: &str) -> bool {
-        self.table.is_on_demand(name) && !self.table.covers(name, &self.run_time) && self.run_time.demand(name)
+    /// What is answered for a name whose certificate comes by itself and is not there. Another site's would only be refused, with a
+    /// warning that means something else.
+    fn missing(&self, name: &str) -> Option<Answer> {
+        let (is_on_demand, is_automatic) = (self.table.is_on_demand(name), self.table.is_automatic(name));
+        if !(is_on_demand || is_automatic) || self.table.covers(name, &self.run_time) {
+            return None;
+        }
+        match is_on_demand && self.run_time.demand(name) {
+            true => Some(Answer::NotYet),
+            false => is_automatic.then_some(Answer::NoCertificate),
+        }
     }
 
     fn configuration(&self, index: Option<usize>, variant: Variant) -> Result<Arc<ServerConfig>, Error> {

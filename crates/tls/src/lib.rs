@@ -21,7 +21,7 @@ mod tickets;
 
 pub use acceptor::Acceptor;
 pub use fault::{Fault, Whose};
-pub use identities::{Identities, LoadProblem, OnDemand, Severity, SiteIdentity};
+pub use identities::{Identities, Installed, LoadProblem, OnDemand, RunTime, Severity, SiteIdentity};
 pub use local_authority::{LocalCertificate, local_certificate};
 pub use policy::PolicyDigest;
 pub use session::{INPUT_BYTES_MAX, Received, ServerSession, SessionInfo, State, Version};

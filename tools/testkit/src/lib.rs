@@ -8,6 +8,7 @@ pub mod bench_files;
 mod client;
 pub mod conformance;
 pub mod frames;
+pub mod pebble;
 mod peers;
 mod process;
 mod process_figures;
@@ -17,6 +18,7 @@ mod system_calls;
 mod temp_dir;
 
 pub use client::{Client, Response};
+pub use pebble::Pebble;
 pub use peers::{Peer, PeerSetting, PeerTls};
 pub use process::{ServerProcess, Signal, free_port, raise_descriptor_limit};
 pub use process_figures::{Memory, ProcessTree};

@@ -124,8 +124,8 @@ pub fn json(status: &str, fields: &str, body: &str) -> String {
 }
 
 fn server_config(authority: &Authority) -> Arc<ServerConfig> {
-    let chain = CertificateDer::pem_slice_iter(authority.certificate.as_bytes()).collect::<Result<_, _>>().unwrap();
-    let key = PrivateKeyDer::from_pem_slice(authority.key.as_bytes()).unwrap();
+    let chain = CertificateDer::pem_file_iter(authority.folder.join("own.pem")).unwrap().collect::<Result<_, _>>().unwrap();
+    let key = PrivateKeyDer::from_pem_file(authority.folder.join("own.key")).unwrap();
     let config =
         ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider())).with_safe_default_protocol_versions().unwrap();
     Arc::new(config.with_no_client_auth().with_single_cert(chain, key).unwrap())
@@ -133,7 +133,7 @@ fn server_config(authority: &Authority) -> Arc<ServerConfig> {
 
 fn client_config(authority: &Authority) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(authority.folder.join("ca.pem")).unwrap()).unwrap();
+    roots.add(CertificateDer::from_pem_file(authority.directory_ca()).unwrap()).unwrap();
     let config =
         ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider())).with_safe_default_protocol_versions().unwrap();
     Arc::new(config.with_root_certificates(roots).with_no_client_auth())

@@ -1,4 +1,4 @@
-//! Pebble (Debian's package) with its DNS, a front that can be told to misbehave, and the part of a server that challenges need.
+//! Pebble, a front that can be told to misbehave, and the part of a server that challenges need.
 //!
 //! The front stands before Pebble because this Pebble has no ARI, never times out and limits nothing. It passes the `Host` on, and
 //! Pebble makes its URLs of that, so that all requests come through it.
@@ -8,38 +8,33 @@
 pub mod front;
 pub mod site;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use saker_acme::{Event, Handle, Manager, Plan};
-use saker_testkit::{ServerProcess, TempDir, free_port, require};
+use saker_acme::{Challenges, Event, Handle, Manager, Plan};
+use saker_testkit::Pebble;
 use site::Site;
 use std::{
     fmt::Write as _,
     net::{Ipv4Addr, SocketAddr},
+    ops::{Deref, DerefMut},
     path::PathBuf,
-    process::Command,
     sync::Arc,
     time::Duration,
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 
-pub const KEY_ID: &str = "kid-1";
-/// Base64url, as Pebble is told it.
-pub const HMAC_KEY: &str = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";
+pub struct Authority(Pebble);
 
-pub struct Authority {
-    pub folder: TempDir,
-    pub port: u16,
-    pub http_port: u16,
-    pub tls_port: u16,
-    pub zone_port: u16,
-    nonces_refused: u32,
-    binding: bool,
-    pebble: Option<ServerProcess>,
-    dns: ServerProcess,
-    dns_port: u16,
-    /// Of the authority's own certificate.
-    pub certificate: String,
-    pub key: String,
+impl Deref for Authority {
+    type Target = Pebble;
+
+    fn deref(&self) -> &Pebble {
+        &self.0
+    }
+}
+
+impl DerefMut for Authority {
+    fn deref_mut(&mut self) -> &mut Pebble {
+        &mut self.0
+    }
 }
 
 impl Authority {
@@ -47,58 +42,8 @@ impl Authority {
         Authority::with(0, false)
     }
 
-    /// How many of 100 nonces are refused; whether accounts must be known to the authority already.
     pub fn with(nonces_refused: u32, binding: bool) -> Authority {
-        let folder = TempDir::new("acme").unwrap();
-        let (certificate, key) = own_certificate(&folder);
-        let (dns_port, zone_port) = (free_port().unwrap(), free_port().unwrap());
-        let dns = zone(dns_port, zone_port);
-        let (port, http_port, tls_port) = (free_port().unwrap(), free_port().unwrap(), free_port().unwrap());
-        let mut authority = Authority {
-            folder,
-            port,
-            http_port,
-            tls_port,
-            zone_port,
-            nonces_refused,
-            binding,
-            pebble: None,
-            dns,
-            dns_port,
-            certificate,
-            key,
-        };
-        authority.start();
-        authority
-    }
-
-    pub fn stop(&mut self) {
-        self.pebble = None;
-    }
-
-    /// A Pebble that knows nothing of what the last one did.
-    pub fn start(&mut self) {
-        let keys = if self.binding { format!(", \"externalAccountMACKeys\": {{ \"{KEY_ID}\": \"{HMAC_KEY}\" }}") } else { String::new() };
-        let path = |name: &str| self.folder.join(name).display().to_string();
-        let config = format!(
-            "{{ \"pebble\": {{ \"listenAddress\": \"127.0.0.1:{}\", \"managementListenAddress\": \"\", \"certificate\": \"{}\", \
-             \"privateKey\": \"{}\", \"httpPort\": {}, \"tlsPort\": {}, \"ocspResponderURL\": \"\", \"externalAccountBindingRequired\": {}{keys} }} }}",
-            self.port,
-            path("own.pem"),
-            path("own.key"),
-            self.http_port,
-            self.tls_port,
-            self.binding
-        );
-        let config = self.folder.write("pebble.json", config).unwrap();
-        let mut command = Command::new(require("pebble").unwrap());
-        command.arg("-config").arg(config).args(["-dnsserver", &format!("127.0.0.1:{}", self.dns_port)]);
-        command.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_WFE_NONCEREJECT", self.nonces_refused.to_string()).env("PEBBLE_AUTHZREUSE", "0");
-        self.pebble = Some(ServerProcess::start(&mut command, loopback(self.port)).unwrap());
-    }
-
-    pub fn directory(&self) -> String {
-        format!("https://localhost:{}/dir", self.port)
+        Authority(Pebble::with(nonces_refused, binding).unwrap())
     }
 
     pub fn state_dir(&self) -> PathBuf {
@@ -115,24 +60,10 @@ impl Authority {
         if !acme.contains("directory =") {
             let _ = writeln!(text, "directory = \"{}\"", self.directory());
         }
-        let _ = writeln!(text, "directory_ca = \"{}\"\n{acme}", self.folder.join("ca.pem").display());
+        let _ = writeln!(text, "directory_ca = \"{}\"\n{acme}", self.directory_ca().display());
         text.push_str("[[listener]]\naddress = \":80\"\n[[listener]]\naddress = \":443\"\ntls = true\n");
         text.push_str(sites);
         Plan::new(&saker_config::parse(&text, "saker.toml", &self.folder).unwrap_or_else(|problems| panic!("{problems}")).model)
-    }
-
-    /// A helper for `dns_command`, and the file of what it was called with.
-    pub fn zone_command(&self) -> (String, PathBuf) {
-        let log = self.folder.join("zone.log");
-        let script = format!(
-            "echo \"$1 $2\" >> {log}\n\
-             [ \"$1\" = set ] && exec curl -sf -d '{{\"host\":\"'$2'.\",\"value\":\"'$3'\"}}' http://127.0.0.1:{port}/set-txt\n\
-             exec curl -sf -d '{{\"host\":\"'$2'.\"}}' http://127.0.0.1:{port}/clear-txt\n",
-            log = log.display(),
-            port = self.zone_port
-        );
-        let script = self.folder.write("zone.sh", script).unwrap();
-        (format!("sh {}", script.display()), log)
     }
 }
 
@@ -148,6 +79,7 @@ pub fn loopback(port: u16) -> SocketAddr {
 /// A manager at work, and what it says.
 pub struct Running {
     pub handle: Handle,
+    pub challenges: Arc<Challenges>,
     pub site: Arc<Site>,
     events: mpsc::UnboundedReceiver<Event>,
     task: JoinHandle<()>,
@@ -159,12 +91,13 @@ impl Running {
         let site = Arc::new(Site::default());
         let (to_events, events) = mpsc::unbounded_channel();
         let said = move |event| drop(to_events.send(event));
-        let (manager, handle) = Manager::new(plan, site.clone(), said).unwrap();
+        let challenges = Arc::new(Challenges::default());
+        let (manager, handle) = Manager::new(plan, challenges.clone(), site.clone(), said).unwrap();
         if reachable {
-            site::serve_http(authority.http_port, handle.challenges().clone());
+            site::serve_http(authority.http_port, challenges.clone());
             site::serve_tls(authority.tls_port, site.clone());
         }
-        Running { handle, site, events, task: tokio::spawn(manager.run()) }
+        Running { handle, challenges, site, events, task: tokio::spawn(manager.run()) }
     }
 
     pub async fn event(&mut self) -> Event {
@@ -195,24 +128,4 @@ impl Running {
         let _: Result<(), _> = self.task.await;
         self.site
     }
-}
-
-/// A name server whose records tests set; all hosts are at 127.0.0.1.
-fn zone(dns_port: u16, management_port: u16) -> ServerProcess {
-    let mut command = Command::new(require("pebble-challtestsrv").unwrap());
-    command.args(["-defaultIPv4", "127.0.0.1", "-defaultIPv6", "", "-http01", "", "-https01", "", "-tlsalpn01", ""]);
-    command.args(["-dns01", &format!("127.0.0.1:{dns_port}"), "-management", &format!("127.0.0.1:{management_port}")]);
-    ServerProcess::start(&mut command, loopback(management_port)).unwrap()
-}
-
-/// For `localhost`, signed by an authority of its own (`ca.pem`).
-fn own_certificate(folder: &TempDir) -> (String, String) {
-    let (ca_key, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
-    let mut ca = CertificateParams::new(Vec::new()).unwrap();
-    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let signed = CertificateParams::new(["localhost".to_owned()]).unwrap().signed_by(&key, &Issuer::from_params(&ca, &ca_key)).unwrap();
-    folder.write("ca.pem", ca.self_signed(&ca_key).unwrap().pem()).unwrap();
-    folder.write("own.pem", signed.pem()).unwrap();
-    folder.write("own.key", key.serialize_pem()).unwrap();
-    (signed.pem(), key.serialize_pem())
 }

@@ -7,7 +7,7 @@ use crate::{
     diagnostic::Severity,
     directives::SiteDraft,
     load::Loader,
-    model::{AcmeChallenge, Automatic, SiteName},
+    model::{Acme, AcmeChallenge, Address, Automatic, SiteName},
     reader::table_in,
     source::At,
 };
@@ -81,6 +81,10 @@ fn site_alone(loader: &Loader, site: &SiteDraft) -> Vec<Complaint> {
         }
         _ => {}
     }
+    match &site.tls.automatic {
+        Some((Automatic::On | Automatic::OnDemand, at)) if complaints.is_empty() => complaints.extend(out_of_reach(loader, at)),
+        _ => {}
+    }
     complaints
 }
 
@@ -103,6 +107,37 @@ fn unused(loader: &Loader, site: &SiteDraft) -> Vec<Complaint> {
         (Severity::Error, at.clone(), message, help)
     });
     idle.into_iter().chain(nowhere).collect()
+}
+
+/// Authorities look at two ports, whatever a listener's is. Something in front may bring them here, hence no error.
+fn out_of_reach(loader: &Loader, at: &At) -> Option<Complaint> {
+    let usual = Acme::default();
+    let challenges = loader.acme.as_ref().map_or(&usual.challenges, |(acme, _)| &acme.challenges);
+    let has_listener = |port: u16, tls: bool| {
+        loader.listeners.iter().filter(|(listener, _)| listener.tls.is_some() == tls).any(|(listener, _)| match &listener.address {
+            Address::Tcp(address) => address.port() == port,
+            Address::Unix(_) => true,
+        })
+    };
+    let is_found = |way: &AcmeChallenge| match way {
+        AcmeChallenge::Http01 => has_listener(80, false),
+        AcmeChallenge::TlsAlpn01 => has_listener(443, true),
+        AcmeChallenge::Dns01 => true,
+    };
+    if loader.listeners.is_empty() || challenges.is_empty() || challenges.iter().any(is_found) {
+        return None;
+    }
+    let (message, help) = match challenges.as_slice() {
+        [AcmeChallenge::Http01] => ("no listener on port 80, where an authority looks (http-01)", "add a [[listener]] with address = \":80\""),
+        [AcmeChallenge::TlsAlpn01] => {
+            ("no TLS listener on port 443, where an authority looks (tls-alpn-01)", "add a [[listener]] with address = \":443\" and tls = true")
+        }
+        _ => (
+            "no listener on port 80 and none for TLS on port 443, where an authority looks",
+            "add a [[listener]] with address = \":80\", unless one of those ports is forwarded to a listener",
+        ),
+    };
+    Some((Severity::Warning, at.clone(), message.into(), help))
 }
 
 fn automatic(loader: &Loader, site: &SiteDraft, at: &At) -> Vec<Complaint> {

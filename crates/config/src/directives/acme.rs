@@ -264,17 +264,15 @@ fn read_directory_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> O
 }
 
 fn read_directory(text: &str) -> Result<&str, Fault> {
-    match text {
-        "letsencrypt" => Ok(Acme::LETS_ENCRYPT),
-        "letsencrypt-staging" => Ok(Acme::LETS_ENCRYPT_STAGING),
-        "zerossl" => Ok(Acme::ZERO_SSL),
-        url if !is_url(url, &["https"]) => {
+    match (Acme::directory_of(text), text) {
+        (Some(directory), _) => Ok(directory),
+        (None, url) if !is_url(url, &["https"]) => {
             let near = crate::suggest::nearest(text, ["letsencrypt", "letsencrypt-staging", "zerossl"]);
             let insecure =
                 text.strip_prefix("http://").map(|rest| format!("directories speak HTTPS: {}", quoted(&format!("https://{rest}"))));
             Err(Fault::plain(insecure.or_else(|| near.map(|name| format!("did you mean \"{name}\"?")))))
         }
-        url => Ok(url),
+        (None, url) => Ok(url),
     }
 }
 

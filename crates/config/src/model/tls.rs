@@ -148,12 +148,24 @@ pub struct Acme {
     pub ask: Option<String>,
     /// Authorities (PEM) that the directory's own certificate is checked against, besides the system's.
     pub directory_ca: Option<PathBuf>,
+    /// Where accounts and certificates are kept; `None`: in the state directory. Only `saker serve` sets it.
+    pub folder: Option<PathBuf>,
 }
 
 impl Acme {
     pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
     pub const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
     pub const ZERO_SSL: &str = "https://acme.zerossl.com/v2/DV90";
+
+    /// The directory of an authority that has a name here.
+    pub fn directory_of(name: &str) -> Option<&'static str> {
+        match name {
+            "letsencrypt" => Some(Acme::LETS_ENCRYPT),
+            "letsencrypt-staging" => Some(Acme::LETS_ENCRYPT_STAGING),
+            "zerossl" => Some(Acme::ZERO_SSL),
+            _ => None,
+        }
+    }
 }
 
 impl Default for Acme {
@@ -166,6 +178,7 @@ impl Default for Acme {
             dns_wait_ms: 30_000,
             ask: None,
             directory_ca: None,
+            folder: None,
         }
     }
 }

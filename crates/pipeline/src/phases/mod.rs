@@ -1,8 +1,10 @@
 //! The life of a request, top to bottom. Each entry is a function in the file of its name.
 //!
-//! A phase either lets the request pass (`None`) or answers it, which ends the descent. No phase calls an earlier one.
+//! A phase lets the request pass, answers it, which ends the descent, or has changed its path: then the descent begins again behind the
+//! choice of the host, a bounded number of times. No phase calls an earlier one.
 
 mod access;
+mod challenge;
 mod content;
 mod map_to_storage;
 mod post_read;
@@ -10,30 +12,66 @@ mod select_host;
 mod server_rewrite;
 
 pub use access::body_bytes_max;
+pub use challenge::CHALLENGES;
 
-use crate::{Exchange, Response, Services, throttle::Admission};
+use crate::{Exchange, Response, Rules, Services, Verdict, throttle::Admission};
+use saker_http::Status;
 use std::time::Duration;
 
 pub struct Phase {
     pub name: &'static str,
-    pub run: fn(&mut Exchange, &Services) -> Option<Response>,
+    pub run: fn(&mut Exchange, &Services) -> Verdict,
 }
 
 /// What happens before content is looked for, in order.
 pub const PHASES: &[Phase] = &[
-    Phase { name: "post_read", run: post_read::post_read },
-    Phase { name: "select_host", run: select_host::select_host },
-    Phase { name: "server_rewrite", run: server_rewrite::server_rewrite },
-    Phase { name: "map_to_storage", run: map_to_storage::map_to_storage },
-    Phase { name: "access", run: access::access },
+    Phase { name: "post_read", run: |exchange, services| post_read::post_read(exchange, services).into() },
+    Phase { name: "challenge", run: |exchange, services| challenge::challenge(exchange, services).into() },
+    Phase { name: "select_host", run: |exchange, services| select_host::select_host(exchange, services).into() },
+    Phase { name: "server_rewrite", run: server_rewrite },
+    Phase { name: "map_to_storage", run: map_to_storage },
+    Phase { name: "access", run: access },
+    Phase { name: "fixups", run: fixups },
 ];
+
+/// Where a descent begins that knows its host: internal redirects, error pages, paths that rules have changed.
+const BEHIND_HOST: usize = 3;
+/// As Apache's LimitInternalRecursion: more restarts than this go in circles.
+const RESTARTS_MAX: u8 = 10;
 
 /// Runs the list, then the content phase, which may wait.
 pub async fn run(exchange: &mut Exchange, services: &Services) -> Response {
-    for phase in PHASES {
-        if let Some(response) = (phase.run)(exchange, services) {
-            exchange.trace(phase.name, None, || format!("answers {}", response.status.0));
-            return response;
+    descend(exchange, services, 0).await
+}
+
+/// What an internal redirect (an error page) runs again: the path is known, the host chosen.
+pub async fn run_again(exchange: &mut Exchange, services: &Services) -> Response {
+    if rules(exchange, services).is_some() {
+        return descend(exchange, services, BEHIND_HOST).await;
+    }
+    // Nobody is asked a second time whether he may see the page that says he may not.
+    match server_rewrite::server_rewrite(exchange, services) {
+        Some(response) => response,
+        None => content::content(exchange, services).await,
+    }
+}
+
+async fn descend(exchange: &mut Exchange, services: &Services, mut from: usize) -> Response {
+    while let Some(phase) = PHASES.get(from) {
+        match (phase.run)(exchange, services) {
+            Verdict::Pass => from += 1,
+            Verdict::Answer(response) => {
+                exchange.trace(phase.name, None, || format!("answers {}", response.status.0));
+                return response;
+            }
+            Verdict::Restart if exchange.redirects >= RESTARTS_MAX => {
+                exchange.trace(phase.name, None, || format!("begins again for the {RESTARTS_MAX}th time: the rules go in circles"));
+                return Response::new(Status::INTERNAL_SERVER_ERROR);
+            }
+            Verdict::Restart => {
+                exchange.redirects += 1;
+                from = BEHIND_HOST;
+            }
         }
     }
     if let Some(Admission::Delay(wait_ns)) = exchange.admission.take() {
@@ -42,10 +80,42 @@ pub async fn run(exchange: &mut Exchange, services: &Services) -> Response {
     content::content(exchange, services).await
 }
 
-/// The part of the list that an internal redirect (an error page) runs again: the path is known, the host chosen.
-pub async fn run_again(exchange: &mut Exchange, services: &Services) -> Response {
-    if let Some(response) = server_rewrite::server_rewrite(exchange, services) {
-        return response;
+/// The rules of the site's own front-end, where it has some.
+fn rules<'s>(exchange: &Exchange, services: &'s Services) -> Option<&'s dyn Rules> {
+    services.rules.as_deref().filter(|rules| rules.apply_to(exchange.site_index))
+}
+
+fn server_rewrite(exchange: &mut Exchange, services: &Services) -> Verdict {
+    match rules(exchange, services) {
+        Some(rules) => rules.server_rewrite(exchange),
+        None => server_rewrite::server_rewrite(exchange, services).into(),
     }
-    content::content(exchange, services).await
+}
+
+fn map_to_storage(exchange: &mut Exchange, services: &Services) -> Verdict {
+    match rules(exchange, services) {
+        Some(rules) => rules.map_to_storage(exchange),
+        None => map_to_storage::map_to_storage(exchange, services).into(),
+    }
+}
+
+fn access(exchange: &mut Exchange, services: &Services) -> Verdict {
+    match (access::access(exchange, services), rules(exchange, services)) {
+        (None, Some(rules)) => rules.access(exchange),
+        (answer, _) => answer.into(),
+    }
+}
+
+fn fixups(exchange: &mut Exchange, services: &Services) -> Verdict {
+    rules(exchange, services).map_or(Verdict::Pass, |rules| rules.fixups(exchange))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_chosen_before_anything_begins_again() {
+        assert_eq!(PHASES[BEHIND_HOST - 1].name, "select_host");
+    }
 }

@@ -1,6 +1,6 @@
 //! Plain HTTP to HTTPS, where the site wants that; then its routes: the first whose pattern matches the path gives the request its action and settings.
 
-use super::select_host::refuse_trace;
+use super::{challenge::CHALLENGES, select_host::refuse_trace};
 use crate::{Exchange, Response, Services};
 use std::sync::Arc;
 
@@ -28,10 +28,7 @@ pub(super) fn server_rewrite(exchange: &mut Exchange, _: &Services) -> Option<Re
     refuse_trace(exchange)
 }
 
-/// An authority asks here over plain HTTP (RFC 8555 section 8.3), before there is a certificate.
-const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
-
-/// Same host, path and query, over TLS. Requests without a host have nowhere to go.
+/// Same host, path and query, over TLS. Requests without a host have nowhere to go; authorities ask before there is a certificate.
 fn to_https(exchange: &mut Exchange) -> Option<Response> {
     let redirect = exchange.site.https_redirect?;
     if !exchange.client.tls {

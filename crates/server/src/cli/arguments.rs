@@ -5,7 +5,7 @@
 use super::address;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
-use saker_config::model::Address;
+use saker_config::model::{Acme, Address};
 use std::path::{Path, PathBuf};
 
 const WORKERS_MAX: usize = 1024;
@@ -58,10 +58,12 @@ pub enum Command {
 Examples:
   saker serve                              this folder on http://127.0.0.1:8080/ and https://127.0.0.1:8443/
   saker serve /srv/site --http 80          a folder, on every address of this machine, without TLS
+  saker serve /srv/site --domain example.org www.example.org
+                                           https://example.org/, with a certificate by Let's Encrypt
   saker serve --http unix:/run/site.sock   behind another server
   saker serve --access-log - --workers 1   with each request shown
 
-Without --cert, https uses a certificate by a local authority of this machine's own,
+Without --cert and --domain, https uses a certificate by a local authority of this machine's own,
 made when first needed; what is printed says how to trust it.")]
 pub struct Serve {
     /// Document root [default: .]
@@ -81,9 +83,16 @@ pub struct Serve {
     /// Key of the certificate in PEM [default: it is in the file of --cert]
     #[arg(long, value_name = "FILE", requires = "cert", value_hint = ValueHint::FilePath)]
     pub key: Option<PathBuf>,
-    /// Get and renew a certificate for this name (a later version)
+    /// Get and renew a certificate for these names from Let's Encrypt, whose terms you agree to by this; listens on ports 80 and 443 where no
+    /// address is named
     #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with = "cert")]
     pub domain: Vec<String>,
+    /// Another authority for --domain: letsencrypt-staging (for trials), or the URL of a directory (https://...)
+    #[arg(long, value_name = "NAME|URL", requires = "domain", value_parser = authority)]
+    pub authority: Option<String>,
+    /// Where the authority may write to
+    #[arg(long, value_name = "ADDRESS", requires = "domain")]
+    pub email: Option<String>,
     /// Worker threads; auto is one per core
     #[arg(long, value_name = "N", default_value = "auto", value_parser = workers)]
     pub workers: WorkersArgument,
@@ -308,6 +317,17 @@ fn access_log(text: &str) -> Result<AccessLogArgument, String> {
             Some(command) => Ok(AccessLogArgument::Program(command.trim().into())),
             None => Ok(AccessLogArgument::File(PathBuf::from(path))),
         },
+    }
+}
+
+/// The URL of its directory.
+fn authority(text: &str) -> Result<String, String> {
+    match Acme::directory_of(text) {
+        // Whose accounts are made elsewhere first.
+        Some(Acme::ZERO_SSL) => Err("ZeroSSL wants an account: write a saker.toml, see [acme]".into()),
+        Some(directory) => Ok(directory.to_owned()),
+        None if text.strip_prefix("https://").is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) => Ok(text.to_owned()),
+        None => Err("letsencrypt, letsencrypt-staging, or the URL of a directory (https://...)".into()),
     }
 }
 

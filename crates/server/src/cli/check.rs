@@ -1,7 +1,9 @@
 //! `saker check`: is this configuration right? Everything that is wrong with it at once.
 
 use super::{CONFIGURATION_ERRORS, OK, arguments::Check, cannot, output, place, promises};
-use saker_config::{Diagnostic, Diagnostics, Model};
+use crate::secured;
+use saker_config::{Diagnostic, Diagnostics, Loaded, Model, Severity};
+use saker_tls::LoadProblem;
 use serde_json::{Value, json};
 use std::{path::Path, process::ExitCode};
 
@@ -24,11 +26,26 @@ pub fn report(diagnostics: &Diagnostics) {
     }
 }
 
+/// What is wrong with the file, and with the certificates and keys that it names. The text is a summary of what is right.
+fn load(path: &Path) -> Result<(String, Diagnostics), Diagnostics> {
+    let Loaded { model, warnings } = saker_config::load(path)?;
+    let of_certificates = secured::problems(&model).into_iter().map(diagnostic);
+    let all = Diagnostics(warnings.into_iter().chain(of_certificates).collect());
+    if all.iter().any(Diagnostic::is_error) { Err(all) } else { Ok((summary(&model), all)) }
+}
+
+fn diagnostic(problem: LoadProblem) -> Diagnostic {
+    let severity = if problem.is_error() { Severity::Error } else { Severity::Warning };
+    let mut diagnostic = Diagnostic::without_source(problem.origin, problem.message);
+    (diagnostic.severity, diagnostic.help) = (severity, problem.help);
+    diagnostic
+}
+
 fn check_text(path: &Path) -> ExitCode {
-    match saker_config::load(path) {
-        Ok(loaded) => {
-            report(&Diagnostics(loaded.warnings));
-            output::print(format!("{}: ok: {}\n", path.display(), summary(&loaded.model)))
+    match load(path) {
+        Ok((summary, warnings)) => {
+            report(&warnings);
+            output::print(format!("{}: ok: {summary}\n", path.display()))
         }
         Err(diagnostics) => {
             report(&diagnostics);
@@ -40,8 +57,8 @@ fn check_text(path: &Path) -> ExitCode {
 }
 
 fn check_json(path: &Path) -> ExitCode {
-    let (status, report) = match saker_config::load(path) {
-        Ok(loaded) => (OK, json_report(path, &loaded.warnings)),
+    let (status, report) = match load(path) {
+        Ok((_, warnings)) => (OK, json_report(path, &warnings.0)),
         Err(diagnostics) => (CONFIGURATION_ERRORS, json_report(path, &diagnostics.0)),
     };
     let printed = output::print(format!("{report:#}\n"));

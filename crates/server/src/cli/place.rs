@@ -36,6 +36,14 @@ pub fn serve_state_dir(address: &Address) -> Result<PathBuf, String> {
     Ok(base.join(serve_name(address, std::process::id())))
 }
 
+/// Where `saker serve --domain` keeps accounts and certificates, if no state directory is named: one place for all servers of a user.
+pub fn certificates_folder() -> Result<PathBuf, String> {
+    let home = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = home("XDG_DATA_HOME").or_else(|| Some(home("HOME")?.join(".local/share")));
+    data.map(|data| data.join("saker"))
+        .ok_or_else(|| "there is no HOME to keep certificates in: name a folder by --state-dir DIR".to_owned())
+}
+
 /// The state directory of the running server that is meant.
 pub fn running_server(target: &Target) -> Result<PathBuf, Absent> {
     if let Some(state_dir) = &target.state_dir {

@@ -1,10 +1,9 @@
 //! What later versions will do and this one refuses by name, with the version that brings it.
 //!
-//! An argument that is taken and ignored is worse than none: the user believes in a certificate or an access rule that isn't there.
+//! An argument that is taken and ignored is worse than none: the user believes in a cache or an access rule that isn't there.
 
 use super::arguments::{Input, Serve, Switch};
 
-pub const DOMAIN: &str = "--domain: automatic certificates arrive with a later version; until then use --cert and --key";
 pub const HTACCESS: &str =
     "--htaccess on: .htaccess files arrive with version 0.3; until then their rules are written as routes in saker.toml";
 pub const APACHE: &str = "--apache: Apache's configuration arrives with version 0.3; until then write a saker.toml (see saker reference)";
@@ -17,7 +16,6 @@ pub const PURGE: &str = "purge: the page cache arrives with version 0.5, and cha
 /// Why this version can't do what was asked.
 pub fn refuse_serve(serve: &Serve) -> Result<(), &'static str> {
     let asked = [
-        (!serve.domain.is_empty(), DOMAIN),
         (serve.htaccess == Switch::On, HTACCESS),
         (!matches!(serve.php.as_str(), "auto" | "off"), PHP),
         (serve.cache == Switch::On, PAGE_CACHE),

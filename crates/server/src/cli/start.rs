@@ -8,7 +8,7 @@ use super::{
 use crate::process::{self, Source};
 use saker_config::{
     ServeOptions,
-    model::{AccessLogTarget, Address, CertificateFiles, Origin, Workers},
+    model::{AccessLogTarget, Acme, AcmeDirectory, Address, CertificateFiles, Origin, Workers},
 };
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -38,12 +38,15 @@ fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
     promises::refuse_serve(&serve)?;
     let mut directories = Vec::from_iter(serve.directory);
     let (http, https) = (addresses(serve.http, &mut directories), addresses(serve.https, &mut directories));
-    let (http, https) = with_defaults(http, https, !serve.domain.is_empty())?;
+    let domains = domains(serve.domain, &mut directories)?;
+    let (http, https) = with_defaults(http, https, !domains.is_empty())?;
     let directory = only_directory(directories)?;
-    if https.is_empty() && (serve.cert.is_some() || !serve.domain.is_empty()) {
+    if https.is_empty() && (serve.cert.is_some() || !domains.is_empty()) {
         return Err("a certificate needs an address for https: add --https ADDR".into());
     }
     let certificate = serve.cert.map(|cert| certificate(&cert, serve.key.as_deref())).transpose()?;
+    // A state directory that was chosen for this start may be gone with the next; certificates must not be.
+    let folder = if serve.state_dir.is_none() && !domains.is_empty() { Some(place::certificates_folder()?) } else { None };
     let state_dir = match (serve.state_dir, http.iter().chain(&https).next()) {
         (Some(named), _) => named,
         (None, first) => place::serve_state_dir(first.unwrap_or(&Address::Tcp(HTTP_DEFAULT)))?,
@@ -51,8 +54,30 @@ fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
     let root = document_root(&directory)?;
     let workers = serve.workers.count().map_or(Workers::Auto, Workers::Count);
     let (access_log, state_dir) = (target(serve.access_log), Some(state_dir));
-    let domains = serve.domain;
-    Ok(ServeOptions { root, http, https, certificate, domains, workers, access_log, state_dir, ..ServeOptions::default() })
+    let acme = acme(serve.authority, serve.email, folder);
+    Ok(ServeOptions { root, http, https, certificate, domains, acme, workers, access_log, state_dir, ..ServeOptions::default() })
+}
+
+/// Names that a certificate can be had for without a helper for the zone; a folder behind them goes to the others.
+fn domains(values: Vec<String>, directories: &mut Vec<PathBuf>) -> Result<Vec<String>, String> {
+    let (folders, names): (Vec<String>, Vec<String>) = values.into_iter().partition(|value| value.starts_with(['/', '.']));
+    directories.extend(folders.into_iter().map(PathBuf::from));
+    let is_label =
+        |label: &str| !label.is_empty() && label.len() <= 63 && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let is_name = |name: &str| name.contains('.') && name.trim_end_matches('.').split('.').all(is_label);
+    match names.iter().find(|name| !is_name(name)) {
+        Some(name) if name.starts_with("*.") => {
+            Err(format!("--domain {name}: a wildcard needs `dns_command` of [acme]: write a saker.toml"))
+        }
+        Some(name) => Err(format!("--domain {name}: not a name that an authority could look up, such as example.org")),
+        None => Ok(names),
+    }
+}
+
+fn acme(authority: Option<String>, email: Option<String>, folder: Option<PathBuf>) -> Acme {
+    let directories = authority.map(|url| vec![AcmeDirectory { url, external_account: None }]);
+    let usual = Acme::default();
+    Acme { directories: directories.unwrap_or(usual.directories), email, folder, ..Acme::default() }
 }
 
 /// The addresses among the values; a folder among them goes to the others.
@@ -188,10 +213,34 @@ mod tests {
     }
 
     #[test]
+    fn domains_and_their_authority() {
+        let scratch = Scratch::new();
+        let path = scratch.0.to_str().unwrap();
+        let said = |arguments: &[&str]| options(&[&["--state-dir", path, path], arguments].concat());
+        let plain = said(&["--domain", "example.org", "www.example.org"]).unwrap();
+        let addresses: Vec<String> = plain.http.iter().chain(&plain.https).map(Address::to_string).collect();
+        assert_eq!(addresses, ["0.0.0.0:80", "[::]:80", "0.0.0.0:443", "[::]:443"]);
+        assert_eq!((plain.domains.len(), plain.acme), (2, Acme::default()));
+        assert_eq!(options(&["--state-dir", path, "--domain", "a.example", path]).unwrap().root, plain.root);
+        let other = said(&["--domain", "a.example", "--authority", "letsencrypt-staging", "--email", "a@b.example"]).unwrap().acme;
+        assert_eq!((other.directories[0].url.as_str(), other.email.as_deref()), (Acme::LETS_ENCRYPT_STAGING, Some("a@b.example")));
+        for (arguments, reason) in [
+            (&["--domain", "localhost"][..], "not a name that an authority could look up"),
+            (&["--domain", "*.example.org"], "dns_command"),
+            (&["--domain", "example.org", "--http", "8080"], "add --https"),
+            (&["--domain", "example.org", "--authority", "http://x/"], "https://..."),
+            (&["--domain", "example.org", "--authority", "zerossl"], "account"),
+            (&["--authority", "letsencrypt"], "--domain"),
+        ] {
+            let refused = said(arguments).unwrap_err();
+            assert!(refused.contains(reason), "{arguments:?}: {refused}");
+        }
+    }
+
+    #[test]
     fn what_later_versions_bring_is_refused() {
         for (arguments, sentence) in [
-            (&["--domain", "example.org"][..], promises::DOMAIN),
-            (&["--htaccess", "on"], promises::HTACCESS),
+            (&["--htaccess", "on"][..], promises::HTACCESS),
             (&["--php", "unix:/run/php.sock"], promises::PHP),
             (&["--php", "on"], promises::PHP),
             (&["--cache", "on"], promises::PAGE_CACHE),

@@ -27,6 +27,7 @@ pub fn render(report: &Value, now_unix_s: u64) -> String {
         ("bytes", format!("{} in, {} out", bytes(counters.sum("bytes_in_total")), bytes(counters.sum("bytes_out_total")))),
         ("resource cache", counters.resource_cache()),
     ];
+    rows.extend(certificates(report, now_unix_s).map(|line| ("certificates", line)));
     rows.extend(counters.trouble().map(|line| ("attention", line)));
     let mut page = format!(
         "saker {}, pid {}, up {}\n\n",
@@ -111,6 +112,19 @@ fn generation(report: &Value, now_unix_s: u64) -> String {
     }
 }
 
+/// Those that come by themselves: how many, and which runs out first.
+fn certificates(report: &Value, now_unix_s: u64) -> Option<String> {
+    let all = report.get("certificates").and_then(Value::as_array)?;
+    let first = all.iter().min_by_key(|certificate| number(certificate, "not_after_unix_s"))?;
+    let names = first.get("names").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let (at, name) = (number(first, "not_after_unix_s"), names.collect::<Vec<_>>().join(", "));
+    let until = match at.checked_sub(now_unix_s) {
+        Some(left) => format!("runs out in {}", duration(left)),
+        None => "has run out".into(),
+    };
+    Some(format!("{}, the first {until} ({name})", grouped(all.len() as u64)))
+}
+
 fn listeners(report: &Value) -> String {
     let listed = report.get("listeners").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let listed: Vec<&str> = listed.collect();
@@ -160,7 +174,7 @@ fn duration(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{LastReload, ReloadReport, StatusReport};
+    use crate::control::{CertificateReport, LastReload, ReloadReport, StatusReport};
 
     fn report() -> StatusReport {
         let counters = [
@@ -215,6 +229,15 @@ resource cache  99.9 % hits (999 of 1,000), 0 entries, 0 B
         assert!(page.ends_with("attention       5 access log lines lost\n"), "{page}");
         report.last_reload = Some(LastReload { at_unix_s: 100, error: None });
         assert!(render(&report.to_json(), 101).contains("generation 3, reloaded 1 s ago\n"));
+    }
+
+    #[test]
+    fn certificates_that_come_by_themselves() {
+        let certificate =
+            |name: &str, not_after_unix_s| CertificateReport { names: vec![name.into(), "b.example".into()], not_after_unix_s };
+        let certificates = vec![certificate("a.example", 10_000_000), certificate("c.example", 90_000)];
+        let page = render(&StatusReport { certificates, ..report() }.to_json(), 0);
+        assert!(page.contains("\ncertificates    2, the first runs out in 1 d 1 h (c.example, b.example)\n"), "{page}");
     }
 
     #[test]

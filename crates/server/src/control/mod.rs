@@ -11,7 +11,7 @@ mod report;
 mod server;
 pub mod state_dir;
 
-pub use report::{LastReload, ReloadReport, StatusReport, counters};
+pub use report::{CertificateReport, LastReload, ReloadReport, StatusReport, counters};
 pub use server::serve;
 pub use state_dir::{Lock, StateDir, StateDirError};
 

@@ -23,6 +23,15 @@ pub struct StatusReport {
     pub counters: Vec<(String, u64)>,
     /// `None` if nobody asked for one yet.
     pub last_reload: Option<LastReload>,
+    /// Those without files: automatic ones, and that of the local authority.
+    pub certificates: Vec<CertificateReport>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct CertificateReport {
+    pub names: Vec<String>,
+    /// Seconds since the epoch.
+    pub not_after_unix_s: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +74,14 @@ impl StatusReport {
             "shutdown_timeout_ms": self.shutdown_timeout_ms,
             "counters": counters,
             "last_reload": self.last_reload.as_ref().map(LastReload::to_json),
+            "certificates": self.certificates.iter().map(CertificateReport::to_json).collect::<Vec<_>>(),
         })
+    }
+}
+
+impl CertificateReport {
+    fn to_json(&self) -> Value {
+        json!({ "names": self.names, "not_after_unix_s": self.not_after_unix_s })
     }
 }
 

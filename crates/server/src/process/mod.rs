@@ -7,6 +7,7 @@ mod signals;
 mod workers;
 
 use crate::{
+    automatic::Automatic,
     control::{self, Lock, StateDir},
     log_files::LogFiles,
     secured::Secured,
@@ -132,11 +133,18 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let core_of = workers::placement(&server.affinity);
     let generation = Arc::new(Generation::new(1, read.model));
     operator::open_logs(&generation, &shared).map_err(Failure::Start)?;
+    // By the user whose state it is from now on, and before the first handshake.
+    let automatic = Automatic::new(&shared, secured.identities.run_time());
+    let prepared = automatic.prepare(&generation.model).map_err(Failure::Start)?;
     // Last, so that whatever keeps the server from starting is said where it was started, and so that the file is opened by the user
     // who will have to open it again.
     start_error_log(server).map_err(Failure::Start)?;
     let workers = Workers::start(&shared, &generation, &secured, workers, core_of).map_err(|error| Failure::Start(error.to_string()))?;
-    let operator = Operator::new(source, shared, generation, secured, workers, listeners);
+    let operator = Operator::new(source, shared, generation, secured, workers, listeners, automatic);
+    {
+        let _inside = runtime.enter();
+        operator.begin_automatic(prepared);
+    }
     serve(&runtime, signals, operator, control_socket);
     drop(lock);
     Ok(())
@@ -217,8 +225,10 @@ fn shared(workers: usize, started: Instant, descriptors_max: u64) -> Result<Arc<
     Ok(Arc::new(Shared {
         watcher,
         counters: (0..workers).map(|_| Counters::new()).collect(),
+        main_counters: Counters::new(),
         connections: Default::default(),
         addresses: Arc::new(AddressTable::new(ADDRESSES_MAX)),
+        challenges: Arc::default(),
         logs: LogFiles::default(),
         started,
         descriptors_max,

@@ -2,7 +2,8 @@
 
 use super::{Source, listeners::Listeners, workers::Workers};
 use crate::{
-    control::{self, Control, LastReload, ReloadReport, StatusReport},
+    automatic::{Automatic, Prepared},
+    control::{self, CertificateReport, Control, LastReload, ReloadReport, StatusReport},
     log_files,
     secured::{Secured, Watch},
     shared::Shared,
@@ -14,6 +15,7 @@ use saker_telemetry::{
     Counters, Metric, Snapshot, error_log, message,
     metrics::{ExtraGauge, prometheus},
 };
+use saker_tls::Installed;
 use std::{
     cell::{Cell, RefCell},
     io::Write as _,
@@ -33,7 +35,7 @@ pub struct Operator {
     workers: Workers,
     listeners: RefCell<Listeners>,
     last_reload: RefCell<Option<LastReload>>,
-    reloads: Arc<Counters>,
+    automatic: Automatic,
     /// Asked to stop.
     stopping: Cell<bool>,
     /// Asked not to wait for open requests.
@@ -61,6 +63,7 @@ impl Operator {
         secured: Arc<Secured>,
         workers: Workers,
         listeners: Listeners,
+        automatic: Automatic,
     ) -> Operator {
         Operator {
             source,
@@ -70,11 +73,16 @@ impl Operator {
             workers,
             listeners: RefCell::new(listeners),
             last_reload: RefCell::new(None),
-            reloads: Counters::new(),
+            automatic,
             stopping: Cell::new(false),
             at_once: Cell::new(false),
             stop: Notify::new(),
         }
+    }
+
+    /// Certificates are ordered from here on. To be called within the runtime.
+    pub fn begin_automatic(&self, prepared: Prepared) {
+        self.automatic.apply(prepared);
     }
 
     /// Hands every bound listener to the workers.
@@ -196,11 +204,11 @@ impl Operator {
         *self.last_reload.borrow_mut() = Some(LastReload { at_unix_s, error: result.as_ref().err().cloned() });
         match &result {
             Ok(report) => {
-                self.reloads.increment(Metric::ReloadsOk);
+                self.shared.main_counters.increment(Metric::ReloadsOk);
                 error_log::log(&message::RELOADED, format_args!("generation {}", report.generation));
             }
             Err(text) => {
-                self.reloads.increment(Metric::ReloadsFailed);
+                self.shared.main_counters.increment(Metric::ReloadsFailed);
                 error_log::log(&message::RELOAD_REFUSED, format_args!("{}", text.trim_end()));
             }
         }
@@ -220,11 +228,13 @@ impl Operator {
         let (secured, warnings) = Secured::build(&generation.model, Some(&self.secured.borrow()))?;
         read.warnings.extend(warnings);
         let secured = Arc::new(secured);
+        let automatic = self.automatic.prepare(&generation.model)?;
         let added = self.listeners.borrow_mut().bind_all(&generation.model.listeners, self.workers.len())?;
         // From here on nothing fails.
         error_log::set_level(super::level(generation.model.server.error_log.level));
         self.workers.tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
         *self.secured.borrow_mut() = secured;
+        self.automatic.apply(automatic);
         for address in &added {
             error_log::log(&message::LISTENER_ADDED, format_args!("{address}"));
             self.listen(address);
@@ -245,9 +255,15 @@ impl Operator {
         Ok(report)
     }
 
+    fn certificates(&self) -> Vec<CertificateReport> {
+        let installed = self.secured.borrow().identities.run_time().all();
+        let report = |one: Installed| CertificateReport { names: one.names, not_after_unix_s: u64::try_from(one.not_after).unwrap_or(0) };
+        installed.into_iter().map(report).collect()
+    }
+
     fn snapshot(&self) -> Snapshot {
         let mut all = self.shared.counters.clone();
-        all.push(Arc::clone(&self.reloads));
+        all.push(Arc::clone(&self.shared.main_counters));
         Counters::sum(&all)
     }
 }
@@ -304,10 +320,16 @@ impl Control for Operator {
             shutdown_timeout_ms: generation.model.server.shutdown_timeout_ms,
             counters: control::counters(&self.snapshot()),
             last_reload: self.last_reload.borrow().clone(),
+            certificates: self.certificates(),
         }
     }
 
     fn prometheus(&self) -> String {
+        let expiry = self.secured.borrow().identities.first_expiry().map(|at| ExtraGauge {
+            name: "certificate_expiry_timestamp_seconds",
+            help: "When the first of all certificates runs out, in seconds since 1970.",
+            value: at as f64,
+        });
         let gauges = [
             ExtraGauge { name: "uptime_seconds", help: "Seconds since the start.", value: self.shared.started.elapsed().as_secs_f64() },
             ExtraGauge {
@@ -317,6 +339,7 @@ impl Control for Operator {
             },
             ExtraGauge { name: "generation", help: "Configurations loaded so far.", value: self.generation.borrow().number as f64 },
         ];
+        let gauges: Vec<_> = gauges.into_iter().chain(expiry).collect();
         prometheus(&self.snapshot(), &gauges)
     }
 

@@ -14,7 +14,7 @@ mod table;
 pub use certificate::Certificate;
 pub use files::Files;
 pub use problem::{LoadProblem, Severity};
-pub use run_time::{OnDemand, RunTime};
+pub use run_time::{Installed, OnDemand, RunTime};
 pub use table::Table;
 
 use crate::policy::Policy;
@@ -107,27 +107,17 @@ impl Identities {
 
     /// An automatic certificate has come: shown for these names (`*.example.org` for a wildcard) from the next handshake on.
     pub fn install(&self, names: &[String], chain_pem: &[u8], key_pem: &[u8]) -> Result<(), String> {
-        let certificate = Arc::new(Certificate::from_pem(chain_pem, key_pem)?);
-        self.run_time.install(names, &certificate);
-        Ok(())
+        self.run_time.install(names, chain_pem, key_pem)
     }
 
     pub fn uninstall(&self, names: &[String]) {
         self.run_time.uninstall(names);
     }
 
-    /// Answers TLS-ALPN-01 handshakes (RFC 8737) for the name.
-    pub fn set_challenge(&self, name: &str, certificate_pem: &[u8], key_pem: &[u8]) -> Result<(), String> {
-        self.run_time.set_challenge(name, certificate_pem, key_pem)
-    }
-
-    pub fn clear_challenge(&self, name: &str) {
-        self.run_time.clear_challenge(name);
-    }
-
-    /// Who is asked for certificates of names of on-demand sites.
-    pub fn set_on_demand(&self, callback: Option<OnDemand>) {
-        self.run_time.set_on_demand(callback);
+    /// When the first of all certificates runs out, in seconds since 1970.
+    pub fn first_expiry(&self) -> Option<i64> {
+        let loaded = self.loaded().certificates.values().map(|certificate| certificate.facts.not_after).min();
+        loaded.into_iter().chain(self.run_time.all().into_iter().map(|installed| installed.not_after)).min()
     }
 
     /// Whether a certificate is there (configured or installed) that covers the name.
@@ -145,7 +135,8 @@ impl Identities {
         Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn run_time(&self) -> &Arc<RunTime> {
+    /// What comes while the server runs: the same for this configuration, those before and those after it.
+    pub fn run_time(&self) -> &Arc<RunTime> {
         &self.run_time
     }
 

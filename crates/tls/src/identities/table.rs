@@ -95,6 +95,18 @@ impl Table {
         self.claimed(name).and_then(|site| self.sites.get(site)).is_some_and(|site| site.automatic == Automatic::OnDemand)
     }
 
+    /// Whether the name belongs to a site whose certificates all come by themselves. A catch-all claims it only where certificates are made
+    /// on demand: else its names are not known.
+    pub fn is_automatic(&self, name: &str) -> bool {
+        let named = self.exact.get(name).copied().or_else(|| self.by_wildcard(name));
+        let site = named.or(self.any).and_then(|site| self.sites.get(site));
+        site.is_some_and(|site| match site.automatic {
+            Automatic::On => named.is_some() && site.certificates.is_empty(),
+            Automatic::OnDemand => site.certificates.is_empty(),
+            Automatic::Off | Automatic::Local => false,
+        })
+    }
+
     /// Whether a certificate is there that covers the name.
     pub fn covers(&self, name: &str, run_time: &RunTime) -> bool {
         !self.named(name).is_empty() || !run_time.installed(name).is_empty()

@@ -165,6 +165,10 @@ fn begin(configurations: &Configurations, input: &[u8], out: &mut Vec<u8>) -> Re
     match configurations.answer(&hello) {
         Answer::Configuration(config) => Ok(Begun::Handshake(Box::new(Handshake::new(config, hello.server_name)?))),
         Answer::NotYet => Ok(Begun::NotYet),
+        Answer::NoCertificate => {
+            let reason = format!("there is no certificate for {} yet", hello.server_name.unwrap_or_default());
+            Err(refuse(AlertDescription::UnrecognisedName, Whose::Ours, reason, out))
+        }
         Answer::UnrecognizedName => {
             let reason = hello.server_name.map_or("no server name, and strict SNI".into(), |name| format!("no site has the name {name}"));
             Err(refuse(AlertDescription::UnrecognisedName, Whose::Neither, reason, out))

@@ -4,6 +4,7 @@ use super::{
     authority::{Authority, Key, Sites, acceptor},
     pair::{Pair, VERSIONS, client_config},
 };
+use rustls::{AlertDescription, Error};
 use saker_config::model::Automatic;
 use saker_tls::{ACME_TLS_ALPN, Fault, Identities};
 use std::sync::{
@@ -67,6 +68,29 @@ fn what_is_no_certificate_is_not_installed() {
     assert!(!identities.covers("a.example"));
 }
 
+/// Nobody is shown the certificate of another site because his has not come.
+#[test]
+fn no_certificate_yet() {
+    let authority = Authority::new("A");
+    let other = authority.leaf(Key::Ecdsa, &["other.example"]);
+    let sites = Sites::new().with(&["other.example"], &[&other]).with(&["a.example", "*"], &[]);
+    let sites = sites.where_tls(|tls, _| tls.automatic = Automatic::On);
+    let identities = sites.identities();
+    let acceptor = acceptor(&identities);
+    let config = Arc::new(client_config(&authority, &VERSIONS));
+    let mut pair = Pair::new(&config, &acceptor, "a.example");
+    let said = pair.shake().unwrap_err().to_string();
+    assert!(said.contains("there is no certificate for a.example yet"), "{said}");
+    assert_eq!(pair.client_error, Some(Error::AlertReceived(AlertDescription::UnrecognisedName)));
+    assert!(identities.run_time().all().is_empty());
+    let leaf = authority.leaf(Key::Ecdsa, &["a.example"]);
+    identities.install(&names(&["a.example", "b.example"]), leaf.chain.as_bytes(), leaf.key.as_bytes()).unwrap();
+    assert_eq!(Pair::shaken(&config, &acceptor, "a.example").leaf(), leaf.chain_der()[0]);
+    let all = identities.run_time().all();
+    assert_eq!(all.iter().map(|one| one.names.clone()).collect::<Vec<_>>(), [["a.example", "b.example"]]);
+    assert!(identities.first_expiry().is_some_and(|first| first <= all[0].not_after));
+}
+
 #[test]
 fn the_challenge_over_tls() {
     let authority = Authority::new("A");
@@ -74,7 +98,7 @@ fn the_challenge_over_tls() {
     let acceptor = acceptor(&identities);
     let (real, challenge) = (authority.leaf(Key::Ecdsa, &["a.example"]), authority.leaf(Key::Ecdsa, &["a.example"]));
     identities.install(&names(&["a.example"]), real.chain.as_bytes(), real.key.as_bytes()).unwrap();
-    identities.set_challenge("A.example", challenge.chain.as_bytes(), challenge.key.as_bytes()).unwrap();
+    identities.run_time().set_challenge("A.example", &challenge.chain_der()[0], challenge.key_der().secret_der()).unwrap();
     for version in VERSIONS {
         let usual = Arc::new(client_config(&authority, &[version]));
         let mut asking = client_config(&authority, &[version]);
@@ -85,11 +109,11 @@ fn the_challenge_over_tls() {
         assert_eq!(Pair::shaken(&usual, &acceptor, "a.example").leaf(), real.chain_der()[0]);
         assert!(Pair::new(&asking, &acceptor, "x.w.example").shake().is_err());
     }
-    identities.clear_challenge("a.example");
+    identities.run_time().clear_challenge("a.example");
     let mut asking = client_config(&authority, &VERSIONS);
     asking.alpn_protocols = vec![ACME_TLS_ALPN.to_vec()];
     assert!(Pair::new(&Arc::new(asking), &acceptor, "a.example").shake().is_err());
-    assert!(identities.set_challenge("a.example", b"", b"").is_err());
+    assert!(identities.run_time().set_challenge("a.example", b"", b"").is_err());
 }
 
 #[test]
@@ -100,7 +124,7 @@ fn on_demand_the_handshake_waits() {
     let config = Arc::new(client_config(&authority, &VERSIONS));
     let asked = Arc::new(AtomicU32::new(0));
     let counter = Arc::clone(&asked);
-    identities.set_on_demand(Some(Arc::new(move |name: &str| {
+    identities.run_time().set_on_demand(Some(Arc::new(move |name: &str| {
         counter.fetch_add(1, Ordering::Relaxed);
         name == "a.example"
     })));
