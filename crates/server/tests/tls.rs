@@ -6,7 +6,7 @@ mod operate;
 mod tls_site;
 
 use operate::{folder, pattern, start_in, until};
-use saker_testkit::{Client, require};
+use saker_testkit::{Client, ServerProcess, require};
 use std::{
     fs,
     process::{Command, Stdio},
@@ -62,6 +62,28 @@ fn keep_alive_requests_share_a_handshake_and_sessions_are_resumed() {
         assert!(first.contains("HTTP/1.1 200 OK") && first.contains("New, TLS"), "{version}: {first}");
         let again = connect(&["-ign_eof", "-sess_in", shown(&session)]);
         assert!(again.contains("HTTP/1.1 200 OK") && again.contains("Reused, TLS"), "{version}: {again}");
+    }
+}
+
+/// Who asks for an address names no host in the handshake (RFC 6066 section 3), and gets the local certificate all the same.
+#[test]
+fn a_folder_is_served_by_address_and_by_name_without_a_certificate_of_its_own() {
+    let dir = folder("tls-serve");
+    let server = ServerProcess::start_on_free_port(|port| {
+        let mut command = Command::new(operate::SAKER);
+        command.env("XDG_DATA_HOME", dir.join("none")).env("HOME", dir.join("none")).arg("serve").arg(dir.join("www"));
+        command.args(["--workers", "1", "--https", &format!("127.0.0.1:{port}"), "--state-dir"]).arg(dir.join("state"));
+        command
+    })
+    .unwrap();
+    operate::until_ready(&server, &dir.join("state"));
+    let port = server.address().port();
+    let authority = dir.join("state/authority/authority.pem");
+    for host in ["127.0.0.1", "localhost"] {
+        let mut command = Command::new(require("curl").unwrap());
+        command.args(["-sS", "-m", "20", "--resolve", &format!("localhost:{port}:127.0.0.1"), "--cacert", shown(&authority)]);
+        let output = command.arg(format!("https://{host}:{port}/index.html")).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "<p>hello</p>\n", "{host}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 

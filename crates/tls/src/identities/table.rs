@@ -57,6 +57,8 @@ impl Table {
             SiteName::Exact(name) => Some(name.clone()),
             _ => None,
         });
+        // Every local certificate is for this machine; who asks for an address names no host (RFC 6066 section 3).
+        let first_name = first_name.or_else(|| (automatic == Automatic::Local).then(|| "localhost".to_owned()));
         self.sites.push(Site { certificates, policy, automatic, first_name });
     }
 
