@@ -14,6 +14,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-expressions", 2),
     ("saker-rewrite", 3),
     ("saker-tls", 3),
+    ("saker-config-apache", 3),
     ("saker-acme", 4),
     ("saker-pipeline", 4),
     ("saker-handlers", 5),

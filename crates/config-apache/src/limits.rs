@@ -1,0 +1,43 @@
+//! What a configuration may cost, by name: every loop over text that others wrote ends at one of these.
+
+/// Of a logical line, continuation lines included; Apache's own bound.
+pub const LINE_BYTES_MAX: usize = 16 << 20;
+/// Of one file.
+pub const FILE_BYTES_MAX: usize = 64 << 20;
+/// Of an `.htaccess` file.
+pub const HTACCESS_BYTES_MAX: usize = 4 << 20;
+/// Files that include files; Apache's own bound.
+pub const INCLUDE_DEPTH_MAX: usize = 128;
+/// Directories below an included directory; Apache's own bound.
+pub const INCLUDE_DIRECTORY_DEPTH_MAX: usize = 20;
+/// Files read for one configuration.
+pub const FILES_MAX: usize = 200_000;
+/// Sections, conditions and included files within each other.
+pub const NESTING_MAX: usize = 200;
+/// Directives and sections of one configuration.
+pub const NODES_MAX: usize = 20_000_000;
+/// Uses of macros in one configuration.
+pub const MACRO_USES_MAX: usize = 1_000_000;
+/// Of what one use of a macro expands to.
+pub const MACRO_BYTES_MAX: usize = 16 << 20;
+/// Of all text that was read or expanded.
+pub const TEXT_BYTES_MAX: usize = 1 << 30;
+/// Of a line after its variables were put in.
+pub const EXPANDED_BYTES_MAX: usize = 16 << 20;
+/// Diagnostics that are kept; what comes after is counted.
+pub const DIAGNOSTICS_MAX: usize = 10_000;
+
+/// The bounds of one reading that a caller may draw tighter.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub nodes_max: usize,
+    pub files_max: usize,
+    pub macro_uses_max: usize,
+    pub text_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { nodes_max: NODES_MAX, files_max: FILES_MAX, macro_uses_max: MACRO_USES_MAX, text_bytes_max: TEXT_BYTES_MAX }
+    }
+}

@@ -1,0 +1,163 @@
+//! Which modules there are, and which of them a configuration has loaded.
+//!
+//! Nothing is loaded from files: `LoadModule` switches on what Saker has under that name, so that `<IfModule>` answers as Apache would.
+//! A module of others that Saker does not stand in for is never there, whatever was loaded: its directives would be unknown, and
+//! what configurations do without it is what should happen.
+
+mod table;
+
+use crate::row::Importance;
+use std::collections::BTreeSet;
+
+/// How a module comes to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Part of the program in Debian's package.
+    Static,
+    /// By `LoadModule`.
+    Loadable,
+    /// Whatever the configuration says: names under which servers of this kind are known.
+    Always,
+}
+
+/// What Saker has for a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provision {
+    Native,
+    /// Comes with a part of Saker that is not there yet.
+    Later,
+    /// Apache's own, known by its directives, which are not honoured.
+    Missing,
+    /// Not Apache's: directives unknown, counts as absent.
+    Foreign,
+}
+
+#[derive(Debug)]
+pub struct ModuleRow {
+    /// `rewrite_module`.
+    pub identifier: &'static str,
+    /// `mod_rewrite.c`.
+    pub source_file: &'static str,
+    /// `mod_rewrite.so`; empty for those without.
+    pub shared_object: &'static str,
+    pub importance: Importance,
+    pub link: Link,
+    pub provision: Provision,
+}
+
+const fn module(
+    identifier: &'static str,
+    source_file: &'static str,
+    shared_object: &'static str,
+    importance: Importance,
+    link: Link,
+    provision: Provision,
+) -> ModuleRow {
+    ModuleRow { identifier, source_file, shared_object, importance, link, provision }
+}
+
+/// Other names of one module: PHP's changed with its versions.
+const ALIASES: &[(&str, &str)] = &[("php7_module", "php_module"), ("php5_module", "php_module")];
+
+pub fn modules() -> &'static [ModuleRow] {
+    table::MODULES
+}
+
+/// The module by its identifier.
+pub fn find_module(identifier: &str) -> Option<&'static ModuleRow> {
+    modules().iter().find(|row| row.identifier == identifier)
+}
+
+/// What `LoadModule` came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadOutcome {
+    Loaded(Provision),
+    Already,
+    Unknown,
+}
+
+/// The modules that are there.
+#[derive(Clone, Debug)]
+pub struct LoadedModules {
+    identifiers: BTreeSet<&'static str>,
+}
+
+impl Default for LoadedModules {
+    fn default() -> LoadedModules {
+        let there = modules().iter().filter(|row| row.link != Link::Loadable);
+        LoadedModules { identifiers: there.map(|row| row.identifier).collect() }
+    }
+}
+
+impl LoadedModules {
+    /// Everything that Saker knows, as for a configuration without `LoadModule`.
+    pub fn everything() -> LoadedModules {
+        let there = modules().iter().filter(|row| row.provision != Provision::Foreign);
+        LoadedModules { identifiers: there.map(|row| row.identifier).collect() }
+    }
+
+    pub fn load(&mut self, identifier: &[u8]) -> LoadOutcome {
+        let Some(row) = modules().iter().find(|row| row.identifier.as_bytes() == identifier) else { return LoadOutcome::Unknown };
+        match self.identifiers.insert(row.identifier) {
+            true => LoadOutcome::Loaded(row.provision),
+            false => LoadOutcome::Already,
+        }
+    }
+
+    /// Whether one of them is there, also under another of its names.
+    pub fn has_any(&self, identifiers: &[&str]) -> bool {
+        let other_names = |identifier: &str| ALIASES.iter().any(|(alias, name)| *name == identifier && self.identifiers.contains(alias));
+        identifiers.iter().any(|identifier| self.identifiers.contains(identifier) || other_names(identifier))
+    }
+
+    /// What `<IfModule name>` asks: an identifier or a source file, in exact spelling.
+    pub fn answers_to(&self, name: &[u8]) -> bool {
+        let named = |row: &&ModuleRow| row.identifier.as_bytes() == name || row.source_file.as_bytes() == name;
+        modules().iter().filter(named).any(|row| row.provision != Provision::Foreign && self.identifiers.contains(row.identifier))
+    }
+
+    /// In the order of the table.
+    pub fn rows(&self) -> impl Iterator<Item = &'static ModuleRow> {
+        modules().iter().filter(|row| self.identifiers.contains(row.identifier))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_name_is_there_once() {
+        let mut seen = HashSet::new();
+        for row in modules() {
+            assert!(seen.insert(row.identifier) && seen.insert(row.source_file), "{}", row.identifier);
+            assert_eq!(row.shared_object.is_empty(), row.link != Link::Loadable, "{}", row.identifier);
+        }
+        for (alias, name) in ALIASES {
+            assert!(find_module(alias).is_some() && find_module(name).is_some());
+        }
+    }
+
+    #[test]
+    fn loading() {
+        let mut loaded = LoadedModules::default();
+        assert!(!loaded.answers_to(b"mod_rewrite.c"));
+        assert_eq!(loaded.load(b"rewrite_module"), LoadOutcome::Loaded(Provision::Native));
+        assert_eq!(loaded.load(b"rewrite_module"), LoadOutcome::Already);
+        assert_eq!(loaded.load(b"Rewrite_Module"), LoadOutcome::Unknown);
+        assert!(loaded.answers_to(b"mod_rewrite.c") && loaded.answers_to(b"rewrite_module"));
+        assert!(!loaded.answers_to(b"mod_rewrite") && !loaded.answers_to(b"MOD_REWRITE.C"));
+    }
+
+    #[test]
+    fn modules_of_others() {
+        let mut loaded = LoadedModules::default();
+        assert!(loaded.answers_to(b"LiteSpeed") && loaded.answers_to(b"mod_litespeed.c") && loaded.answers_to(b"core.c"));
+        loaded.load(b"security2_module");
+        assert!(!loaded.answers_to(b"mod_security2.c"), "its directives would be unknown");
+        loaded.load(b"php7_module");
+        assert!(loaded.answers_to(b"mod_php7.c") && !loaded.answers_to(b"mod_php.c") && loaded.has_any(&["php_module"]));
+        assert!(LoadedModules::everything().answers_to(b"mod_lua.c"));
+    }
+}

@@ -1,0 +1,135 @@
+//! What `Options` says, and which options `AllowOverride Options=` leaves to `.htaccess`.
+//!
+//! The difficulty is that an option is more than one bit: `Includes` is reading and running, `IncludesNOEXEC` is reading only.
+
+/// A set of options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OptionSet(pub u16);
+
+pub const INDEXES: OptionSet = OptionSet(1);
+pub const INCLUDES: OptionSet = OptionSet(1 << 1);
+pub const FOLLOW_SYM_LINKS: OptionSet = OptionSet(1 << 2);
+pub const EXEC_CGI: OptionSet = OptionSet(1 << 3);
+/// Server-side includes may run programs.
+pub const INCLUDES_EXEC: OptionSet = OptionSet(1 << 4);
+pub const SYM_LINKS_IF_OWNER_MATCH: OptionSet = OptionSet(1 << 5);
+pub const MULTI_VIEWS: OptionSet = OptionSet(1 << 6);
+/// What `All` says: MultiViews is not in it.
+pub const ALL_OPTIONS: OptionSet = OptionSet(0b1_1111);
+/// Whatever can be set.
+pub const ANY_OPTION: OptionSet = OptionSet(0b111_1111);
+
+impl OptionSet {
+    pub const fn or(self, other: OptionSet) -> OptionSet {
+        OptionSet(self.0 | other.0)
+    }
+
+    pub const fn without(self, other: OptionSet) -> OptionSet {
+        OptionSet(self.0 & !other.0)
+    }
+
+    pub const fn contains(self, other: OptionSet) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// An option by its name, without sign.
+    pub fn named(name: &[u8]) -> Option<OptionSet> {
+        let names: [(&str, OptionSet); 9] = [
+            ("Indexes", INDEXES),
+            ("Includes", INCLUDES.or(INCLUDES_EXEC)),
+            ("IncludesNOEXEC", INCLUDES),
+            ("FollowSymLinks", FOLLOW_SYM_LINKS),
+            ("SymLinksIfOwnerMatch", SYM_LINKS_IF_OWNER_MATCH),
+            ("ExecCGI", EXEC_CGI),
+            ("MultiViews", MULTI_VIEWS),
+            ("RunScripts", MULTI_VIEWS.or(EXEC_CGI)),
+            ("None", OptionSet(0)),
+        ];
+        let all = name.eq_ignore_ascii_case(b"All").then_some(ALL_OPTIONS);
+        all.or_else(|| names.iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes())).map(|(_, set)| *set))
+    }
+}
+
+/// One `Options` line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionsChange {
+    /// Instead of what was in force.
+    Set(OptionSet),
+    /// With signs: to what is in force.
+    Merge { add: OptionSet, remove: OptionSet },
+}
+
+/// Reads the arguments of `Options`; `permitted` are those that may be changed here. The error in Apache's words.
+pub fn parse_options(words: &[Vec<u8>], permitted: OptionSet) -> Result<OptionsChange, String> {
+    let (mut set, mut add, mut remove) = (OptionSet(0), OptionSet(0), OptionSet(0));
+    let mut signed = None;
+    for (index, word) in words.iter().enumerate() {
+        let (sign, name) = match word.split_first() {
+            Some((sign @ (b'+' | b'-'), name)) => (Some(*sign), name),
+            _ => (None, word.as_slice()),
+        };
+        if signed.replace(sign.is_some()).is_some_and(|before| before != sign.is_some()) {
+            return Err("Either all Options must start with + or -, or no Option may.".into());
+        }
+        let option = checked(name, index, permitted)?;
+        match sign {
+            Some(b'-') => (add, remove) = (add.without(option), remove.or(option)),
+            Some(_) => (add, remove) = (add.or(option), remove.without(option)),
+            None => set = set.or(option),
+        }
+    }
+    Ok(if signed == Some(true) { OptionsChange::Merge { add, remove } } else { OptionsChange::Set(set) })
+}
+
+fn checked(name: &[u8], index: usize, permitted: OptionSet) -> Result<OptionSet, String> {
+    let shown = || String::from_utf8_lossy(name).into_owned();
+    let option = OptionSet::named(name).ok_or_else(|| format!("Illegal option {}", shown()))?;
+    if name.eq_ignore_ascii_case(b"None") && index > 0 {
+        return Err("'Options None' must be the first Option given.".into());
+    }
+    if name.eq_ignore_ascii_case(b"All") && index > 0 {
+        return Err("'Options All' must be the first option given.".into());
+    }
+    if permitted.contains(option) { Ok(option) } else { Err(format!("Option {} not allowed here", shown())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str, permitted: OptionSet) -> Result<OptionsChange, String> {
+        parse_options(&crate::word::words(line.as_bytes()), permitted)
+    }
+
+    #[test]
+    fn lines() {
+        let set = |set| Ok(OptionsChange::Set(set));
+        assert_eq!(parsed("", ANY_OPTION), set(OptionSet(0)));
+        assert_eq!(parsed("None", ANY_OPTION), set(OptionSet(0)));
+        assert_eq!(parsed("all MultiViews", ANY_OPTION), set(ANY_OPTION.without(SYM_LINKS_IF_OWNER_MATCH).or(INCLUDES_EXEC)));
+        assert_eq!(parsed("Indexes followsymlinks", ANY_OPTION), set(INDEXES.or(FOLLOW_SYM_LINKS)));
+        let merge = |add, remove| Ok(OptionsChange::Merge { add, remove });
+        assert_eq!(parsed("+Indexes -ExecCGI", ANY_OPTION), merge(INDEXES, EXEC_CGI));
+        assert_eq!(parsed("-Indexes +Indexes", ANY_OPTION), merge(INDEXES, OptionSet(0)));
+    }
+
+    #[test]
+    fn what_apache_refuses() {
+        for (line, error) in [
+            ("Indexes +FollowSymLinks", "Either all Options must start with + or -, or no Option may."),
+            ("Indexes None", "'Options None' must be the first Option given."),
+            ("Indexes All", "'Options All' must be the first option given."),
+            ("Bogus", "Illegal option Bogus"),
+            ("Indexes ExecCGI", "Option ExecCGI not allowed here"),
+        ] {
+            assert_eq!(parsed(line, INDEXES.or(FOLLOW_SYM_LINKS)), Err(error.to_owned()), "{line}");
+        }
+    }
+
+    #[test]
+    fn all_is_everything_but_views_and_owners() {
+        assert!(
+            !ALL_OPTIONS.contains(MULTI_VIEWS) && !ALL_OPTIONS.contains(SYM_LINKS_IF_OWNER_MATCH) && ALL_OPTIONS.contains(INCLUDES_EXEC)
+        );
+    }
+}

@@ -1,0 +1,66 @@
+//! Automatic certificates. One row per directive (`row.rs`); overrides and shapes are those of Apache 2.4.71.
+
+use crate::row::{
+    AUTH_CONFIG, DIRECTORY,
+    Importance::{A, C},
+    LOCATION, NOWHERE, Row, SERVER,
+    Shape::{Any, One, OneOrTwo, Raw, Section, Two},
+    Treatment::{self, NoEffect, Pending, Unsupported},
+    row,
+};
+
+const MD: &[&str] = &["md_module"];
+
+const OWN_MANAGER: Treatment = NoEffect("Saker's certificate manager decides it itself");
+const OWN_HOOK: Treatment = Unsupported("let a DNS hook of Saker's own do it, or leave it out");
+
+pub(super) const ROWS: &[Row] = &[
+    row("MDCertificateAuthority", MD, A, "s", Any, SERVER, NOWHERE, Pending),
+    row("MDCertificateAgreement", MD, A, "s", One, SERVER, NOWHERE, Pending),
+    row("MDCAChallenges", MD, A, "s", Any, SERVER, NOWHERE, Pending),
+    row("MDCertificateProtocol", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDContactEmail", MD, A, "s", One, SERVER, NOWHERE, Pending),
+    row("MDDriveMode", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDRenewMode", MD, A, "s", One, SERVER, NOWHERE, Pending),
+    row("MDomain", MD, A, "s", Any, SERVER, NOWHERE, Pending),
+    row("<MDomainSet", MD, A, "s", Section, SERVER, NOWHERE, Pending),
+    row("<MDomain", MD, C, "sv", Section, SERVER, NOWHERE, Pending),
+    row("MDMember", MD, A, "s", Any, SERVER, NOWHERE, Pending),
+    row("MDMembers", MD, A, "s", Any, SERVER, NOWHERE, Pending),
+    row("MDMustStaple", MD, A, "s", One, SERVER, NOWHERE, Pending),
+    row("MDPortMap", MD, A, "s", OneOrTwo, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDPrivateKeys", MD, A, "s", Any, SERVER, NOWHERE, Pending),
+    row("MDHttpProxy", MD, A, "s", One, SERVER, NOWHERE, OWN_HOOK),
+    row("MDStoreDir", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDRenewWindow", MD, A, "s", One, SERVER, NOWHERE, Pending),
+    row("MDRequireHttps", MD, A, "s", One, AUTH_CONFIG.or(SERVER), DIRECTORY.or(LOCATION), Pending),
+    row("MDNotifyCmd", MD, A, "s", Raw, SERVER, NOWHERE, OWN_HOOK),
+    row("MDBaseServer", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDChallengeDns01", MD, A, "s", Raw, SERVER, NOWHERE, Pending),
+    row("MDChallengeDns01Version", MD, A, "s", One, SERVER, NOWHERE, Pending),
+    row("MDCertificateFile", MD, A, "s", One, SERVER, NOWHERE, Pending),
+    row("MDCertificateKeyFile", MD, A, "s", One, SERVER, NOWHERE, Pending),
+    row("MDServerStatus", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDCertificateStatus", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDWarnWindow", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDMessageCmd", MD, A, "s", Raw, SERVER, NOWHERE, OWN_HOOK),
+    row("MDStapling", MD, A, "s", One, SERVER, NOWHERE, Pending),
+    row("MDStapleOthers", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDStaplingKeepResponse", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDStaplingRenewWindow", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDCertificateCheck", MD, A, "s", Two, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDActivationDelay", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDCACertificateFile", MD, A, "s", One, SERVER, NOWHERE, Pending),
+    row("MDHttpProxyCACertificateFile", MD, A, "s", One, SERVER, NOWHERE, OWN_HOOK),
+    row("MDExternalAccountBinding", MD, A, "s", OneOrTwo, SERVER, NOWHERE, Pending),
+    row("MDRetryDelay", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDRetryFailover", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDStoreLocks", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDMatchNames", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDInitialDelay", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDCheckInterval", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDProfile", MD, A, "s", One, SERVER, NOWHERE, Pending),
+    row("MDProfileMandatory", MD, A, "s", One, SERVER, NOWHERE, OWN_MANAGER),
+    row("MDRenewViaARI", MD, A, "s", One, SERVER, NOWHERE, Pending),
+    row("MDCertificateMonitor", MD, A, "s", OneOrTwo, SERVER, NOWHERE, OWN_MANAGER),
+];

@@ -1,0 +1,99 @@
+//! Programs and servers behind this one. One row per directive (`row.rs`); overrides and shapes are those of Apache 2.4.71.
+
+use crate::row::{
+    ACCESS, DIRECTORY, FILE_INFO, FILES, INDEXES,
+    Importance::{A, B, C},
+    NOWHERE, OPTIONS, Row, SERVER,
+    Shape::{Each, EachWithFirst, Flag, One, OneOrTwo, OneToThree, Raw, Section, Two, TwoOrThree},
+    Treatment::{self, Later},
+    VIRTUAL_HOST, row,
+};
+
+const CGI_OR_CGID: &[&str] = &["cgi_module", "cgid_module"];
+const CGI: &[&str] = &["cgi_module"];
+const CGID: &[&str] = &["cgid_module"];
+const PROXY: &[&str] = &["proxy_module"];
+const PROXY_CONNECT: &[&str] = &["proxy_connect_module"];
+const PROXY_EXPRESS: &[&str] = &["proxy_express_module"];
+const PROXY_FCGI: &[&str] = &["proxy_fcgi_module"];
+const PROXY_FTP: &[&str] = &["proxy_ftp_module"];
+const PROXY_HCHECK: &[&str] = &["proxy_hcheck_module"];
+const PROXY_HTML: &[&str] = &["proxy_html_module"];
+const PROXY_SCGI: &[&str] = &["proxy_scgi_module"];
+const PROXY_WSTUNNEL: &[&str] = &["proxy_wstunnel_module"];
+const PHP: &[&str] = &["php_module"];
+
+const GATEWAYS: Treatment = Later("gateways and proxying");
+
+pub(super) const ROWS: &[Row] = &[
+    row("ScriptLog", CGI_OR_CGID, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
+    row("ScriptLogLength", CGI_OR_CGID, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
+    row("ScriptLogBuffer", CGI_OR_CGID, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
+    row("CGIScriptTimeout", CGI, A, "svdh", One, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ScriptSock", CGID, A, "s", One, SERVER, VIRTUAL_HOST, GATEWAYS),
+    row("CGIDScriptTimeout", CGID, A, "svdh", One, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("<Proxy", PROXY, A, "sv", Section, SERVER, NOWHERE, GATEWAYS),
+    row("<ProxyMatch", PROXY, A, "sv", Section, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyRequests", PROXY, A, "sv", Flag, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyRemote", PROXY, A, "sv", TwoOrThree, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyRemoteMatch", PROXY, A, "sv", TwoOrThree, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyPassInterpolateEnv", PROXY, A, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyPass", PROXY, A, "svd", Raw, ACCESS.or(SERVER), DIRECTORY.or(FILES), GATEWAYS),
+    row("ProxyPassMatch", PROXY, A, "svd", Raw, ACCESS.or(SERVER), DIRECTORY.or(FILES), GATEWAYS),
+    row("ProxyPassReverse", PROXY, A, "svd", OneToThree, ACCESS.or(SERVER), DIRECTORY.or(FILES), GATEWAYS),
+    row("ProxyPassReverseCookiePath", PROXY, A, "svd", TwoOrThree, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyPassReverseCookieDomain", PROXY, A, "svd", TwoOrThree, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyBlock", PROXY, A, "sv", Each, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyReceiveBufferSize", PROXY, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyIOBufferSize", PROXY, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyMaxForwards", PROXY, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
+    row("NoProxy", PROXY, A, "sv", Each, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyDomain", PROXY, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyVia", PROXY, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyErrorOverride", PROXY, A, "svd", Each, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyPreserveHost", PROXY, A, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyTimeout", PROXY, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyBadHeader", PROXY, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
+    row("BalancerMember", PROXY, A, "d", Raw, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("BalancerGrowth", PROXY, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
+    row("BalancerPersist", PROXY, A, "sv", Flag, SERVER, NOWHERE, GATEWAYS),
+    row("BalancerInherit", PROXY, A, "sv", Flag, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyPassInherit", PROXY, A, "sv", Flag, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyStatus", PROXY, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
+    row("ProxySet", PROXY, A, "svd", Raw, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxySourceAddress", PROXY, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyAddHeaders", PROXY, A, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("Proxy100Continue", PROXY, A, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("AllowCONNECT", PROXY_CONNECT, B, "sv", Each, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyExpressEnable", PROXY_EXPRESS, B, "sv", Flag, FILE_INFO, NOWHERE, GATEWAYS),
+    row("ProxyExpressDBMFile", PROXY_EXPRESS, B, "sv", One, FILE_INFO, NOWHERE, GATEWAYS),
+    row("ProxyExpressDBMType", PROXY_EXPRESS, B, "sv", One, FILE_INFO, NOWHERE, GATEWAYS),
+    row("ProxyFCGIBackendType", PROXY_FCGI, A, "svdh", One, FILE_INFO, NOWHERE, GATEWAYS),
+    row("ProxyFCGISetEnvIf", PROXY_FCGI, A, "svdh", TwoOrThree, FILE_INFO, NOWHERE, GATEWAYS),
+    row("ProxyFtpListOnWildcard", PROXY_FTP, C, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyFtpEscapeWildcards", PROXY_FTP, C, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyFtpDirCharset", PROXY_FTP, C, "svd", One, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyHCTemplate", PROXY_HCHECK, B, "sv", Raw, FILE_INFO, NOWHERE, GATEWAYS),
+    row("ProxyHCExpr", PROXY_HCHECK, B, "sv", Raw, FILE_INFO, NOWHERE, GATEWAYS),
+    row("ProxyHCTPsize", PROXY_HCHECK, B, "s", One, SERVER, VIRTUAL_HOST, GATEWAYS),
+    row("ProxyHTMLEvents", PROXY_HTML, B, "svd", Each, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyHTMLLinks", PROXY_HTML, B, "svd", EachWithFirst, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyHTMLURLMap", PROXY_HTML, B, "svd", Raw, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyHTMLDocType", PROXY_HTML, B, "svd", OneOrTwo, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyHTMLFixups", PROXY_HTML, B, "svd", Each, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyHTMLMeta", PROXY_HTML, B, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyHTMLInterp", PROXY_HTML, B, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyHTMLExtended", PROXY_HTML, B, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyHTMLStripComments", PROXY_HTML, B, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyHTMLBufSize", PROXY_HTML, B, "svd", One, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyHTMLCharsetOut", PROXY_HTML, B, "svd", One, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyHTMLEnable", PROXY_HTML, B, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxySCGISendfile", PROXY_SCGI, B, "svd", One, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxySCGIInternalRedirect", PROXY_SCGI, B, "svd", One, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyWebsocketFallbackToProxyHttp", PROXY_WSTUNNEL, A, "sv", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("php_value", PHP, A, "svdh", Two, INDEXES.or(OPTIONS), NOWHERE, GATEWAYS),
+    row("php_flag", PHP, A, "svdh", Two, INDEXES.or(OPTIONS), NOWHERE, GATEWAYS),
+    row("php_admin_value", PHP, A, "svd", Two, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("php_admin_flag", PHP, A, "svd", Two, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("PHPIniDir", PHP, C, "sv", One, SERVER, NOWHERE, GATEWAYS),
+];

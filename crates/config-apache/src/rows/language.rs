@@ -1,0 +1,25 @@
+//! What is carried out while the configuration is read: modules, variables, conditions, macros, included files. One row per directive (`row.rs`); overrides and shapes are those of Apache 2.4.71.
+
+use crate::row::{
+    ALL,
+    Importance::{A, C},
+    NOWHERE, Row, SERVER,
+    Shape::{Each, One, OneToThree, Raw, Section, Two},
+    Treatment::{Honoured, NoEffect},
+    row,
+};
+
+const SO: &[&str] = &["so_module"];
+const VERSION: &[&str] = &["version_module"];
+const MACRO: &[&str] = &["macro_module"];
+
+pub(super) const ROWS: &[Row] = &[
+    row("LoadModule", SO, A, "sv", Two, SERVER, NOWHERE, Honoured),
+    row("LoadFile", SO, A, "sv", Each, SERVER, NOWHERE, NoEffect("Saker loads no shared libraries")),
+    row("<IfVersion", VERSION, A, "svdh", OneToThree, ALL, NOWHERE, Honoured),
+    row("<Macro", MACRO, A, "svd", Section, ALL, NOWHERE, Honoured),
+    row("Use", MACRO, A, "svd", Raw, ALL, NOWHERE, Honoured),
+    row("UndefMacro", MACRO, A, "svd", One, ALL, NOWHERE, Honoured),
+    row("MacroIgnoreEmptyArgs", MACRO, C, "svdh", Raw, ALL, NOWHERE, Honoured),
+    row("MacroIgnoreBadNesting", MACRO, C, "svdh", Raw, ALL, NOWHERE, Honoured),
+];

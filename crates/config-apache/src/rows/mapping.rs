@@ -1,0 +1,96 @@
+//! From URL to file, and what a file is: aliases, rewriting, indexes, types, languages. One row per directive (`row.rs`); overrides and shapes are those of Apache 2.4.71.
+
+use crate::row::{
+    ACCESS, DIRECTORY, FILE_INFO, FILES, INDEXES,
+    Importance::{A, B, C},
+    LIMITS, LOCATION, NOWHERE, OPTIONS, PROXIES, Row, SERVER,
+    Shape::{Each, EachWithFirst, Flag, One, OneOrTwo, OneToThree, Raw, Two, TwoOrThree},
+    Treatment::{self, Pending, Unsupported},
+    row,
+};
+
+const ACTIONS: &[&str] = &["actions_module"];
+const ALIAS: &[&str] = &["alias_module"];
+const CERN_META: &[&str] = &["cern_meta_module"];
+const DIR: &[&str] = &["dir_module"];
+const IMAGEMAP: &[&str] = &["imagemap_module"];
+const MIME: &[&str] = &["mime_module"];
+const MIME_MAGIC: &[&str] = &["mime_magic_module"];
+const NEGOTIATION: &[&str] = &["negotiation_module"];
+const REWRITE: &[&str] = &["rewrite_module"];
+const SPELING: &[&str] = &["speling_module"];
+const USERDIR: &[&str] = &["userdir_module"];
+const VHOST_ALIAS: &[&str] = &["vhost_alias_module"];
+const ISAPI: &[&str] = &["isapi_module"];
+
+const USE_HEADER: Treatment = Unsupported("set the fields with Header in a <Files> section");
+const CLIENT_SIDE_MAPS: Treatment = Unsupported("use client-side image maps");
+const WINDOWS_ONLY: Treatment = Unsupported("it is for Windows");
+
+pub(super) const ROWS: &[Row] = &[
+    row("Action", ACTIONS, A, "svdh", TwoOrThree, FILE_INFO, NOWHERE, Pending),
+    row("Script", ACTIONS, A, "svd", Two, ACCESS.or(SERVER), NOWHERE, Pending),
+    row("Alias", ALIAS, A, "sv", OneOrTwo, ACCESS.or(SERVER), DIRECTORY.or(LOCATION).or(FILES).or(PROXIES), Pending),
+    row("ScriptAlias", ALIAS, A, "svd", OneOrTwo, ACCESS.or(SERVER), DIRECTORY.or(LOCATION).or(FILES).or(PROXIES), Pending),
+    row("Redirect", ALIAS, A, "svdh", OneToThree, FILE_INFO, NOWHERE, Pending),
+    row("AliasMatch", ALIAS, A, "sv", Two, SERVER, NOWHERE, Pending),
+    row("ScriptAliasMatch", ALIAS, A, "sv", Two, SERVER, NOWHERE, Pending),
+    row("RedirectMatch", ALIAS, A, "svdh", TwoOrThree, FILE_INFO, NOWHERE, Pending),
+    row("RedirectTemp", ALIAS, A, "svdh", Two, FILE_INFO, NOWHERE, Pending),
+    row("RedirectPermanent", ALIAS, A, "svdh", Two, FILE_INFO, NOWHERE, Pending),
+    row("RedirectRelative", ALIAS, A, "svd", Flag, FILE_INFO, NOWHERE, Pending),
+    row("AliasPreservePath", ALIAS, A, "svd", Flag, FILE_INFO, NOWHERE, Pending),
+    row("MetaFiles", CERN_META, C, "svdh", Flag, INDEXES, NOWHERE, USE_HEADER),
+    row("MetaDir", CERN_META, C, "svdh", One, INDEXES, NOWHERE, USE_HEADER),
+    row("MetaSuffix", CERN_META, C, "svdh", One, INDEXES, NOWHERE, USE_HEADER),
+    row("FallbackResource", DIR, A, "svdh", One, INDEXES, NOWHERE, Pending),
+    row("DirectoryIndex", DIR, A, "svdh", Raw, INDEXES, NOWHERE, Pending),
+    row("DirectorySlash", DIR, A, "svdh", Flag, INDEXES, NOWHERE, Pending),
+    row("DirectoryCheckHandler", DIR, A, "svdh", Flag, INDEXES, NOWHERE, Pending),
+    row("DirectoryIndexRedirect", DIR, A, "svdh", One, INDEXES, NOWHERE, Pending),
+    row("ImapMenu", IMAGEMAP, C, "svdh", One, INDEXES, NOWHERE, CLIENT_SIDE_MAPS),
+    row("ImapDefault", IMAGEMAP, C, "svdh", One, INDEXES, NOWHERE, CLIENT_SIDE_MAPS),
+    row("ImapBase", IMAGEMAP, C, "svdh", One, INDEXES, NOWHERE, CLIENT_SIDE_MAPS),
+    row("AddCharset", MIME, A, "svdh", EachWithFirst, FILE_INFO, NOWHERE, Pending),
+    row("AddEncoding", MIME, A, "svdh", EachWithFirst, FILE_INFO, NOWHERE, Pending),
+    row("AddHandler", MIME, A, "svdh", EachWithFirst, FILE_INFO, NOWHERE, Pending),
+    row("AddInputFilter", MIME, A, "svdh", EachWithFirst, FILE_INFO, NOWHERE, Pending),
+    row("AddLanguage", MIME, A, "svdh", EachWithFirst, FILE_INFO, NOWHERE, Pending),
+    row("AddOutputFilter", MIME, A, "svdh", EachWithFirst, FILE_INFO, NOWHERE, Pending),
+    row("AddType", MIME, A, "svdh", EachWithFirst, FILE_INFO, NOWHERE, Pending),
+    row("DefaultLanguage", MIME, A, "svdh", One, FILE_INFO, NOWHERE, Pending),
+    row("MultiviewsMatch", MIME, A, "svdh", Each, FILE_INFO, LOCATION.or(LIMITS), Pending),
+    row("RemoveCharset", MIME, A, "vdh", Each, FILE_INFO, NOWHERE, Pending),
+    row("RemoveEncoding", MIME, A, "vdh", Each, FILE_INFO, NOWHERE, Pending),
+    row("RemoveHandler", MIME, A, "vdh", Each, FILE_INFO, NOWHERE, Pending),
+    row("RemoveInputFilter", MIME, A, "vdh", Each, FILE_INFO, NOWHERE, Pending),
+    row("RemoveLanguage", MIME, A, "vdh", Each, FILE_INFO, NOWHERE, Pending),
+    row("RemoveOutputFilter", MIME, A, "vdh", Each, FILE_INFO, NOWHERE, Pending),
+    row("RemoveType", MIME, A, "vdh", Each, FILE_INFO, NOWHERE, Pending),
+    row("TypesConfig", MIME, A, "s", One, SERVER, NOWHERE, Pending),
+    row("ModMimeUsePathInfo", MIME, A, "d", Flag, ACCESS, NOWHERE, Pending),
+    row("MimeMagicFile", MIME_MAGIC, B, "sv", One, SERVER, NOWHERE, Pending),
+    row("CacheNegotiatedDocs", NEGOTIATION, A, "sv", Flag, SERVER, NOWHERE, Pending),
+    row("LanguagePriority", NEGOTIATION, A, "svdh", Each, FILE_INFO, NOWHERE, Pending),
+    row("ForceLanguagePriority", NEGOTIATION, A, "svdh", Each, FILE_INFO, NOWHERE, Pending),
+    row("RewriteEngine", REWRITE, A, "svdh", Flag, FILE_INFO, NOWHERE, Pending),
+    row("RewriteOptions", REWRITE, A, "svdh", Each, FILE_INFO, NOWHERE, Pending),
+    row("RewriteBase", REWRITE, A, "dh", One, FILE_INFO, NOWHERE, Pending),
+    row("RewriteCond", REWRITE, A, "svdh", Raw, FILE_INFO, NOWHERE, Pending),
+    row("RewriteRule", REWRITE, A, "svdh", Raw, FILE_INFO, NOWHERE, Pending),
+    row("RewriteMap", REWRITE, A, "sv", TwoOrThree, SERVER, NOWHERE, Pending),
+    row("CheckSpelling", SPELING, B, "svdh", Flag, OPTIONS, NOWHERE, Pending),
+    row("CheckCaseOnly", SPELING, B, "svdh", Flag, OPTIONS, NOWHERE, Pending),
+    row("CheckBasenameMatch", SPELING, B, "svdh", Flag, OPTIONS, NOWHERE, Pending),
+    row("UserDir", USERDIR, A, "sv", Raw, SERVER, NOWHERE, Pending),
+    row("VirtualScriptAlias", VHOST_ALIAS, A, "sv", One, SERVER, NOWHERE, Pending),
+    row("VirtualDocumentRoot", VHOST_ALIAS, A, "sv", One, SERVER, NOWHERE, Pending),
+    row("VirtualScriptAliasIP", VHOST_ALIAS, A, "sv", One, SERVER, NOWHERE, Pending),
+    row("VirtualDocumentRootIP", VHOST_ALIAS, A, "sv", One, SERVER, NOWHERE, Pending),
+    row("ISAPIAppendLogToErrors", ISAPI, C, "svdh", Flag, FILE_INFO, NOWHERE, WINDOWS_ONLY),
+    row("ISAPIAppendLogToQuery", ISAPI, C, "svdh", Flag, FILE_INFO, NOWHERE, WINDOWS_ONLY),
+    row("ISAPIFakeAsync", ISAPI, C, "svdh", Flag, FILE_INFO, NOWHERE, WINDOWS_ONLY),
+    row("ISAPILogNotSupported", ISAPI, C, "svdh", Flag, FILE_INFO, NOWHERE, WINDOWS_ONLY),
+    row("ISAPIReadAheadBuffer", ISAPI, C, "svdh", One, FILE_INFO, NOWHERE, WINDOWS_ONLY),
+    row("ISAPICacheFile", ISAPI, C, "sv", Each, SERVER, NOWHERE, WINDOWS_ONLY),
+];

@@ -1,0 +1,102 @@
+//! The table of directives: every one of Apache 2.4's manual, and a few of others that `.htaccess` files of applications use.
+
+mod access;
+mod cache;
+mod certificates;
+mod connection;
+mod core;
+mod gateway;
+mod language;
+mod listing;
+mod logging;
+mod mapping;
+mod output;
+mod process;
+mod programs;
+mod storage;
+mod tls;
+
+use crate::row::Row;
+use std::{collections::HashMap, sync::OnceLock};
+
+const TABLES: &[&[Row]] = &[
+    language::ROWS,
+    core::ROWS,
+    process::ROWS,
+    access::ROWS,
+    mapping::ROWS,
+    listing::ROWS,
+    output::ROWS,
+    logging::ROWS,
+    connection::ROWS,
+    tls::ROWS,
+    certificates::ROWS,
+    gateway::ROWS,
+    cache::ROWS,
+    storage::ROWS,
+    programs::ROWS,
+];
+
+/// All rows, by subject.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    TABLES.iter().copied().flatten()
+}
+
+/// The row of a name in any case; a section with its `<`.
+pub fn find_row(name: &[u8]) -> Option<&'static Row> {
+    static INDEX: OnceLock<HashMap<Vec<u8>, &'static Row>> = OnceLock::new();
+    let index = INDEX.get_or_init(|| rows().map(|row| (row.name.to_ascii_lowercase().into_bytes(), row)).collect());
+    index.get(&name.to_ascii_lowercase()).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        modules::{Provision, find_module},
+        row::Treatment,
+    };
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_name_is_there_once() {
+        let mut seen = HashSet::new();
+        for row in rows() {
+            assert!(seen.insert(row.name.to_ascii_lowercase()), "{} twice", row.name);
+            assert!(!row.contexts.0.is_empty() && row.contexts.0.chars().all(|letter| "svdhp".contains(letter)), "{}", row.name);
+        }
+        assert!(seen.len() >= 750, "{} rows", seen.len());
+        assert_eq!(find_row(b"servername").map(|row| row.name), Some("ServerName"));
+        assert_eq!(find_row(b"<DIRECTORY").map(|row| row.name), Some("<Directory"));
+    }
+
+    #[test]
+    fn modules_of_rows_are_known() {
+        for row in rows() {
+            for identifier in row.modules.iter().filter(|identifier| **identifier != "windows") {
+                let module = find_module(identifier).unwrap_or_else(|| panic!("{identifier} of {}", row.name));
+                assert_ne!(module.provision, Provision::Foreign, "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_manual_and_the_overrides_agree_on_htaccess() {
+        use crate::row::ALL;
+        for row in rows() {
+            assert_eq!(row.contexts.0.contains('h'), row.overrides.meets(ALL), "{}: {:?} {:?}", row.name, row.contexts, row.overrides);
+        }
+    }
+
+    #[test]
+    fn reasons_are_clauses() {
+        for row in rows() {
+            let (Treatment::NoEffect(reason) | Treatment::Unsupported(reason) | Treatment::Later(reason) | Treatment::Denies(reason)) =
+                row.treatment
+            else {
+                continue;
+            };
+            assert!(!reason.is_empty() && !reason.ends_with('.'), "{}: {reason}", row.name);
+        }
+    }
+}
