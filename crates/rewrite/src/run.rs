@@ -1,0 +1,160 @@
+//! Running rules for a request.
+//!
+//! Place: [`server`] and [`directory`] are httpd's two hooks, around one list of rules ([`list`]) that changes `filename` and the query.
+//! Difficulty: everything a rule may look at is a moving part: the file name, the query and the environment as earlier rules left them.
+//! Bounded: rule applications, bytes looked at and made, and patterns given up count as steps of one budget.
+//! Absent on purpose: waiting. What needs another request or a program is asked of the world, which may block or refuse.
+
+mod directory;
+mod effects;
+mod expand;
+mod list;
+mod overlay;
+mod server;
+mod test;
+
+use crate::{Action, Effects, Input, LogLine, Outcome, Settings, TraceLine, World};
+pub use directory::run_directory;
+use expand::Groups;
+use saker_expressions::{Dependencies, Dependency, Variable};
+pub use server::{run_server, script_environment};
+use std::fmt;
+
+/// Applications of a rule or a condition, in one run.
+const STEPS_MAX: u64 = 200_000;
+/// What a pattern that was given up costs.
+const LIMIT_STEPS: u64 = 20_000;
+/// Bytes that one step may look at, or make.
+const STEP_BYTES: u64 = 512;
+
+/// The state of one run.
+pub(crate) struct Run<'a> {
+    /// Whose maps there are.
+    server: &'a Settings,
+    world: &'a dyn World,
+    input: &'a Input<'a>,
+    /// In directory context.
+    directory: Option<&'a [u8]>,
+    /// RewriteBase of the directory.
+    base: Option<&'a [u8]>,
+    filename: Vec<u8>,
+    query: Option<Vec<u8>>,
+    discard_path_info: bool,
+    /// What the rule at hand is matched against.
+    subject: Vec<u8>,
+    rule_groups: Groups,
+    condition_groups: Groups,
+    /// Fields that conditions of the rule at hand looked at: since the last condition, and in all.
+    vary_now: Vec<String>,
+    vary: Vec<String>,
+    effects: Effects,
+    dependencies: Dependencies,
+    log: Vec<LogLine>,
+    trace: Vec<TraceLine>,
+    steps: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(server: &'a Settings, world: &'a dyn World, input: &'a Input<'a>, directory: Option<&'a Settings>) -> Run<'a> {
+        Run {
+            server,
+            world,
+            input,
+            directory: directory.and_then(Settings::directory_path),
+            base: directory.and_then(Settings::base),
+            filename: input.filename.unwrap_or(input.uri).to_vec(),
+            query: input.query.map(<[u8]>::to_vec),
+            discard_path_info: false,
+            subject: Vec::new(),
+            rule_groups: Groups::default(),
+            condition_groups: Groups::default(),
+            vary_now: Vec::new(),
+            vary: Vec::new(),
+            effects: Effects::default(),
+            dependencies: Dependencies::new(),
+            log: Vec::new(),
+            trace: Vec::new(),
+            steps: 0,
+        }
+    }
+
+    fn finish(self, action: Action) -> Outcome {
+        Outcome {
+            action,
+            query: self.query,
+            discard_path_info: self.discard_path_info,
+            effects: self.effects,
+            dependencies: self.dependencies,
+            log: self.log,
+            trace: self.trace,
+        }
+    }
+
+    /// A line of the trace, if it is wanted. `perdir`: marked with the directory.
+    fn trace(&mut self, level: u8, perdir: bool, text: impl FnOnce(&Self) -> String) {
+        if level <= self.input.trace_level {
+            let directory = self.directory.filter(|_| perdir).map(|path| Shown(path).to_string());
+            let text = text(self);
+            self.trace.push(TraceLine { level, directory, text });
+        }
+    }
+
+    fn complain(&mut self, id: &'static str, text: String) {
+        self.log.push(LogLine { id, text });
+    }
+
+    /// Takes from the budget: one step, and more for long texts.
+    fn spend(&mut self, bytes: usize) {
+        self.steps += 1 + bytes as u64 / STEP_BYTES;
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.steps > STEPS_MAX
+    }
+
+    /// A pattern was given up; httpd calls that no match.
+    fn gave_up(&mut self, pattern: &[u8]) {
+        self.steps += LIMIT_STEPS;
+        let text = format!("the pattern '{}' took too many steps; taken as not matching", Shown(pattern));
+        self.complain("", text);
+    }
+
+    fn world_variable(&mut self, variable: Variable) -> Vec<u8> {
+        self.dependencies.add(variable.row().depends);
+        self.world.as_facts().variable(variable).unwrap_or_default().into_owned()
+    }
+
+    /// `http://host:port` of this server, as URLs have it.
+    fn own_origin(&mut self) -> Vec<u8> {
+        self.dependencies.add(Dependency::Host);
+        let scheme = self.world_variable(Variable::RequestScheme);
+        let mut origin = scheme.clone();
+        origin.extend_from_slice(b"://");
+        origin.extend_from_slice(&self.world_variable(Variable::ServerName));
+        let port = self.world_variable(Variable::ServerPort);
+        if !port.is_empty() && port != default_port(&scheme).to_string().as_bytes() {
+            origin.push(b':');
+            origin.extend_from_slice(&port);
+        }
+        origin
+    }
+
+    /// A query with bytes that can't go out, unless it will be escaped.
+    fn query_is_unsafe(&self) -> bool {
+        let printable = |byte: &u8| (0x21..=0x7e).contains(byte) || *byte >= 0x80;
+        self.query.as_ref().is_some_and(|query| !query.iter().all(printable))
+    }
+}
+
+fn default_port(scheme: &[u8]) -> u16 {
+    if scheme.eq_ignore_ascii_case(b"https") { 443 } else { 80 }
+}
+
+/// Bytes as text for logs.
+pub(crate) struct Shown<'t>(pub &'t [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        String::from_utf8_lossy(self.0).fmt(f)
+    }
+}

@@ -1,0 +1,142 @@
+//! What rules do besides: environment, cookies, types and handlers.
+
+use super::{Run, Shown, test::push_new};
+use crate::{Cookie, rule::Rule};
+use saker_expressions::number;
+use saker_http::date::format_date;
+
+impl Run<'_> {
+    /// `[E=…]`
+    pub(super) fn set_environment(&mut self, rule: &Rule) {
+        for template in &rule.flags.environment {
+            let text = self.expand(template);
+            let (name, value) = match text.strip_prefix(b"!") {
+                Some(name) => (name.to_vec(), None),
+                None => {
+                    let (name, value) = split_at(&text, b':');
+                    (name.to_vec(), Some(value.to_vec()))
+                }
+            };
+            self.trace(5, false, |_| match &value {
+                Some(value) => format!("setting env variable '{}' to '{}'", Shown(&name), Shown(value)),
+                None => format!("unsetting env variable '{}'", Shown(&name)),
+            });
+            // Loops must not make the list grow.
+            self.effects.environment.retain(|(known, _)| !known.eq_ignore_ascii_case(&name));
+            self.effects.environment.push((name, value));
+        }
+    }
+
+    /// `[CO=…]`
+    pub(super) fn set_cookies(&mut self, rule: &Rule) {
+        for template in &rule.flags.cookies {
+            let text = self.expand(template);
+            let Some(cookie) = cookie(&text, self.input.request_time_s) else { continue };
+            if self.effects.cookies.iter().any(|known| known.name == cookie.name) {
+                self.trace(5, false, |_| format!("skipping already set cookie '{}'", Shown(&cookie.name)));
+                continue;
+            }
+            self.trace(5, false, |_| format!("setting cookie '{}'", Shown(&cookie.field_value)));
+            self.effects.cookies.push(cookie);
+        }
+    }
+
+    /// `[T=…]` and `[H=…]`
+    pub(super) fn force_type_and_handler(&mut self, rule: &Rule) {
+        if let Some(template) = &rule.flags.mime_type {
+            let kind = self.expand_for(template, &rule.flags).to_ascii_lowercase();
+            if !kind.is_empty() {
+                self.trace(2, true, |run| format!("remember {} to have MIME-type '{}'", Shown(&run.filename), Shown(&kind)));
+                self.effects.forced_type = Some(kind);
+            }
+        }
+        if let Some(template) = &rule.flags.handler {
+            let handler = self.expand_for(template, &rule.flags).to_ascii_lowercase();
+            if !handler.is_empty() {
+                self.trace(2, true, |run| format!("remember {} to have Content-handler '{}'", Shown(&run.filename), Shown(&handler)));
+                self.effects.forced_handler = Some(handler);
+            }
+        }
+    }
+
+    /// The rule matched: what its conditions looked at goes into Vary.
+    pub(super) fn keep_vary(&mut self) {
+        for name in std::mem::take(&mut self.vary) {
+            push_new(&mut self.effects.vary, &name);
+        }
+    }
+}
+
+/// `name:value:domain[:minutes[:path[:secure[:httponly[:samesite]]]]]`, or with `;` between if it begins with one. Empty fields don't count.
+fn cookie(text: &[u8], now_s: i64) -> Option<Cookie> {
+    let (separator, text) = match text.strip_prefix(b";") {
+        Some(rest) => (b';', rest),
+        None => (b':', text),
+    };
+    let mut fields = text.split(|byte| *byte == separator).filter(|field| !field.is_empty());
+    let (name, value, domain) = (fields.next()?, fields.next()?, fields.next()?);
+    let (minutes, path) = (fields.next(), fields.next());
+    let (secure, http_only, same_site) = (fields.next(), fields.next(), fields.next());
+    let mut out = [name, b"=", value, b"; path=", path.unwrap_or(b"/"), b"; domain=", domain].concat();
+    if let Some(minutes) = minutes.map(number).filter(|minutes| *minutes != 0) {
+        out.extend_from_slice(b"; expires=");
+        out.extend_from_slice(&expires(now_s.saturating_add(minutes.saturating_mul(60))));
+    }
+    if secure.is_some_and(|word| is_yes(word, b"secure")) {
+        out.extend_from_slice(b"; secure");
+    }
+    if http_only.is_some_and(|word| is_yes(word, b"HttpOnly")) {
+        out.extend_from_slice(b"; HttpOnly");
+    }
+    if let Some(word) = same_site.filter(|word| *word != b"0" && !word.eq_ignore_ascii_case(b"false")) {
+        out.extend_from_slice(b"; SameSite=");
+        out.extend_from_slice(word);
+    }
+    Some(Cookie { name: name.to_vec(), field_value: out })
+}
+
+fn is_yes(word: &[u8], name: &[u8]) -> bool {
+    word == b"1" || word.eq_ignore_ascii_case(b"true") || word.eq_ignore_ascii_case(name)
+}
+
+/// `Wdy, DD-Mon-YYYY HH:MM:SS GMT`, as cookies have had it since Netscape.
+fn expires(unix_s: i64) -> Vec<u8> {
+    let mut date = format_date(unix_s.clamp(0, 253_402_300_799)).to_vec();
+    for at in [7, 11] {
+        if let Some(space) = date.get_mut(at) {
+            *space = b'-';
+        }
+    }
+    date
+}
+
+/// Before and after the first `sign`.
+fn split_at(text: &[u8], sign: u8) -> (&[u8], &[u8]) {
+    match text.iter().position(|byte| *byte == sign) {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, b""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies() {
+        let cases = [
+            ("a:b", None),
+            ("a:b:.ex.org", Some("a=b; path=/; domain=.ex.org")),
+            (";a;b:c;.ex.org", Some("a=b:c; path=/; domain=.ex.org")),
+            ("a:b:d:0", Some("a=b; path=/; domain=d")),
+            ("a:b:d:1440:/p", Some("a=b; path=/p; domain=d; expires=Fri, 02-Jan-1970 00:00:00 GMT")),
+            ("a:b:d:0:/:secure:httponly:Lax", Some("a=b; path=/; domain=d; secure; HttpOnly; SameSite=Lax")),
+            ("a:b:d:0:/:1:true:false", Some("a=b; path=/; domain=d; secure; HttpOnly")),
+            ("a:b:d:0:/:no:0:0", Some("a=b; path=/; domain=d")),
+        ];
+        for (text, field) in cases {
+            let made = cookie(text.as_bytes(), 0).map(|cookie| String::from_utf8_lossy(&cookie.field_value).into_owned());
+            assert_eq!(made.as_deref(), field, "{text}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Templates become texts.
+//!
+//! Difficulty: `?` from a request must not begin a query that the administrator did not write, so the expansion watches where the
+//! question mark that will count came from. Absent on purpose: a second pass; nothing that came in a request is expanded.
+
+use super::{Run, Shown};
+use crate::{
+    rule::Flags,
+    template::{Lookup, Part, Template},
+};
+use saker_expressions::{Backreferences, Dependency, Facts, Variable};
+
+/// A text that was matched, with its groups.
+pub(crate) type Groups = Backreferences;
+
+/// Where the question mark that will count came from: the first, or with `[QSL]` the last.
+#[derive(Clone, Copy, Debug, Default)]
+struct QuestionMark {
+    from_request: Option<bool>,
+    last: bool,
+}
+
+impl QuestionMark {
+    fn look(&mut self, text: &[u8], from_request: bool) {
+        if text.contains(&b'?') && (self.last || self.from_request.is_none()) {
+            self.from_request = Some(from_request);
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Without the escapes of a rule's flags.
+    pub(crate) fn expand(&mut self, template: &Template) -> Vec<u8> {
+        self.expand_with(template, None, &mut QuestionMark::default())
+    }
+
+    /// With groups escaped as the flags say.
+    pub(crate) fn expand_for(&mut self, template: &Template, flags: &Flags) -> Vec<u8> {
+        self.expand_with(template, Some(flags), &mut QuestionMark::default())
+    }
+
+    /// A substitution; `None` if its query would begin at a question mark that came in the request.
+    pub(crate) fn expand_substitution(&mut self, template: &Template, flags: &Flags) -> (Vec<u8>, bool) {
+        let mut mark = QuestionMark { from_request: None, last: flags.query_last };
+        let text = self.expand_with(template, Some(flags), &mut mark);
+        (text, mark.from_request == Some(true) && !flags.unsafe_allow_3f)
+    }
+
+    fn expand_with(&mut self, template: &Template, flags: Option<&Flags>, mark: &mut QuestionMark) -> Vec<u8> {
+        let mut out = Vec::new();
+        for part in &template.parts {
+            let before = out.len();
+            match part {
+                Part::Literal(text) => {
+                    mark.look(text, false);
+                    out.extend_from_slice(text);
+                    continue;
+                }
+                Part::Escaped(byte) => {
+                    out.push(*byte);
+                    continue;
+                }
+                Part::Variable(lookup) => out.extend_from_slice(&self.look_up(lookup)),
+                Part::RuleGroup(group) => self.push_group(*group, true, flags, &mut out),
+                Part::ConditionGroup(group) => self.push_group(*group, false, flags, &mut out),
+                Part::Map { name, key, default } => {
+                    let value = self.map_value(name, key, default, flags);
+                    out.extend_from_slice(&value);
+                }
+            }
+            mark.look(&out[before..], true);
+            if self.is_exhausted() {
+                break;
+            }
+        }
+        self.spend(out.len());
+        out
+    }
+
+    fn push_group(&mut self, group: usize, of_rule: bool, flags: Option<&Flags>, out: &mut Vec<u8>) {
+        let groups = if of_rule { &self.rule_groups } else { &self.condition_groups };
+        let text = groups.text(group);
+        let Some(flags) = flags.filter(|flags| flags.escape_groups && !text.is_empty()) else {
+            return out.extend_from_slice(text);
+        };
+        let escaped = escape_group(text, flags);
+        if self.input.trace_level >= 5 {
+            let line = format!("escaping backreference '{}' to '{}'", Shown(text), Shown(&escaped));
+            self.trace(5, true, |_| line);
+        }
+        out.extend_from_slice(&escaped);
+    }
+
+    fn map_value(&mut self, name: &str, key: &Template, default: &Template, flags: Option<&Flags>) -> Vec<u8> {
+        let key = self.expand_with(key, flags, &mut QuestionMark::default());
+        let value = self.server.map(name).and_then(|map| {
+            if map.file().is_some() || !matches!(map.source, crate::MapSource::Internal(_)) {
+                self.dependencies.add(Dependency::Maps);
+            }
+            if matches!(map.source, crate::MapSource::Random(_)) {
+                self.dependencies.add(Dependency::Chance);
+            }
+            map.look_up(&key, self.world).filter(|value| !value.is_empty())
+        });
+        self.trace(5, false, |_| match &value {
+            Some(value) => format!("map lookup OK: map={name} key={} -> val={}", Shown(&key), Shown(value)),
+            None => format!("map lookup FAILED: map={name} key={}", Shown(&key)),
+        });
+        match value {
+            Some(value) => value,
+            None => self.expand_with(default, flags, &mut QuestionMark::default()),
+        }
+    }
+
+    pub(crate) fn look_up(&mut self, lookup: &Lookup) -> Vec<u8> {
+        match lookup {
+            Lookup::Nothing => Vec::new(),
+            Lookup::Variable(variable) => self.variable(*variable),
+            Lookup::RequestField(name) => self.request_field(name),
+            Lookup::Environment(name) => {
+                self.dependencies.add(Dependency::Environment);
+                self.environment(name)
+            }
+            Lookup::Tls(name) => {
+                self.dependencies.add(Dependency::Transport);
+                self.world.as_facts().tls_variable(name).unwrap_or_default().into_owned()
+            }
+            Lookup::LookAhead { by_file, name, inner } => self.look_ahead(*by_file, name, inner),
+        }
+    }
+
+    fn variable(&mut self, variable: Variable) -> Vec<u8> {
+        let row = variable.row();
+        if let Some(field) = row.request_field {
+            return self.request_field(field.as_bytes());
+        }
+        self.dependencies.add(row.depends);
+        if row.depends == Dependency::Time {
+            return self.world.as_facts().local_time().variable(variable).unwrap_or_default().into_bytes();
+        }
+        self.overlay().variable(variable).unwrap_or_default().into_owned()
+    }
+
+    /// A field that is there is a reason for the response to vary.
+    fn request_field(&mut self, name: &[u8]) -> Vec<u8> {
+        let value = self.world.as_facts().request_field(name);
+        self.dependencies.add_request_field(name, false);
+        if value.is_some() && !name.eq_ignore_ascii_case(b"host") {
+            self.vary_now.push(Shown(name).to_string());
+        }
+        value.unwrap_or_default().into_owned()
+    }
+
+    /// Notes, then the request's environment, then the process's.
+    fn environment(&mut self, name: &[u8]) -> Vec<u8> {
+        let overlay = self.overlay();
+        let known = overlay.note(name).or_else(|| overlay.environment(name));
+        let known = known.or_else(|| overlay.process_environment(name)).map(std::borrow::Cow::into_owned);
+        known.or_else(|| super::server::script_variable(self.world, self.input, name)).unwrap_or_default()
+    }
+
+    fn look_ahead(&mut self, by_file: bool, name: &[u8], inner: &Lookup) -> Vec<u8> {
+        self.dependencies.add(Dependency::Subrequest);
+        let is_path = self.subject.first() == Some(&b'/');
+        let mut path = Vec::new();
+        match self.directory {
+            Some(directory) if !is_path => path.extend_from_slice(if by_file { directory } else { self.base.unwrap_or(directory) }),
+            _ => {}
+        }
+        path.extend_from_slice(&self.subject);
+        // In a directory, a path is no file: then look at the path.
+        let by_file = by_file && !(self.directory.is_some() && is_path);
+        let Some(facts) = self.world.look_ahead(&path, by_file) else { return Vec::new() };
+        let value = value_in(facts.as_ref(), inner);
+        self.trace(5, true, |_| format!("lookahead: path={} var={} -> val={}", Shown(&path), Shown(name), Shown(&value)));
+        value
+    }
+}
+
+/// In a sub-request's facts.
+fn value_in(facts: &dyn Facts, lookup: &Lookup) -> Vec<u8> {
+    let value = match lookup {
+        Lookup::Variable(variable) => match variable.row().request_field {
+            Some(field) => facts.request_field(field.as_bytes()),
+            None => match facts.local_time().variable(*variable) {
+                Some(time) => return time.into_bytes(),
+                None => facts.variable(*variable),
+            },
+        },
+        Lookup::RequestField(name) => facts.request_field(name),
+        Lookup::Environment(name) => facts.note(name).or_else(|| facts.environment(name)).or_else(|| facts.process_environment(name)),
+        Lookup::Tls(name) => facts.tls_variable(name),
+        Lookup::Nothing | Lookup::LookAhead { .. } => None,
+    };
+    value.unwrap_or_default().into_owned()
+}
+
+/// `[B]` and its sisters.
+fn escape_group(text: &[u8], flags: &Flags) -> Vec<u8> {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut out = Vec::with_capacity(text.len() + 16);
+    let these = &flags.escape_these;
+    for byte in text {
+        let printable = (0x21..=0x7e).contains(byte) || *byte >= 0x80;
+        let by_kind = if flags.escape_controls { !printable } else { these.is_empty() };
+        let wanted = (by_kind || these.contains(byte)) && !flags.escape_not_these.contains(byte);
+        match byte {
+            byte if !wanted || byte.is_ascii_alphanumeric() || *byte == b'_' => out.push(*byte),
+            b' ' if !flags.escape_no_plus => out.push(b'+'),
+            byte => out.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]),
+        }
+    }
+    out
+}

@@ -1,0 +1,220 @@
+//! The directives of one section, and how sections merge.
+//!
+//! Difficulty: the engine's state and options of a server are those of all its directories too, its rules are not; and four options say
+//! how rules of an outer section join those of an inner one. Absent on purpose: sections without any rewrite directive, which must not be
+//! merged at all ([`Settings::is_untouched`]): there the outer section's settings simply go on.
+
+use crate::{DirectiveError, Map, Notice, condition::Condition, rule::Rule};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
+
+/// Where a directive stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The server or a virtual host.
+    Server,
+    /// `<Directory>`, `<Location>` and so on.
+    Directory,
+    Htaccess,
+}
+
+/// RewriteOptions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    pub inherit: bool,
+    pub inherit_before: bool,
+    pub inherit_down: bool,
+    pub inherit_down_before: bool,
+    pub ignore_inherit: bool,
+    pub allow_no_slash: bool,
+    pub allow_any_uri: bool,
+    pub merge_base: bool,
+    pub ignore_context_info: bool,
+    pub legacy_prefix_docroot: bool,
+    pub long_url_optimization: bool,
+    pub unsafe_prefix_stat: bool,
+}
+
+/// The settings of one section, as written or merged.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    place: Place,
+    /// Absolute, with a slash at the end; none in server context.
+    directory: Option<Box<[u8]>>,
+    engine: Option<bool>,
+    options: Option<Options>,
+    base: Option<Box<[u8]>>,
+    pub(crate) rules: Vec<Arc<Rule>>,
+    /// Waiting for their rule.
+    conditions: Vec<Arc<Condition>>,
+    maps: HashMap<String, Arc<Map>>,
+    touched: bool,
+}
+
+impl Settings {
+    /// Of a server or virtual host.
+    pub fn server() -> Settings {
+        Settings::new(Place::Server, None)
+    }
+
+    /// Of a section or an `.htaccess` file for `directory`.
+    pub fn directory(place: Place, directory: &[u8]) -> Settings {
+        let mut directory = directory.to_vec();
+        if directory.last() != Some(&b'/') {
+            directory.push(b'/');
+        }
+        Settings::new(place, Some(directory.into()))
+    }
+
+    fn new(place: Place, directory: Option<Box<[u8]>>) -> Settings {
+        let (rules, conditions, maps) = (Vec::new(), Vec::new(), HashMap::new());
+        Settings { place, directory, engine: None, options: None, base: None, rules, conditions, maps, touched: false }
+    }
+
+    /// RewriteEngine.
+    pub fn set_engine(&mut self, on: bool) {
+        self.engine = Some(on);
+        self.touched = true;
+    }
+
+    /// One word of RewriteOptions.
+    pub fn add_option(&mut self, word: &str) -> Result<Notice, DirectiveError> {
+        self.touched = true;
+        let options = self.options.get_or_insert_default();
+        let option = match word.to_ascii_lowercase().as_str() {
+            "inherit" => &mut options.inherit,
+            "inheritbefore" => &mut options.inherit_before,
+            "inheritdown" => &mut options.inherit_down,
+            "inheritdownbefore" => &mut options.inherit_down_before,
+            "ignoreinherit" => &mut options.ignore_inherit,
+            "allownoslash" => &mut options.allow_no_slash,
+            "allowanyuri" => &mut options.allow_any_uri,
+            "mergebase" => &mut options.merge_base,
+            "ignorecontextinfo" => &mut options.ignore_context_info,
+            "legacyprefixdocroot" => &mut options.legacy_prefix_docroot,
+            "longurloptimization" => &mut options.long_url_optimization,
+            "unsafeprefixstat" => &mut options.unsafe_prefix_stat,
+            word if word.starts_with("maxredirects=") => {
+                let gone = "RewriteOptions: MaxRedirects option has been removed in favor of the global LimitInternalRecursion directive \
+                            and will be ignored.";
+                return Ok(Some(gone.to_owned()));
+            }
+            _ => return Err(DirectiveError(format!("RewriteOptions: unknown option '{word}'"))),
+        };
+        *option = true;
+        Ok(None)
+    }
+
+    /// RewriteBase.
+    pub fn set_base(&mut self, url: &[u8]) -> Result<(), DirectiveError> {
+        self.touched = true;
+        let refused = match url.first() {
+            _ if self.directory.is_none() => "RewriteBase: only valid in per-directory config files",
+            None => "RewriteBase: empty URL not allowed",
+            Some(b'/') => {
+                self.base = Some(url.into());
+                return Ok(());
+            }
+            Some(_) => "RewriteBase: argument is not a valid URL",
+        };
+        Err(DirectiveError(refused.to_owned()))
+    }
+
+    /// RewriteCond, with everything that follows its name on the line.
+    pub fn add_condition(&mut self, line: &[u8]) -> Result<Notice, DirectiveError> {
+        self.touched = true;
+        let (condition, notice) = Condition::compile(line, self.place)?;
+        self.conditions.push(Arc::new(condition));
+        Ok(notice)
+    }
+
+    /// RewriteRule, with everything that follows its name on the line.
+    pub fn add_rule(&mut self, line: &[u8]) -> Result<(), DirectiveError> {
+        self.touched = true;
+        let conditions = std::mem::take(&mut self.conditions);
+        self.rules.push(Arc::new(Rule::compile(line, conditions)?));
+        Ok(())
+    }
+
+    /// RewriteMap. Says which file must exist.
+    pub fn add_map(
+        &mut self,
+        name: &str,
+        source: &str,
+        account: Option<&str>,
+        path: impl Fn(&str) -> Option<PathBuf>,
+    ) -> Result<Arc<Map>, DirectiveError> {
+        self.touched = true;
+        let map = Arc::new(Map::declare(name, source, account, path)?);
+        self.maps.insert(name.to_owned(), Arc::clone(&map));
+        Ok(map)
+    }
+
+    /// No directive was seen: not to be merged.
+    pub fn is_untouched(&self) -> bool {
+        !self.touched
+    }
+
+    pub fn is_enabled(&self) -> bool {
+        self.engine.unwrap_or(false)
+    }
+
+    pub fn options(&self) -> Options {
+        self.options.unwrap_or_default()
+    }
+
+    /// RewriteBase in force.
+    pub fn base(&self) -> Option<&[u8]> {
+        self.base.as_deref()
+    }
+
+    pub fn directory_path(&self) -> Option<&[u8]> {
+        self.directory.as_deref()
+    }
+
+    pub fn rule_count(&self) -> usize {
+        self.rules.len()
+    }
+
+    pub fn maps(&self) -> impl Iterator<Item = &Arc<Map>> {
+        self.maps.values()
+    }
+
+    pub(crate) fn map(&self, name: &str) -> Option<&Map> {
+        self.maps.get(name).map(AsRef::as_ref)
+    }
+
+    /// What a server's directories begin with: state and options, no rules.
+    pub fn for_directories(&self) -> Settings {
+        let mut settings = Settings::new(Place::Directory, None);
+        (settings.engine, settings.options, settings.touched) = (self.engine, self.options, self.touched);
+        settings
+    }
+
+    /// `inner` inside `self`, both of the same kind: virtual host in server, or directory in directory.
+    pub fn merge(&self, inner: &Settings) -> Settings {
+        let mut merged = inner.clone();
+        merged.touched |= self.touched;
+        merged.engine = inner.engine.or(self.engine);
+        merged.options = inner.options.or(self.options);
+        let (own, outer) = (merged.options(), self.options());
+        if inner.directory.is_some() && own.merge_base {
+            merged.base = inner.base.clone().or_else(|| self.base.clone());
+        }
+        if own.inherit || outer.inherit_down && !own.ignore_inherit {
+            merged.rules.extend(self.rules.iter().cloned());
+            merged.add_missing_maps(&self.maps);
+        } else if own.inherit_before || outer.inherit_down_before && !own.ignore_inherit {
+            merged.rules = self.rules.iter().chain(&inner.rules).cloned().collect();
+            // Here the outer map wins.
+            merged.maps = self.maps.clone();
+            merged.add_missing_maps(&inner.maps);
+        }
+        merged
+    }
+
+    fn add_missing_maps(&mut self, others: &HashMap<String, Arc<Map>>) {
+        for (name, map) in others {
+            self.maps.entry(name.clone()).or_insert_with(|| Arc::clone(map));
+        }
+    }
+}
