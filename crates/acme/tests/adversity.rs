@@ -73,7 +73,7 @@ async fn a_limit_is_obeyed() {
 async fn directories_are_asked_in_order() {
     let authority = Authority::new();
     let silent = Front::new(&authority, |_, _| Fate::Hang);
-    let nobody = saker_testkit::free_port().unwrap();
+    let nobody = saker_testkit::pebble::quiet_port().unwrap();
     let (second, third) = (silent.directory(), authority.directory());
     let acme = format!("directory = [\"https://localhost:{nobody}/dir\", \"{second}\", \"{third}\"]\nchallenges = [\"http-01\"]");
     let mut running = Running::start(&authority, authority.plan(&acme, &site(&["a.example"])), true);
@@ -127,8 +127,8 @@ async fn a_forgotten_order_is_made_anew() {
     authority.stop();
     authority.start().unwrap();
     hangs.store(false, Ordering::SeqCst);
-    authority.tls_port = saker_testkit::free_port().unwrap();
-    authority.http_port = saker_testkit::free_port().unwrap();
+    authority.tls_port = saker_testkit::pebble::quiet_port().unwrap();
+    authority.http_port = saker_testkit::pebble::quiet_port().unwrap();
     authority.stop();
     authority.start().unwrap();
     let mut again = Running::start(&authority, plan, true);
@@ -179,7 +179,7 @@ async fn renewal_when_the_authority_says_now() {
     fs::write(authority.certificates().join("a.example.json"), old.to_string()).unwrap();
     let mut authority = authority;
     authority.stop();
-    (authority.http_port, authority.tls_port) = (saker_testkit::free_port().unwrap(), saker_testkit::free_port().unwrap());
+    (authority.http_port, authority.tls_port) = (saker_testkit::pebble::quiet_port().unwrap(), saker_testkit::pebble::quiet_port().unwrap());
     authority.start().unwrap();
     let mut again = Running::start(&authority, plan, true);
     assert_eq!(again.issued().await, ["a.example"]);

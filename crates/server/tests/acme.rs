@@ -182,6 +182,15 @@ fn a_refusal_is_said_and_remembered() {
     thread::sleep(Duration::from_secs(1));
     assert_eq!(record(&state(&again), "a.example").unwrap()["attempt_at"], attempt_at);
     assert!(!again.server.stderr().contains("SK0707"));
+    // The cause is mended, and the time has come.
+    let Saker { server, dir } = again;
+    assert!(server.stop().unwrap().success());
+    let mut old = record(&dir.join("state"), "a.example").unwrap();
+    old["attempt_at"] = 0.into();
+    fs::write(dir.join("state/acme/certificates/a.example.json"), old.to_string()).unwrap();
+    let mended = start_in(dir, &configuration(&pebble, "challenges = [\"http-01\"]", &site("\"a.example\", \"*\"", "")));
+    issued(&mended.server, "a.example");
+    is_served(&pebble, "a.example");
 }
 
 /// An authority that says nothing holds up neither start, nor serving, nor reload, nor stop.

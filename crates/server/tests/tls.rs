@@ -211,3 +211,30 @@ fn plain_http_is_sent_to_https_where_the_site_wants_that() {
     assert_eq!((response.status, response.field("location")), (308, Some(format!("https://localhost:{port}/a%20b?c=d").as_str())));
     assert_eq!(client.get("/.well-known/acme-challenge/x").unwrap().status, 404);
 }
+
+/// `saker check` reads what the configuration names, and says where it stands.
+#[test]
+fn check_looks_into_certificates_and_keys() {
+    let dir = folder("tls-check");
+    certificate(&dir, "site", "localhost");
+    certificate(&dir, "other", "localhost");
+    let text = tls_site::configuration("", "").replace("{address}", "127.0.0.1:0").replace("{dir}", &dir.to_string_lossy());
+    let line = text.lines().position(|line| line.starts_with("certificate =")).unwrap() + 1;
+    let check = |text: &str, arguments: &[&str]| {
+        let file = dir.write("saker.toml", text).unwrap();
+        operate::saker([&["check", "-c", shown(&file)], arguments].concat())
+    };
+    let good = check(&text, &[]);
+    assert!(good.status.success(), "{}", operate::stderr(&good));
+    for (wrong, reason) in [("missing.key", "missing.key"), ("other.key", "is not that of the certificate"), ("site.pem", "no private key")]
+    {
+        let output = check(&text.replace("site.key", wrong), &[]);
+        let said = operate::stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{wrong}: {said}");
+        assert!(said.contains(&format!("saker.toml:{line}:")) && said.contains("error: ") && said.contains(reason), "{wrong}: {said}");
+    }
+    let warned = check(&text.replace("\"localhost\", \"*\"", "\"elsewhere.test\""), &["--json"]);
+    let report: serde_json::Value = serde_json::from_str(&operate::stdout(&warned)).unwrap();
+    assert!(warned.status.success() && report["ok"] == true);
+    assert!(report["diagnostics"][0]["message"].as_str().unwrap().contains("covers elsewhere.test"), "{report}");
+}

@@ -130,6 +130,11 @@ impl Operator {
                 Address::Unix(path) => writeln!(out, "Serving {} on the socket {}", options.root.display(), path.display()),
             };
         }
+        let _ = match (&self.secured.borrow().authority, options.domains.as_slice()) {
+            (Some(authority), _) => writeln!(out, "The certificate is by an authority of your own; to trust it: {}", authority.display()),
+            (None, []) => Ok(()),
+            (None, names) => writeln!(out, "The certificate for {} comes by itself; standard error says when", names.join(", ")),
+        };
     }
 
     fn scheme(&self, address: &Address) -> &'static str {
