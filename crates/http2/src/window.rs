@@ -82,6 +82,11 @@ impl ReceiveWindow {
         increment
     }
 
+    /// So little is left that whoever has more to send soon waits.
+    pub fn is_nearly_used(self, full: u32) -> bool {
+        i64::from(self.left) < i64::from(full / 8)
+    }
+
     #[cfg(any(test, debug_assertions))]
     pub fn left(self) -> i32 {
         self.left

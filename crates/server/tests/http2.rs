@@ -161,6 +161,36 @@ fn many_streams_share_a_bandwidth() {
     assert!(took > Duration::from_millis(2_200) && took < Duration::from_secs(15), "{took:?}");
 }
 
+/// Content that no handler reads takes nothing from the connection's window for good: more of it than fits the window comes on one
+/// connection, of lengths that are told and are not.
+#[test]
+fn content_that_nobody_reads_stalls_no_connection() {
+    let saker = start("", "");
+    saker.dir.write("content.bin", pattern(200_000)).unwrap();
+    let content = saker.dir.join("content.bin");
+    let url = format!("http://{}/index.html", saker.server.address());
+    for streams in ["1", "10"] {
+        let mut h2load = Command::new("timeout");
+        h2load.arg("30").arg(require("h2load").unwrap()).args(["-n", "30", "-c", "1", "-m", streams, "-d", tls_site::shown(&content), &url]);
+        let output = h2load.output().unwrap();
+        let got = String::from_utf8_lossy(&output.stdout);
+        assert!(got.contains("30 done") && got.contains("0 errored") && got.contains("30 4xx"), "{got}");
+    }
+    // Without a length.
+    let mut client = Frames::connect(saker.server.address()).unwrap();
+    let post = frames::block(&[(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", "/")]);
+    for stream in (1..).step_by(2).take(10) {
+        client.send(frames::HEADERS, frames::END_HEADERS, stream, &post).unwrap();
+        while client.read_until(frames::DATA).unwrap().unwrap().flags & frames::END_STREAM == 0 {}
+        // The server says when it is enough.
+        for _ in 0..15 {
+            client.send(frames::DATA, 0, stream, &[0; 16_384]).unwrap();
+        }
+        let reset = client.read_until(frames::RST_STREAM).unwrap().unwrap();
+        assert_eq!((reset.stream, reset.error_code()), (stream, Some(0)));
+    }
+}
+
 #[test]
 fn every_exchange_has_its_line() {
     let saker = start("", "access_log = { path = \"{dir}/access.log\", format = '%m %U %s %B %H \"%r\" %{Host}i' }");

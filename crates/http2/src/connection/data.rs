@@ -1,12 +1,12 @@
 //! Content in, and the windows that we give for it (RFC 9113 sections 5.2, 6.1 and 6.9).
 //!
 //! Content that nobody wants (of streams that we have reset or answered) counts for the connection's window like any other, and is
-//! released at once, or the connection would run dry.
+//! released at once, or the connection would run dry. Of an answered stream it is let come up to the better part of its window.
 
 use super::headers::unpadded;
 use super::receive::Turn;
 use super::{Connection, Event};
-use crate::error::Reason;
+use crate::error::{ErrorCode, Reason};
 use crate::frame::{self, FrameHeader, flag};
 use crate::stream::StreamId;
 use crate::window;
@@ -51,7 +51,18 @@ impl Connection {
         }
         let is_of_interest = self.streams.get(id).is_some_and(|stream| self.is_of_interest(stream));
         self.close_if_ended(id);
+        if !is_of_interest {
+            self.stop_unwanted(id, turn);
+        }
         Ok(is_of_interest.then_some(Event::Data { stream: id, data, flow_bytes, end_stream }))
+    }
+
+    /// Content after our whole response is let come, because some clients take a reset for a failure; but nobody opens the window for it, so
+    /// that a client with more of it would wait for ever. RFC 9113 section 8.1: it is told to stop, without an error.
+    fn stop_unwanted(&mut self, id: StreamId, turn: &mut Turn<'_>) {
+        if self.streams.get(id).is_some_and(|stream| stream.receive_window.is_nearly_used(self.limits.stream_window_bytes)) {
+            self.send_reset(id, ErrorCode::NoError, turn.out);
+        }
     }
 
     /// RFC 9113 sections 5.1 and 6.1.

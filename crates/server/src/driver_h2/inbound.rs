@@ -42,7 +42,7 @@ impl Connection {
             Event::HeadTooLarge { stream, .. } => self.refuse(stream, Status::REQUEST_HEADER_FIELDS_TOO_LARGE, head.view(), out),
             Event::Data { stream, data, flow_bytes, end_stream } => self.content(stream, data, flow_bytes, end_stream, out),
             Event::Trailers { stream } => self.upload_end(stream),
-            Event::Reset { stream, .. } => self.reset(stream),
+            Event::Reset { stream, .. } => self.reset(stream, out),
             // The pump looks at windows each turn; the rest is a client's business.
             Event::WindowOpened | Event::GoAway { .. } | Event::Informational { .. } => {}
         }
@@ -187,8 +187,8 @@ impl Connection {
     }
 
     /// The client wants no answer any more.
-    fn reset(&mut self, id: StreamId) {
-        let Some(stream) = self.forget(id) else { return };
+    fn reset(&mut self, id: StreamId, out: &mut Vec<u8>) {
+        let Some(stream) = self.forget(id, out) else { return };
         if let Some(upload) = &stream.upload {
             upload.borrow_mut().fail(BodyError::Gone);
         }

@@ -69,9 +69,13 @@ impl Connection {
         }
     }
 
-    /// Takes a stream out.
-    pub(super) fn forget(&mut self, id: StreamId) -> Option<Stream> {
+    /// Takes a stream out. The connection's window must not be smaller for content that nobody has read.
+    pub(super) fn forget(&mut self, id: StreamId, out: &mut Vec<u8>) -> Option<Stream> {
         let stream = self.streams.remove(&id)?;
+        let unread = stream.upload.as_ref().map_or(0, |upload| upload.borrow_mut().abandon());
+        if unread > 0 {
+            self.machine.release(id, unread, out);
+        }
         self.sending -= usize::from(stream.pieces.is_some());
         self.waiting -= usize::from(stream.waits);
         Some(stream)
@@ -163,11 +167,12 @@ impl Connection {
     /// The response is whole.
     pub(super) fn done(&mut self, id: StreamId, out: &mut Vec<u8>) {
         self.machine.set_ready(id, false);
-        let Some(mut stream) = self.forget(id) else { return };
+        let Some(mut stream) = self.forget(id, out) else { return };
         if let Some(log) = stream.log.take() {
             log.write(&self.session, stream.body_bytes, stream.bytes, ConnectionStatus::KeepAlive);
         }
-        // RFC 9113 section 8.1: a long rest of the request is not wanted; not an error. A short one the machine lets pass by.
+        // RFC 9113 section 8.1: a long rest of the request is not wanted; not an error. A short one the machine lets pass by, and also the
+        // beginning of one whose length is not known.
         if stream.upload.as_ref().map(|upload| upload.borrow()).is_some_and(|upload| !upload.has_ended() && !upload.is_cheap_to_drain()) {
             self.machine.send_reset(id, ErrorCode::NoError, out);
         }
@@ -177,7 +182,7 @@ impl Connection {
     fn cut(&mut self, id: StreamId, out: &mut Vec<u8>) {
         self.machine.set_ready(id, false);
         self.machine.send_reset(id, ErrorCode::InternalError, out);
-        let Some(stream) = self.forget(id) else { return };
+        let Some(stream) = self.forget(id, out) else { return };
         error_log::log_client(&message::RESPONSE_CUT, self.session.client.address, format_args!(""));
         self.log_cut(&stream);
     }

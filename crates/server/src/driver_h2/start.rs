@@ -71,7 +71,8 @@ impl Connection {
         match cause {
             Cause::WriteTimeout => {}
             Cause::Gone => self.io.transport.answer_goodbye(),
-            Cause::Done | Cause::Idle => self.io.transport.say_goodbye(),
+            // After a GOAWAY in good order, too: what the client has sent meanwhile must not take it from the client, which learns by it
+            // what may be tried again (RFC 9113 section 6.8).
             _ => {
                 let worker = Rc::clone(&self.session.worker);
                 Box::pin(self.io.linger(&worker, LINGER, LINGER_BYTES_MAX)).await;

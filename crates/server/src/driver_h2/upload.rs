@@ -20,8 +20,8 @@ use std::{
 };
 use tokio::time::Sleep;
 
-/// Of a body that nobody wanted, this much is let come.
-const DRAIN_BYTES_MAX: u64 = 256 << 10;
+/// Of a body that nobody wanted, this much is let come; the machine lets the better part of a window come.
+const DRAIN_BYTES_MAX: u64 = 192 << 10;
 
 /// Both sides of it.
 pub struct Upload {
@@ -82,9 +82,15 @@ impl Upload {
         self.ended
     }
 
-    /// The rest is short enough to be let come and thrown away; some clients take a reset for a failure even after a whole response.
+    /// The rest may be short enough to be let come and thrown away; some clients take a reset for a failure even after a whole response.
     pub fn is_cheap_to_drain(&self) -> bool {
-        self.declared.is_some_and(|declared| declared.saturating_sub(self.received) <= DRAIN_BYTES_MAX)
+        self.declared.is_none_or(|declared| declared.saturating_sub(self.received) <= DRAIN_BYTES_MAX)
+    }
+
+    /// Drops what nobody has read. Returns the window that has to be given back for it.
+    pub fn abandon(&mut self) -> usize {
+        let unread: usize = self.chunks.drain(..).map(|chunk| chunk.len()).sum();
+        unread + std::mem::take(&mut self.owed)
     }
 
     pub fn failed(&self) -> Option<BodyError> {

@@ -52,10 +52,33 @@ fn content_that_nobody_wants_is_released_at_once() {
     bench.out.clear();
     (0..35).for_each(|_| assert!(bench.events(&data(1, 1_000, false)).is_empty()));
     assert_eq!(bench.sent(), ["WINDOW_UPDATE 0 35000"]);
-    assert!(bench.events(&data(3, 1_000, false)).is_empty());
     // Still within its own window.
-    assert!(bench.events(&data(3, 1, false)).is_empty());
+    assert!(bench.events(&data(3, 1_001, false)).is_empty());
     assert_eq!(bench.sent(), ["RST_STREAM 3 FLOW_CONTROL_ERROR"]);
+}
+
+/// A client that has the whole response may go on sending, until little is left of the stream's window, which nobody opens again.
+#[test]
+fn content_after_the_response_is_stopped_before_the_client_has_to_wait() {
+    let answered = || {
+        let mut bench = Bench::server(small());
+        bench.events(&post(1));
+        bench.machine.send_head(StreamId(1), true, &mut bench.out, |head| head.status(405));
+        assert!(bench.events(&data(1, 875, false)).is_empty());
+        assert_eq!(bench.sent(), ["HEADERS 1 end"]);
+        bench
+    };
+    let mut bench = answered();
+    assert!(bench.events(&data(1, 1, false)).is_empty());
+    assert_eq!(bench.sent(), ["RST_STREAM 1 NO_ERROR"]);
+    // What was under way is no fault of the client's.
+    assert!(bench.events(&[data(1, 5_000, false), data(1, 0, true)].concat()).is_empty());
+    assert!(bench.sent().is_empty());
+    // An end in time needs no reset.
+    let mut bench = answered();
+    assert!(bench.events(&data(1, 125, true)).is_empty());
+    assert!(bench.sent().is_empty());
+    assert_eq!(bench.machine.open_streams(), 0);
 }
 
 #[test]
