@@ -10,7 +10,10 @@ use crate::{
     options::{ANY_OPTION, parse_options},
     permission::{Permission, Verdict},
     report::Report,
-    row::{DIRECTORY, FILES, IN_PROXY, IN_SECTION, IN_SERVER, LIMITS, LOCATION, Overrides, PROXIES, Refused, Row, Treatment, VIRTUAL_HOST},
+    row::{
+        AUTH_CONFIG, DIRECTORY, FILES, IN_PROXY, IN_SECTION, IN_SERVER, LIMITS, LOCATION, Overrides, PROXIES, Refused, Row, Treatment,
+        VIRTUAL_HOST,
+    },
     rows::{find_row, rows},
     sections::{IfScope, Methods, section_fault},
     shape,
@@ -115,6 +118,7 @@ impl Checker<'_> {
             .or_else(|| shape::arguments(row, &node.text).err())
             .or_else(|| section_fault(node, row, place.methods, self.permission.is_some(), scope))
             .or_else(|| self.value_fault(node, row))
+            .or_else(|| alias_fault(node, row, place.around))
     }
 
     fn value_fault(&self, node: &Node, row: &Row) -> Option<String> {
@@ -177,6 +181,7 @@ fn overrides_in(row: &Row, outside: Overrides) -> Overrides {
     match row.name {
         "<VirtualHost" => IN_SERVER,
         "<Proxy" | "<ProxyMatch" => IN_PROXY,
+        "<RequireAll" | "<RequireAny" | "<RequireNone" => AUTH_CONFIG,
         "<AuthnProviderAlias" | "<AuthzProviderAlias" => IN_SECTION,
         _ if kind(row.name).is_some() => IN_SECTION,
         _ => outside,
@@ -201,15 +206,24 @@ fn refused_around(row: &Row, around: &[&Node]) -> Option<String> {
     if row.refused.includes(VIRTUAL_HOST) && is_in(&["<VirtualHost"]) {
         return Some(format!("{title} cannot occur within <VirtualHost> section"));
     }
-    let whole_context = DIRECTORY.or(LOCATION).or(FILES).or(PROXIES);
-    if row.refused.includes(LIMITS.or(DIRECTORY)) && is_in(&["<Limit", "<LimitExcept"]) {
+    if row.refused.includes(LIMITS.or(DIRECTORY)) && is_in(&["<Limit", "<LimitExcept", "<RequireAll", "<RequireAny", "<RequireNone"]) {
         return Some(format!("{title} cannot occur within <Limit> or <LimitExcept> section"));
     }
     let mut found = around.iter().filter(|section| kind(section.canonical_name()).is_some_and(|kind| row.refused.includes(kind)));
     let section = found.next()?;
-    match row.refused.0 & whole_context.0 == whole_context.0 {
-        true => Some(format!("{title} cannot occur within directory context")),
-        false => Some(format!("{title} cannot occur within {}> section", section.name)),
+    Some(format!("{title} cannot occur within {}> section", section.name))
+}
+
+/// `Alias` takes two arguments outside sections, and one in `<Location>`.
+fn alias_fault(node: &Node, row: &Row, around: &[&Node]) -> Option<String> {
+    if !matches!(row.name, "Alias" | "ScriptAlias") {
+        return None;
+    }
+    let in_section = around.iter().any(|section| kind(section.canonical_name()).is_some());
+    match (node.arguments().len(), in_section) {
+        (1, false) => Some(format!("{} must have two arguments when used globally", node.name)),
+        (2, true) => Some(format!("{} cannot occur within directory context", row.name)),
+        _ => None,
     }
 }
 
@@ -233,8 +247,10 @@ fn suggestion(name: &str) -> Option<String> {
     let bare = name.trim_start_matches('<');
     let other = if bare == name { format!("<{name}") } else { bare.to_owned() };
     let near = find_row(other.as_bytes()).or_else(|| {
-        let same_kind = rows().filter(|row| row.is_section() == name.starts_with('<')).map(|row| row.name);
-        nearest(name, same_kind).and_then(|near| find_row(near.as_bytes()))
+        let names = rows().map(|row| row.name.trim_start_matches('<'));
+        let near = nearest(bare, names)?;
+        let section = find_row(format!("<{near}").as_bytes()).filter(|_| bare != name);
+        section.or_else(|| find_row(near.as_bytes())).or_else(|| find_row(format!("<{near}").as_bytes()))
     });
     near.map(|row| format!("did you mean `{}`?", row.title()))
 }

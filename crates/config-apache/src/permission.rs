@@ -97,7 +97,9 @@ impl Permission {
             ("nonfatal", Some(value)) if value.eq_ignore_ascii_case(b"All") => {
                 (self.ignores_forbidden, self.ignores_unknown) = (true, true)
             }
-            ("nonfatal", _) => return Err(format!("=Override, =Unknown or =All expected after {shown}")),
+            // Other values say nothing, as in Apache.
+            ("nonfatal", Some(_)) => {}
+            ("nonfatal", None) => return Err(format!("=Override, =Unknown or =All expected after {shown}")),
             _ => return Err(format!("Illegal override option {shown}")),
         }
         Ok(())
@@ -131,7 +133,7 @@ mod tests {
         let nonfatal = parsed("None Nonfatal=All").unwrap();
         assert!(nonfatal.ignores_forbidden && nonfatal.ignores_unknown);
         assert_eq!(parsed("Bogus").unwrap_err(), "Illegal override option Bogus");
-        assert_eq!(parsed("Nonfatal=x").unwrap_err(), "=Override, =Unknown or =All expected after Nonfatal");
+        assert_eq!(parsed("Nonfatal").unwrap_err(), "=Override, =Unknown or =All expected after Nonfatal");
         assert_eq!(parsed("Options=x").unwrap_err(), "Illegal option x");
     }
 

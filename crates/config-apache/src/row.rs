@@ -90,7 +90,7 @@ pub enum Shape {
     OneOrThree,
     TwoOrThree,
     Three,
-    /// On or Off.
+    /// On or Off; what follows is not looked at.
     Flag,
     /// One or more, each for itself.
     Each,

@@ -93,10 +93,17 @@ pub(crate) fn section_fault(node: &Node, row: &Row, methods: Methods, in_htacces
         "<VirtualHost" => missing,
         "<If" | "<ElseIf" | "<Else" => missing.filter(|_| row.name != "<Else").or_else(|| if_fault(row, argument, scope)),
         "<Limit" | "<LimitExcept" => missing.or_else(|| limit_fault(row, argument, methods, in_htaccess)),
-        "<RequireAll" | "<RequireAny" | "<RequireNone" if !argument.is_empty() => {
-            Some(format!("{title} directive doesn't take additional arguments"))
-        }
+        "<RequireAll" | "<RequireAny" | "<RequireNone" => require_fault(&title, argument, &node.children),
         _ => None,
+    }
+}
+
+fn require_fault(title: &str, argument: &[u8], children: &[Node]) -> Option<String> {
+    let decides = |child: &Node| child.canonical_name().trim_start_matches('<').starts_with("Require");
+    match (argument.is_empty(), children.iter().any(decides)) {
+        (false, _) => Some(format!("{title} directive doesn't take additional arguments")),
+        (true, false) => Some(format!("{title} directive contains no authorization directives")),
+        (true, true) => None,
     }
 }
 

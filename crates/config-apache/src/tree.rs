@@ -101,10 +101,10 @@ impl Tree {
 fn dump_nodes(nodes: &[Node], depth: usize, text: &mut String) {
     for node in nodes {
         // Writing to a String can't fail.
-        let _ = writeln!(text, "{}{} {}", "  ".repeat(depth), node.name, String::from_utf8_lossy(&node.text));
+        let _ = writeln!(text, "{}{} {}", "  ".repeat(depth), node.canonical_name(), String::from_utf8_lossy(&node.text));
         if !node.children.is_empty() {
             dump_nodes(&node.children, depth + 1, text);
-            let _ = writeln!(text, "{}</{}>", "  ".repeat(depth), node.name.trim_start_matches('<'));
+            let _ = writeln!(text, "{}</{}>", "  ".repeat(depth), node.canonical_name().trim_start_matches('<'));
         }
     }
 }

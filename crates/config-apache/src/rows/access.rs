@@ -35,9 +35,9 @@ const NO_DIRECTORY_SERVICE: Treatment = Denies("export users and groups to files
 const GROUPS_TO_A_FILE: Treatment = Denies("export the groups to a file for AuthGroupFile");
 
 pub(super) const ROWS: &[Row] = &[
-    row("Order", ACCESS_COMPAT, A, "dh", One, LIMIT, NOWHERE, Pending),
-    row("Allow", ACCESS_COMPAT, A, "dh", EachWithFirst, LIMIT, NOWHERE, Pending),
-    row("Deny", ACCESS_COMPAT, A, "dh", EachWithFirst, LIMIT, NOWHERE, Pending),
+    row("order", ACCESS_COMPAT, A, "dh", One, LIMIT, NOWHERE, Pending),
+    row("allow", ACCESS_COMPAT, A, "dh", EachWithFirst, LIMIT, NOWHERE, Pending),
+    row("deny", ACCESS_COMPAT, A, "dh", EachWithFirst, LIMIT, NOWHERE, Pending),
     row("Satisfy", ACCESS_COMPAT, A, "dh", One, AUTH_CONFIG, NOWHERE, Pending),
     row("AllowMethods", ALLOWMETHODS, B, "d", Any, ACCESS, NOWHERE, Pending),
     row("AuthBasicProvider", AUTH_BASIC, A, "dh", Each, AUTH_CONFIG, NOWHERE, Pending),
@@ -68,7 +68,7 @@ pub(super) const ROWS: &[Row] = &[
     row("AuthFormDisableNoStore", AUTH_FORM, B, "d", Flag, AUTH_CONFIG, NOWHERE, NO_FORMS),
     row("Anonymous", AUTHN_ANON, B, "dh", Each, AUTH_CONFIG, NOWHERE, Pending),
     row("Anonymous_MustGiveEmail", AUTHN_ANON, B, "dh", Flag, AUTH_CONFIG, NOWHERE, Pending),
-    row("Anonymous_NoUserID", AUTHN_ANON, B, "dh", Flag, AUTH_CONFIG, NOWHERE, Pending),
+    row("Anonymous_NoUserId", AUTHN_ANON, B, "dh", Flag, AUTH_CONFIG, NOWHERE, Pending),
     row("Anonymous_VerifyEmail", AUTHN_ANON, B, "dh", Flag, AUTH_CONFIG, NOWHERE, Pending),
     row("Anonymous_LogEmail", AUTHN_ANON, B, "dh", Flag, AUTH_CONFIG, NOWHERE, Pending),
     row("AuthType", AUTHN_CORE, A, "dh", One, AUTH_CONFIG, NOWHERE, Pending),

@@ -23,8 +23,8 @@ const KEPT_IN_MEMORY: Treatment = NoEffect("Saker keeps small files that are ask
 const OWN_MEMORY: Treatment = NoEffect("sessions and answers are kept in this process's memory");
 
 pub(super) const ROWS: &[Row] = &[
-    row("CacheEnable", CACHE_OR_LITESPEED, A, "svd", OneOrTwo, ACCESS.or(SERVER), DIRECTORY.or(FILES), PAGE_CACHE),
-    row("CacheDisable", CACHE_OR_LITESPEED, A, "svdh", One, ACCESS.or(SERVER), DIRECTORY.or(FILES), PAGE_CACHE),
+    row("CacheEnable", CACHE_OR_LITESPEED, A, "svd", OneOrTwo, ALL.or(ACCESS).or(SERVER), DIRECTORY.or(FILES), PAGE_CACHE),
+    row("CacheDisable", CACHE_OR_LITESPEED, A, "svdh", One, ALL.or(ACCESS).or(SERVER), DIRECTORY.or(FILES), PAGE_CACHE),
     row("CacheMaxExpire", CACHE, A, "svdh", One, ACCESS.or(SERVER), NOWHERE, PAGE_CACHE),
     row("CacheMinExpire", CACHE, A, "svdh", One, ACCESS.or(SERVER), NOWHERE, PAGE_CACHE),
     row("CacheDefaultExpire", CACHE, A, "svdh", One, ACCESS.or(SERVER), NOWHERE, PAGE_CACHE),
@@ -58,8 +58,8 @@ pub(super) const ROWS: &[Row] = &[
     row("CacheSocacheMaxSize", CACHE_SOCACHE, B, "svdh", One, ACCESS.or(SERVER), NOWHERE, PAGE_CACHE),
     row("CacheSocacheReadSize", CACHE_SOCACHE, B, "svdh", One, ACCESS.or(SERVER), NOWHERE, PAGE_CACHE),
     row("CacheSocacheReadTime", CACHE_SOCACHE, B, "svdh", One, ACCESS.or(SERVER), NOWHERE, PAGE_CACHE),
-    row("CacheFile", FILE_CACHE, B, "s", Each, SERVER, NOWHERE, KEPT_IN_MEMORY),
-    row("MMapFile", FILE_CACHE, B, "s", Each, SERVER, NOWHERE, KEPT_IN_MEMORY),
+    row("cachefile", FILE_CACHE, B, "s", Each, SERVER, NOWHERE, KEPT_IN_MEMORY),
+    row("mmapfile", FILE_CACHE, B, "s", Each, SERVER, NOWHERE, KEPT_IN_MEMORY),
     row("MemcacheConnTTL", SOCACHE_MEMCACHE, B, "sv", One, SERVER, NOWHERE, OWN_MEMORY),
     row("RedisConnPoolTTL", SOCACHE_REDIS, B, "sv", One, SERVER, NOWHERE, OWN_MEMORY),
     row("RedisTimeout", SOCACHE_REDIS, B, "sv", One, SERVER, NOWHERE, OWN_MEMORY),

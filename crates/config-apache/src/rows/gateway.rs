@@ -79,7 +79,7 @@ pub(super) const ROWS: &[Row] = &[
     row("ProxyHTMLEvents", PROXY_HTML, B, "svd", Each, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
     row("ProxyHTMLLinks", PROXY_HTML, B, "svd", EachWithFirst, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
     row("ProxyHTMLURLMap", PROXY_HTML, B, "svd", Raw, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
-    row("ProxyHTMLDocType", PROXY_HTML, B, "svd", OneOrTwo, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ProxyHTMLDoctype", PROXY_HTML, B, "svd", OneOrTwo, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
     row("ProxyHTMLFixups", PROXY_HTML, B, "svd", Each, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
     row("ProxyHTMLMeta", PROXY_HTML, B, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
     row("ProxyHTMLInterp", PROXY_HTML, B, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),

@@ -3,7 +3,7 @@
 use crate::row::{
     ACCESS, DIRECTORY, FILE_INFO, FILES, INDEXES,
     Importance::{A, B, C},
-    LIMITS, LOCATION, NOWHERE, OPTIONS, PROXIES, Row, SERVER,
+    LIMITS, LOCATION, NOWHERE, OPTIONS, Row, SERVER,
     Shape::{Each, EachWithFirst, Flag, One, OneOrTwo, OneToThree, Raw, Two, TwoOrThree},
     Treatment::{self, Pending, Unsupported},
     row,
@@ -30,8 +30,8 @@ const WINDOWS_ONLY: Treatment = Unsupported("it is for Windows");
 pub(super) const ROWS: &[Row] = &[
     row("Action", ACTIONS, A, "svdh", TwoOrThree, FILE_INFO, NOWHERE, Pending),
     row("Script", ACTIONS, A, "svd", Two, ACCESS.or(SERVER), NOWHERE, Pending),
-    row("Alias", ALIAS, A, "sv", OneOrTwo, ACCESS.or(SERVER), DIRECTORY.or(LOCATION).or(FILES).or(PROXIES), Pending),
-    row("ScriptAlias", ALIAS, A, "svd", OneOrTwo, ACCESS.or(SERVER), DIRECTORY.or(LOCATION).or(FILES).or(PROXIES), Pending),
+    row("Alias", ALIAS, A, "sv", OneOrTwo, ACCESS.or(SERVER), DIRECTORY.or(FILES).or(LIMITS), Pending),
+    row("ScriptAlias", ALIAS, A, "svd", OneOrTwo, ACCESS.or(SERVER), DIRECTORY.or(FILES).or(LIMITS), Pending),
     row("Redirect", ALIAS, A, "svdh", OneToThree, FILE_INFO, NOWHERE, Pending),
     row("AliasMatch", ALIAS, A, "sv", Two, SERVER, NOWHERE, Pending),
     row("ScriptAliasMatch", ALIAS, A, "sv", Two, SERVER, NOWHERE, Pending),

@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Row] = &[
     row("Group", UNIXD, A, "s", One, SERVER, VIRTUAL_HOST, Pending),
     row("ChrootDir", UNIXD, A, "s", One, SERVER, VIRTUAL_HOST, SERVICE_MANAGER),
     row("Suexec", UNIXD, A, "s", Flag, SERVER, VIRTUAL_HOST, SERVICE_MANAGER),
-    row("ListenBackLog", MPM, A, "s", One, SERVER, VIRTUAL_HOST, Pending),
+    row("ListenBacklog", MPM, A, "s", One, SERVER, VIRTUAL_HOST, Pending),
     row("ListenCoresBucketsRatio", MPM, A, "s", One, SERVER, VIRTUAL_HOST, SOCKETS_PER_CORE),
     row("Listen", MPM, A, "s", Any, SERVER, VIRTUAL_HOST, Pending),
     row("SendBufferSize", MPM, A, "s", One, SERVER, VIRTUAL_HOST, Pending),

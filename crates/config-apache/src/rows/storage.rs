@@ -25,13 +25,13 @@ const NO_LDAP: Treatment = Unsupported("export users and groups to files");
 const NO_SESSIONS: Treatment = Unsupported("keep sessions within the application");
 
 pub(super) const ROWS: &[Row] = &[
-    row("Dav", DAV, B, "d", One, ACCESS, NOWHERE, NO_WEBDAV),
-    row("DavBasePath", DAV, B, "d", One, ACCESS, NOWHERE, NO_WEBDAV),
-    row("DavMinTimeout", DAV, B, "svd", One, ACCESS.or(SERVER), NOWHERE, NO_WEBDAV),
-    row("DavDepthInfinity", DAV, B, "svd", Flag, ACCESS.or(SERVER), NOWHERE, NO_WEBDAV),
-    row("DavLockDiscovery", DAV, B, "svdh", Flag, ACCESS.or(SERVER), NOWHERE, NO_WEBDAV),
-    row("DavLockDB", DAV_FS, B, "sv", One, SERVER, NOWHERE, NO_WEBDAV),
-    row("DavGenericLockDB", DAV_LOCK, B, "svd", One, ACCESS, NOWHERE, NO_WEBDAV),
+    row("DAV", DAV, B, "d", One, ACCESS, NOWHERE, NO_WEBDAV),
+    row("DAVBasePath", DAV, B, "d", One, ACCESS, NOWHERE, NO_WEBDAV),
+    row("DAVMinTimeout", DAV, B, "svd", One, ACCESS.or(SERVER), NOWHERE, NO_WEBDAV),
+    row("DAVDepthInfinity", DAV, B, "svd", Flag, ACCESS.or(SERVER), NOWHERE, NO_WEBDAV),
+    row("DAVLockDiscovery", DAV, B, "svdh", Flag, ACCESS.or(SERVER), NOWHERE, NO_WEBDAV),
+    row("DAVLockDB", DAV_FS, B, "sv", One, SERVER, NOWHERE, NO_WEBDAV),
+    row("DAVGenericLockDB", DAV_LOCK, B, "svd", One, ACCESS, NOWHERE, NO_WEBDAV),
     row("DBDriver", DBD, B, "sv", One, SERVER, NOWHERE, NO_DATABASES),
     row("DBDParams", DBD, B, "sv", One, SERVER, NOWHERE, NO_DATABASES),
     row("DBDPersist", DBD, B, "sv", Flag, SERVER, NOWHERE, NO_DATABASES),
