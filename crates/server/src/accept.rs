@@ -120,7 +120,7 @@ async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, clie
 /// `None`: it failed, and everything that is to be said about it has been said.
 async fn handshake(worker: &Rc<Worker>, mut secured: Secured, client: &Client) -> Option<Secured> {
     let limit_ms = worker.services().generation.model.limits.tls_handshake_timeout_ms;
-    let shaken = shake(&mut secured, Duration::from_millis(limit_ms)).await;
+    let shaken = shake(worker, &mut secured, Duration::from_millis(limit_ms)).await;
     let counters = &worker.counters;
     match shaken {
         Ok(Ok(())) => {
@@ -147,7 +147,7 @@ async fn handshake(worker: &Rc<Worker>, mut secured: Secured, client: &Client) -
 }
 
 /// The outer error: the client took too long, or its certificate did.
-async fn shake(secured: &mut Secured, limit: Duration) -> Result<Result<(), HandshakeFailure>, Elapsed> {
+async fn shake(worker: &Worker, secured: &mut Secured, limit: Duration) -> Result<Result<(), HandshakeFailure>, Elapsed> {
     let mut until = Instant::now() + limit;
     let mut waited = Duration::ZERO;
     loop {
@@ -157,7 +157,7 @@ async fn shake(secured: &mut Secured, limit: Duration) -> Result<Result<(), Hand
             Ok(HandshakeStep::AwaitsCertificate) => {
                 sleep(CERTIFICATE_POLL).await;
                 waited += CERTIFICATE_POLL;
-                if waited < CERTIFICATE_WAIT_MAX {
+                if waited < CERTIFICATE_WAIT_MAX && !worker.draining.get() {
                     until += CERTIFICATE_POLL;
                 }
             }

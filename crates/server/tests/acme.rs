@@ -11,7 +11,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     process::{Command, Output},
     sync::{Arc, Mutex},
@@ -110,12 +110,21 @@ fn by_http_and_kept_over_a_restart() {
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
+/// Started as root, it is another user who orders, and who keeps what comes of it.
 #[test]
-fn by_tls_alone() {
+fn by_tls_alone_and_as_a_user() {
     let pebble = Pebble::new().unwrap();
-    let saker = start_in(folder("acme-tls"), &configuration(&pebble, "challenges = [\"tls-alpn-01\"]", &site("\"a.example\"", "")));
+    let is_root = rustix::process::geteuid().is_root();
+    let text = configuration(&pebble, "challenges = [\"tls-alpn-01\"]", &site("\"a.example\"", ""));
+    let text = if is_root { text.replacen("[server]\n", "[server]\nuser = \"nobody\"\n", 1) } else { text };
+    let saker = start_in(folder("acme-tls"), &text);
     issued(&saker.server, "a.example");
     is_served(&pebble, "a.example");
+    let owner = fs::metadata(state(&saker)).unwrap().uid();
+    for file in all_files(&state(&saker).join("acme")) {
+        assert_eq!(fs::metadata(&file).unwrap().uid(), owner, "{}", file.display());
+    }
+    assert_ne!(owner, 0, "root keeps it");
 }
 
 #[test]
@@ -138,7 +147,9 @@ fn a_challenge_is_answered_before_anything_else() {
     let more = "https_redirect = true\n[site.throttle]\nrequests_static = \"1/m\"\n";
     let text = configuration(&pebble, "challenges = [\"http-01\"]", &site("\"a.example\"", more));
     let without = text.replacen(&format!("[[listener]]\naddress = \"127.0.0.1:{}\"\n\n", pebble.http_port), "", 1);
-    let saker = start_in(folder("acme-answer"), &without);
+    let dir = folder("acme-answer");
+    dir.write("www/.well-known/acme-challenge/other", "other").unwrap();
+    let saker = start_in(dir, &without);
     let (mut asking, _) = authority_looks.accept().unwrap();
     let mut piece = [0; 2048];
     let count = asking.read(&mut piece).unwrap();
@@ -152,7 +163,12 @@ fn a_challenge_is_answered_before_anything_else() {
     }
     let head = client.request("HEAD", &path, &[("Host", "a.example")]).unwrap();
     assert_eq!((head.status, head.body.len()), (200, 0));
-    assert_eq!(client.request("GET", &format!("{path}x"), &[("Host", "a.example")]).unwrap().status, 404);
+    // Everything else there is the site's, as another program may put it there; and the site's limit holds for it.
+    for status in [200, 200, 429] {
+        let other = client.request("GET", "/.well-known/acme-challenge/other", &[("Host", "a.example")]).unwrap();
+        assert_eq!(other.status, status);
+    }
+    assert_eq!(client.request("GET", &path, &[("Host", "a.example")]).unwrap().status, 200);
     // The authority is told nonsense, and judges; from then on the path is the site's.
     asking.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
     drop(asking);
