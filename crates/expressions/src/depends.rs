@@ -21,7 +21,7 @@ pub enum Dependency {
     RequestFields = 1 << 4,
     /// The request line as it came, the protocol's version.
     RequestLine = 1 << 5,
-    /// TLS or not, HTTP/2 or not, and TLS variables.
+    /// HTTP/2 or not, and TLS variables.
     Transport = 1 << 6,
     /// Address and port of the client.
     Client = 1 << 7,
@@ -40,6 +40,8 @@ pub enum Dependency {
     /// Maps whose content can change.
     Maps = 1 << 15,
     Chance = 1 << 16,
+    /// TLS or not, which is the listener's.
+    Scheme = 1 << 17,
 }
 
 /// All that was asked for.
@@ -77,9 +79,9 @@ impl Dependencies {
         self.bits & dependency as u32 != 0
     }
 
-    /// Nothing but the path, the host and the state of files: an outcome that may be kept by host and path.
+    /// Nothing but the path, the host, the scheme and the state of files: an outcome that may be kept by listener, host and path.
     pub fn is_resource_only(&self) -> bool {
-        const KEPT: u32 = Dependency::Path as u32 | Dependency::Host as u32 | Dependency::Files as u32;
+        const KEPT: u32 = Dependency::Path as u32 | Dependency::Host as u32 | Dependency::Scheme as u32 | Dependency::Files as u32;
         self.bits & !KEPT == 0
     }
 
@@ -123,6 +125,7 @@ impl fmt::Display for Dependency {
             Dependency::RequestFields => "request fields",
             Dependency::RequestLine => "request line",
             Dependency::Transport => "transport",
+            Dependency::Scheme => "scheme",
             Dependency::Client => "client",
             Dependency::Connection => "connection",
             Dependency::User => "user",

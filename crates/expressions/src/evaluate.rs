@@ -9,8 +9,8 @@ mod replace;
 mod tests;
 
 use crate::{
-    Dependencies, Dependency, ExpressionOptions, Facts, FileFault, Pattern, Spans, Variable, base64_decode, base64_encode, escape_uri,
-    glob_matches, ldap_escape, md5_hex, sha1_hex,
+    API_VERSION, Dependencies, Dependency, ExpressionOptions, Facts, FileFault, Pattern, Spans, Variable, base64_decode, base64_encode,
+    escape_uri, glob_matches, ldap_escape, md5_hex, sha1_hex,
     tree::{Comparison, Condition, Function, List, Word},
     unescape,
 };
@@ -84,6 +84,10 @@ impl<'f> Evaluation<'f> {
         }
         self.dependencies.add(row.depends);
         let facts = self.facts;
+        if variable == Variable::ApiVersion {
+            // Expressions have the major number alone, rewrite rules both.
+            return Cow::Borrowed(API_VERSION.split(':').next().unwrap_or_default().as_bytes());
+        }
         if row.depends == Dependency::Time {
             return facts.local_time().variable(variable).map_or(Cow::Borrowed(&[]), |text| Cow::Owned(text.into_bytes()));
         }

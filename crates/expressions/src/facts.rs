@@ -9,7 +9,7 @@ use std::{borrow::Cow, net::IpAddr};
 
 /// What is true of one request. `None` is httpd's NULL and mostly means the empty string.
 pub trait Facts {
-    /// Never asked for variables that are request fields, nor for those of the time.
+    /// Never asked for variables that are request fields, nor for those of the time, nor for `API_VERSION`.
     fn variable(&self, variable: Variable) -> Option<Cow<'_, [u8]>>;
 
     /// First the field's value, then those of its repetitions joined by `, `.

@@ -26,6 +26,8 @@ pub struct ExpressionOptions {
     pub tls_require: bool,
     /// Functions and tests that look at the file system are errors (server-side includes).
     pub restricted: bool,
+    /// Functions that read files are errors, tests of files are not (`.htaccess`).
+    pub in_htaccess: bool,
     /// Request fields that are looked at don't go into `Vary`.
     pub no_vary: bool,
 }
@@ -203,7 +205,8 @@ impl Parser {
             Token::Sign(b'(') => {
                 self.next += 1;
                 let inside = self.either()?;
-                self.expect(&Token::Sign(b')'), "')'")?;
+                let expected = if matches!(inside, Either::Condition(_)) { "T_OP_OR or T_OP_AND or ')'" } else { "')'" };
+                self.expect(&Token::Sign(b')'), expected)?;
                 match inside {
                     Either::Condition(condition) => Ok(Either::Condition(condition)),
                     Either::Word(word) => self.behind_word(word),
@@ -331,6 +334,9 @@ impl Parser {
             self.expect(&Token::VariableEnd, "T_VAR_END")?;
             return self.function(&name, argument, at);
         }
+        if let Token::Error(message) = self.peek() {
+            return self.error(format!("syntax error, unexpected T_ERROR, expecting T_VAR_END or ':': {message}"));
+        }
         if !self.takes(&Token::VariableEnd) {
             return self.unexpected(&["T_VAR_END", "':'"]);
         }
@@ -358,7 +364,7 @@ impl Parser {
 
     fn function(&self, name: &[u8], argument: Word, at: usize) -> Parsed<Word> {
         let function = Function::from_name(name).ok_or_else(|| not_there("Function", "", name, at))?;
-        if self.options.restricted && function.is_restricted() {
+        if (self.options.restricted || self.options.in_htaccess) && function.is_restricted() {
             return Err(restricted("", name, at));
         }
         Ok(Word::Call(function, Box::new(argument)))
@@ -381,7 +387,7 @@ impl Parser {
             Token::Sign(b'{') => {
                 self.next += 1;
                 let words = self.words()?;
-                self.expect(&Token::Sign(b'}'), "'}'")?;
+                self.expect(&Token::Sign(b'}'), "'}' or ','")?;
                 Ok(List::Words(words))
             }
             Token::Sign(b'(') => {
@@ -450,6 +456,10 @@ impl Parser {
     fn plain_regex(&mut self) -> Parsed<Box<Pattern>> {
         match self.peek() {
             Token::Regex(..) => self.substitution().map(|substitution| substitution.pattern),
+            // httpd's scanner comes to the end without a word.
+            Token::Error(message) if message == scan::UNTERMINATED_REGEX => {
+                self.error("syntax error, unexpected $end, expecting T_REGEX or T_REGEX_I")
+            }
             _ => self.unexpected(&["T_REGEX", "T_REGEX_I"]),
         }
     }

@@ -91,7 +91,7 @@ pub fn ldap_escape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 8);
     for byte in text {
         match byte {
-            0..0x20 | b'"' | b'#' | b'+' | b',' | b';' | b'<' | b'>' | b'\\' | b' ' | b'=' | b'*' | b'(' | b')' | 0x7f.. => {
+            0 | b'"' | b'+' | b',' | b';' | b'<' | b'>' | b'\\' | b'*' | b'(' | b')' => {
                 out.extend_from_slice(&[b'\\', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
             }
             byte => out.push(*byte),

@@ -56,7 +56,7 @@ variables! {
     HttpHost "HTTP_HOST" RequestFields true true Some("Host"), "Field Host";
     HttpAccept "HTTP_ACCEPT" RequestFields true true Some("Accept"), "Field Accept";
     RequestMethod "REQUEST_METHOD" Method true true None, "Method of the request";
-    RequestScheme "REQUEST_SCHEME" Transport true true None, "http or https";
+    RequestScheme "REQUEST_SCHEME" Scheme true true None, "http or https";
     RequestUri "REQUEST_URI" Path true true None, "Path of the request, decoded, without the query";
     RequestFilename "REQUEST_FILENAME" Path true true None, "File that the path maps to; in server context the path itself";
     RemoteHost "REMOTE_HOST" Client true true None, "Name of the client, or its address";
@@ -85,7 +85,7 @@ variables! {
     RequestStatus "REQUEST_STATUS" Response false true None, "Status of the response so far";
     RemoteAddr "REMOTE_ADDR" Client true true None, "Address of the client (mod_remoteip may change it)";
     RemotePort "REMOTE_PORT" Client true true None, "Port of the client";
-    Https "HTTPS" Transport true true None, "on over TLS, else off";
+    Https "HTTPS" Scheme true true None, "on over TLS, else off";
     Ipv6 "IPV6" Client true true None, "on if the client has an IPv6 address, else off";
     ConnLogId "CONN_LOG_ID" Connection false true None, "Log id of the connection";
     ConnRemoteAddr "CONN_REMOTE_ADDR" Client true true None, "Address of the peer of the connection";

@@ -103,9 +103,9 @@ impl Condition {
     }
 
     fn expression(&self, text: &[u8], place: Place) -> Result<Test, DirectiveError> {
-        let restricted = place == Place::Htaccess;
-        let options = ExpressionOptions { no_vary: self.no_vary, restricted, ..ExpressionOptions::default() };
-        let place = if restricted { " in htaccess context" } else { "" };
+        let in_htaccess = place == Place::Htaccess;
+        let options = ExpressionOptions { no_vary: self.no_vary, in_htaccess, ..ExpressionOptions::default() };
+        let place = if in_htaccess { " in htaccess context" } else { "" };
         let failed = |cause| error(format!("cannot compile expression{place} \"{}\" {cause}", lossy(text)));
         Ok(Test::Expression(Box::new(Expression::compile(text, options).map_err(failed)?)))
     }
@@ -248,10 +248,10 @@ mod tests {
         for (line, message) in cases {
             assert_eq!(error(line, Place::Directory), message);
         }
-        let restricted = error("expr \"-d '/'\"", Place::Htaccess);
+        let restricted = error("expr \"file('/') == ''\"", Place::Htaccess);
         assert_eq!(
             restricted,
-            "RewriteCond: cannot compile expression in htaccess context \"-d '/'\" -d not available in restricted context"
+            "RewriteCond: cannot compile expression in htaccess context \"file('/') == ''\" file not available in restricted context"
         );
     }
 }

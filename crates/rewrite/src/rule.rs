@@ -176,7 +176,7 @@ impl Flags {
 
 /// Statuses that httpd has a line for.
 fn is_known(status: u16) -> bool {
-    matches!(status, 100..=103 | 200..=208 | 226 | 300..=308 | 400..=418 | 421..=426 | 428 | 429 | 431 | 451 | 500..=508 | 510 | 511)
+    matches!(status, 100..=103 | 200..=208 | 226 | 300..=305 | 307 | 308 | 400..=417 | 421..=424 | 426 | 428 | 429 | 431 | 451 | 500..=508 | 510 | 511)
 }
 
 fn error(what: impl AsRef<str>) -> DirectiveError {

@@ -12,6 +12,8 @@ mod list;
 mod overlay;
 mod server;
 mod test;
+#[cfg(test)]
+mod tests;
 
 use crate::{Action, Effects, Input, LogLine, Outcome, Settings, TraceLine, World};
 pub use directory::run_directory;

@@ -7,6 +7,8 @@
 use super::{ExpressionError, STRING_BYTES_MAX};
 use crate::tree::Relation;
 
+/// A pattern without its end.
+pub(super) const UNTERMINATED_REGEX: &str = "Unterminated regexp";
 /// How deep modes nest.
 const DEPTH_MAX: usize = 20;
 const SEPARATORS: &[u8] = b"/#$%^|?!'\",;:._-";
@@ -266,7 +268,7 @@ impl Scanner<'_> {
                 Some(byte) => {
                     return self.error(format!("Invalid character in variable name '{}'", char::from(byte).escape_default()));
                 }
-                None => return self.error("Unterminated variable in string"),
+                None => return self.error("Unterminated string or variable"),
             }
         }
     }
@@ -374,7 +376,7 @@ impl Scanner<'_> {
 
     fn until(&mut self, delimiter: u8) -> Result<Vec<u8>, ExpressionError> {
         let Some(length) = memchr::memchr(delimiter, self.rest()) else {
-            return self.error("Unterminated regexp");
+            return self.error(UNTERMINATED_REGEX);
         };
         if length > STRING_BYTES_MAX {
             return self.error("Regexp too long");

@@ -47,10 +47,13 @@ fn errors_in_the_words_of_httpd() {
         ("'a'", "syntax error, unexpected $end"),
         ("'a' ==", "syntax error, unexpected $end"),
         ("true true", "syntax error, unexpected T_TRUE, expecting $end"),
-        ("( true", "syntax error, unexpected $end, expecting ')'"),
+        ("( true", "syntax error, unexpected $end, expecting T_OP_OR or T_OP_AND or ')'"),
+        ("foo", "syntax error, unexpected $end, expecting '('"),
+        ("'x' 'y'", "syntax error, unexpected T_STR_BEGIN"),
+        ("'a' in { 'b' ", "syntax error, unexpected $end, expecting '}' or ','"),
         ("'a' =~ 'b'", "syntax error, unexpected T_STR_BEGIN, expecting T_REGEX or T_REGEX_I"),
         ("'a' =~ /(/", "Failed to compile regular expression"),
-        ("'a' =~ /a", "Unterminated regexp"),
+        ("'a' =~ /a", "syntax error, unexpected $end, expecting T_REGEX or T_REGEX_I"),
         ("'a", "Unterminated string or variable"),
         ("%{FOO} == ''", "Variable 'FOO' does not exist"),
         ("%{SERVER_ADDR} == ''", "Variable 'SERVER_ADDR' does not exist"),
@@ -62,8 +65,8 @@ fn errors_in_the_words_of_httpd() {
         ("-R 'x'", "parsing of subnet/netmask failed"),
         ("-R %{HTTP_HOST}", "-R requires subnet/netmask as constant argument"),
         ("'x' -ipmatch 'y'", "parsing of subnet/netmask failed"),
-        ("%{A", "Unterminated variable in string"),
-        ("%{A-} == 'x'", "Invalid character in variable name '-'"),
+        ("%{A", "syntax error, unexpected T_ERROR, expecting T_VAR_END or ':': Unterminated string or variable"),
+        ("%{A-} == 'x'", "syntax error, unexpected T_ERROR, expecting T_VAR_END or ':': Invalid character in variable name '-'"),
         ("~", "Parse error near '~'"),
         ("'\\777' == ''", "Escape sequence out of bound"),
         ("'\\9' == ''", "Bad escape sequence"),
@@ -73,7 +76,7 @@ fn errors_in_the_words_of_httpd() {
     for (text, message) in cases {
         assert_eq!(error(text), message, "{text}");
     }
-    assert_eq!(string_error("a%{"), "Unterminated variable in string");
+    assert_eq!(string_error("a%{"), "Unterminated string or variable");
     assert_eq!(string_error("a%{FOO}"), "Variable 'FOO' does not exist");
     assert_eq!(string_error("%{req:a"), "Unterminated string or variable");
 }
@@ -93,6 +96,10 @@ fn restricted_places() {
     assert_eq!(error("file('/etc/passwd') == ''"), "file not available in restricted context");
     assert_eq!(error("-d '/etc'"), "-d not available in restricted context");
     Expression::compile("-F '/etc'", options).expect("a sub-request is fine");
+    let options = ExpressionOptions { in_htaccess: true, ..ExpressionOptions::default() };
+    Expression::compile("-d '/etc'", options).expect("a test is fine");
+    let error = Expression::compile("filesize('/etc/passwd') == ''", options).expect_err("a function is not");
+    assert_eq!(error.message, "filesize not available in restricted context");
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl Run<'_> {
     fn directory_action(&mut self, settings: &Settings, directory: &[u8], ran: Ran) -> Action {
         if let Some(action) = self.early_action(&ran, "AH10411") {
             if action == Action::Pass {
-                self.trace(1, true, |run| format!("pass through {0}, filename {0}", Shown(&run.filename)));
+                self.trace(1, true, |run| format!("pass through {}", Shown(&run.filename)));
             }
             return action;
         }

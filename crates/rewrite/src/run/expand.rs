@@ -93,6 +93,11 @@ impl Run<'_> {
 
     fn map_value(&mut self, name: &str, key: &Template, default: &Template, flags: Option<&Flags>) -> Vec<u8> {
         let key = self.expand_with(key, flags, &mut QuestionMark::default());
+        let kind = self.server.map(name).map_or("", |map| match map.source {
+            crate::MapSource::Text(_) | crate::MapSource::Random(_) => "[txt]",
+            crate::MapSource::Dbm { .. } => "[dbm]",
+            _ => "",
+        });
         let value = self.server.map(name).and_then(|map| {
             if map.file().is_some() || !matches!(map.source, crate::MapSource::Internal(_)) {
                 self.dependencies.add(Dependency::Maps);
@@ -103,8 +108,8 @@ impl Run<'_> {
             map.look_up(&key, self.world).filter(|value| !value.is_empty())
         });
         self.trace(5, false, |_| match &value {
-            Some(value) => format!("map lookup OK: map={name} key={} -> val={}", Shown(&key), Shown(value)),
-            None => format!("map lookup FAILED: map={name} key={}", Shown(&key)),
+            Some(value) => format!("map lookup OK: map={name}{kind} key={} -> val={}", Shown(&key), Shown(value)),
+            None => format!("map lookup FAILED: map={name}{kind} key={}", Shown(&key)),
         });
         match value {
             Some(value) => value,
@@ -135,6 +140,9 @@ impl Run<'_> {
             return self.request_field(field.as_bytes());
         }
         self.dependencies.add(row.depends);
+        if variable == Variable::ApiVersion {
+            return saker_expressions::API_VERSION.as_bytes().to_vec();
+        }
         if row.depends == Dependency::Time {
             return self.world.as_facts().local_time().variable(variable).unwrap_or_default().into_bytes();
         }

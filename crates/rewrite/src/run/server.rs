@@ -32,7 +32,7 @@ pub fn run_server(settings: &Settings, world: &dyn World, input: &Input<'_>) -> 
     }
     run.effects.script_environment = true;
     run.trace(2, false, |run| match input.filename {
-        None => format!("init rewrite engine with requested uri {0}. Original filename = n/a", Shown(&run.filename)),
+        None => format!("init rewrite engine with requested uri {}", Shown(&run.filename)),
         Some(name) => format!("init rewrite engine with passed filename {}. Original uri = {}", Shown(name), Shown(input.uri)),
     });
     let ran = run.run_list(&settings.rules);
@@ -77,7 +77,7 @@ impl Run<'_> {
     fn server_action(&mut self, settings: &Settings, ran: Ran) -> Action {
         if let Some(action) = self.early_action(&ran, "AH10410") {
             if action == Action::Pass {
-                self.trace(1, false, |run| format!("pass through {}, filename n/a", Shown(&run.filename)));
+                self.trace(1, false, |run| format!("pass through {}", Shown(&run.filename)));
             }
             return action;
         }

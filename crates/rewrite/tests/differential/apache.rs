@@ -100,7 +100,6 @@ fn configuration(root: &str, port: u16, sets: &[Set]) -> String {
     for module in MODULES {
         writeln!(out, "LoadModule {module}_module {modules}/mod_{module}.so").expect("text");
     }
-    out.push_str("User root\nGroup root\n".split("User").next().unwrap_or_default());
     write!(
         out,
         "DirectoryIndex index.html\nDocumentRoot {root}\nTypesConfig /dev/null\nAddType text/html .html\nAddType text/plain .txt\n\
@@ -115,7 +114,7 @@ fn configuration(root: &str, port: u16, sets: &[Set]) -> String {
         let lines = with_root(&set.server, Path::new(root), number).join("\n");
         write!(
             out,
-            "<VirtualHost *:{port}>\nServerName s{number}.test\nDocumentRoot {root}/{number}\n\
+            "<VirtualHost *:{port}>\nServerName s{number}.test:{port}\nDocumentRoot {root}/{number}\n\
              Alias /aliased {root}/{number}/sub\n{lines}\n</VirtualHost>\n"
         )
         .expect("text");

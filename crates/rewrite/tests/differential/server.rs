@@ -36,6 +36,7 @@ pub struct Exchange<'s> {
     cookies: Vec<(Vec<u8>, Vec<u8>)>,
     vary: Vec<String>,
     forced_type: Option<Vec<u8>>,
+    forced_handler: bool,
 }
 
 /// How far a request came.
@@ -89,6 +90,7 @@ impl Site {
             cookies: Vec::new(),
             vary: Vec::new(),
             forced_type: None,
+            forced_handler: false,
         };
         let resolved = match exchange.set_path(path.as_bytes()) {
             Ok(()) => exchange.process(),
@@ -183,6 +185,9 @@ impl Exchange<'_> {
         for (name, _) in &mut self.environment {
             name.splice(..0, b"REDIRECT_".iter().copied());
         }
+        self.environment.push((b"REDIRECT_STATUS".to_vec(), b"200".to_vec()));
+        // Types are of the request that was left.
+        self.forced_type = None;
         self.set_path(path)
     }
 
@@ -219,6 +224,10 @@ impl Exchange<'_> {
         if settings.directory_path().is_some() {
             let outcome = self.with_input(|world, input| run_directory(&settings, server, world, input));
             match self.take(outcome) {
+                // mod_dir's slash comes before mod_rewrite's internal redirect.
+                Action::InternalRedirect(_) if self.path().is_dir() && self.uri.last() != Some(&b'/') => {}
+                // A forced handler takes the place of the one that redirects.
+                Action::InternalRedirect(_) if self.forced_handler => return Resolved::Status(404),
                 Action::InternalRedirect(path) => return Resolved::Again(path),
                 Action::Redirect { status, location } => return Resolved::Redirect(status, location),
                 Action::Status(status) => return Resolved::Status(status),
@@ -313,7 +322,8 @@ impl Exchange<'_> {
     }
 
     fn take(&mut self, outcome: Outcome) -> Action {
-        let Effects { environment, cookies, forced_type, vary, end, .. } = outcome.effects;
+        let Effects { environment, cookies, forced_type, forced_handler, vary, end, .. } = outcome.effects;
+        self.forced_handler |= forced_handler.is_some();
         for (name, value) in environment {
             self.environment.retain(|(known, _)| *known != name);
             self.environment.extend(value.map(|value| (name, value)));
@@ -359,7 +369,7 @@ impl Exchange<'_> {
                 _ => b"",
             };
             add("type", self.forced_type.as_deref().unwrap_or(kind));
-            add("vary", self.vary.join(", ").as_bytes());
+            add("vary", vary(&self.vary).as_bytes());
         }
         add("query", self.query.as_deref().unwrap_or_default());
         let variable = |name: &[u8]| self.environment.iter().find(|(known, _)| known == name).map_or(&[][..], |(_, value)| value);
@@ -369,6 +379,17 @@ impl Exchange<'_> {
         let host = format!("s{}.test:4711", self.number);
         out.replace(&host, "HOST").replace(self.site.root(self.number).to_str().expect("text"), "ROOT")
     }
+}
+
+/// Each name once, as httpd sends it.
+fn vary(names: &[String]) -> String {
+    let mut once: Vec<&str> = Vec::new();
+    for name in names {
+        if !once.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            once.push(name);
+        }
+    }
+    once.join(",")
 }
 
 /// Slashes merged, dot segments removed; `None` above the root.

@@ -58,9 +58,9 @@ impl Facts for Looking<'_> {
             Variable::ContextDocumentRoot if exchange.aliased => owned([exchange.root(), b"/sub".to_vec()].concat()),
             Variable::ContextDocumentRoot => owned(exchange.root()),
             Variable::RemoteAddr | Variable::ServerAddr | Variable::ConnRemoteAddr => owned("127.0.0.1"),
-            Variable::Https | Variable::Ipv6 => owned("off"),
+            Variable::Https | Variable::Ipv6 | Variable::Http2 => owned("off"),
             Variable::IsSubreq => owned(if exchange.is_subrequest { "true" } else { "false" }),
-            Variable::ApiVersion => owned(saker_expressions::API_VERSION),
+            Variable::RequestStatus => owned("200"),
             _ => None,
         }
     }
@@ -99,13 +99,21 @@ impl Facts for Looking<'_> {
         }
     }
 
+    fn file_bytes(&self, path: &[u8]) -> Option<u64> {
+        let metadata = fs::metadata(String::from_utf8_lossy(path).as_ref()).ok()?;
+        metadata.is_file().then_some(metadata.len())
+    }
+
     fn uri_status(&self, uri: &[u8]) -> Option<u16> {
         (!self.exchange.is_subrequest || self.exchange.uri != uri).then(|| self.look_up(uri).1)
     }
 
     fn file_status(&self, path: &[u8]) -> Option<u16> {
         let below = Path::new(std::str::from_utf8(path).ok()?).starts_with(&*self.exchange.site.dir);
-        Some(if below { 200 } else { 403 })
+        match self.file_test(path, FileTest::Exists) {
+            false => Some(404),
+            true => Some(if below { 200 } else { 403 }),
+        }
     }
 }
 
