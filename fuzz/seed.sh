@@ -66,6 +66,17 @@ from_configurations() {
     done
 }
 
+from_apache_configurations() {
+    local file
+    for file in ../tests/config/apache/*.conf; do
+        put apache_config "$(basename "$file" .conf)" <"$file"
+    done
+    for file in ../tests/config/apache/*.htaccess; do
+        { unescaped '\x1f'; cat "$file"; } | put htaccess "$(basename "$file" .htaccess)"
+    done
+}
+
 from_lines
 from_conformance
 from_configurations
+from_apache_configurations

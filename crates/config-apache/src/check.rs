@@ -114,11 +114,11 @@ impl Checker<'_> {
 
     /// What Apache would refuse, in its words.
     fn fault(&self, node: &Node, row: &'static Row, place: &Place<'_>, scope: &mut IfScope) -> Option<String> {
-        refused_around(row, place.around)
+        alias_fault(node, row, place.around)
+            .or_else(|| refused_around(row, place.around))
             .or_else(|| shape::arguments(row, &node.text).err())
             .or_else(|| section_fault(node, row, place.methods, self.permission.is_some(), scope))
             .or_else(|| self.value_fault(node, row))
-            .or_else(|| alias_fault(node, row, place.around))
     }
 
     fn value_fault(&self, node: &Node, row: &Row) -> Option<String> {

@@ -284,7 +284,10 @@ impl<'f> Reading<'f> {
 
     fn execute(&mut self, keyword: Keyword, row: &'static Row, stream: &mut Stream, line: &Line, rest: &[u8]) {
         if !self.is_permitted(row, line) {
-            return if row.is_section() { self.skip_section(row, keyword, stream, line) } else { () };
+            if row.is_section() {
+                self.skip_section(row, keyword, stream, line);
+            }
+            return;
         }
         if let Treatment::NoEffect(reason) | Treatment::Unsupported(reason) = row.treatment {
             self.complain(line, Severity::Note, format!("{} is not honoured: {reason}", row.title()), None);

@@ -91,7 +91,7 @@ mod tests {
             "BufferSize",
             "CGI",
             "Cache",
-            "DavLock",
+            "DAVLock",
             "H2Proxy",
             "InputSed",
             "Lua",

@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Row] = &[
     row("SSLOCSPResponderTimeout", SSL, A, "sv", One, SERVER, NOWHERE, NO_OCSP),
     row("SSLOCSPUseRequestNonce", SSL, A, "sv", Flag, SERVER, NOWHERE, NO_OCSP),
     row("SSLOCSPProxyURL", SSL, A, "sv", One, SERVER, NOWHERE, NO_OCSP),
-    row("SSLOCSPNoVerify", SSL, A, "sv", Flag, SERVER, NOWHERE, Pending),
+    row("SSLOCSPNoVerify", SSL, A, "sv", Flag, SERVER, NOWHERE, NO_OCSP),
     row("SSLOCSPResponderCertificateFile", SSL, A, "sv", One, SERVER, NOWHERE, NO_OCSP),
     row("SSLStaplingCache", SSL, A, "s", One, SERVER, VIRTUAL_HOST, SESSIONS_IN_MEMORY),
     row("SSLUseStapling", SSL, A, "sv", Flag, SERVER, NOWHERE, Pending),
