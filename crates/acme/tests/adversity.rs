@@ -179,7 +179,8 @@ async fn renewal_when_the_authority_says_now() {
     fs::write(authority.certificates().join("a.example.json"), old.to_string()).unwrap();
     let mut authority = authority;
     authority.stop();
-    (authority.http_port, authority.tls_port) = (saker_testkit::pebble::quiet_port().unwrap(), saker_testkit::pebble::quiet_port().unwrap());
+    (authority.http_port, authority.tls_port) =
+        (saker_testkit::pebble::quiet_port().unwrap(), saker_testkit::pebble::quiet_port().unwrap());
     authority.start().unwrap();
     let mut again = Running::start(&authority, plan, true);
     assert_eq!(again.issued().await, ["a.example"]);

@@ -128,10 +128,13 @@ fn out_of_reach(loader: &Loader, at: &At) -> Option<Complaint> {
         return None;
     }
     let (message, help) = match challenges.as_slice() {
-        [AcmeChallenge::Http01] => ("no listener on port 80, where an authority looks (http-01)", "add a [[listener]] with address = \":80\""),
-        [AcmeChallenge::TlsAlpn01] => {
-            ("no TLS listener on port 443, where an authority looks (tls-alpn-01)", "add a [[listener]] with address = \":443\" and tls = true")
+        [AcmeChallenge::Http01] => {
+            ("no listener on port 80, where an authority looks (http-01)", "add a [[listener]] with address = \":80\"")
         }
+        [AcmeChallenge::TlsAlpn01] => (
+            "no TLS listener on port 443, where an authority looks (tls-alpn-01)",
+            "add a [[listener]] with address = \":443\" and tls = true",
+        ),
         _ => (
             "no listener on port 80 and none for TLS on port 443, where an authority looks",
             "add a [[listener]] with address = \":80\", unless one of those ports is forwarded to a listener",
