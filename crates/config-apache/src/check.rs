@@ -6,9 +6,10 @@
 
 use crate::{
     macros::shown,
-    modules::find_module,
+    modules::{LoadedModules, find_module},
     options::{ANY_OPTION, parse_options},
     permission::{Permission, Verdict},
+    read::acts_while_read,
     report::Report,
     row::{
         AUTH_CONFIG, DIRECTORY, FILES, IN_PROXY, IN_SECTION, IN_SERVER, LIMITS, LOCATION, Overrides, PROXIES, Refused, Row, Treatment,
@@ -23,8 +24,8 @@ use saker_config::{Diagnostic, Severity, nearest};
 use std::collections::HashMap;
 
 /// Checks the nodes of a whole configuration, or of an `.htaccess` file. What is to be passed over is taken out.
-pub(crate) fn check(nodes: &mut Vec<Node>, permission: Option<&Permission>, report: &mut Report) {
-    let mut checker = Checker { report, permission, treated: HashMap::new() };
+pub(crate) fn check(nodes: &mut Vec<Node>, modules: &LoadedModules, permission: Option<&Permission>, report: &mut Report) {
+    let mut checker = Checker { report, modules, permission, treated: HashMap::new() };
     let overrides = permission.map_or(IN_SERVER, |permission| permission.overrides);
     checker.nodes(nodes, &Place { overrides, around: &[], methods: Methods::all() });
     checker.tell_treatments();
@@ -41,6 +42,7 @@ struct Place<'p> {
 
 struct Checker<'r> {
     report: &'r mut Report,
+    modules: &'r LoadedModules,
     permission: Option<&'r Permission>,
     /// By name: where it is first, what is said about it, how often it is.
     treated: HashMap<&'static str, (u32, Diagnostic, usize)>,
@@ -54,7 +56,13 @@ impl Checker<'_> {
 
     /// Whether it stays.
     fn node(&mut self, node: &mut Node, place: &Place<'_>, scope: &mut IfScope) -> bool {
+        node.row = find_row(node.name.as_bytes()).filter(|row| self.modules.has_any(row.modules));
         let Some(row) = node.row else { return self.unknown(node) };
+        if acts_while_read(row) {
+            let message = format!("{} stands before the LoadModule of its module and is passed over, as in Apache", row.title());
+            self.say(node, Severity::Warning, message, Some(load_module(row)));
+            return false;
+        }
         match self.verdict(row, place) {
             Verdict::Permitted => {}
             Verdict::Ignored => {
@@ -77,10 +85,12 @@ impl Checker<'_> {
     }
 
     fn verdict(&self, row: &Row, place: &Place<'_>) -> Verdict {
+        let in_require = place.around.iter().any(|section| section.canonical_name().starts_with("<Require"));
         match self.permission {
-            Some(permission) => permission.verdict(row),
-            None if place.overrides.meets(row.overrides) => Verdict::Permitted,
-            None => Verdict::Refused,
+            Some(permission) if !in_require => permission.verdict(row),
+            Some(permission) if permission.lists(row) => Verdict::Permitted,
+            _ if place.overrides.meets(row.overrides) => Verdict::Permitted,
+            _ => Verdict::Refused,
         }
     }
 
@@ -135,7 +145,8 @@ impl Checker<'_> {
 
     fn section(&mut self, node: &mut Node, row: &'static Row, place: &Place<'_>) {
         let mut children = std::mem::take(&mut node.children);
-        let overrides = if self.permission.is_some() { place.overrides } else { overrides_in(row, place.overrides) };
+        let keeps = self.permission.is_some() && !row.name.starts_with("<Require");
+        let overrides = if keeps { place.overrides } else { overrides_in(row, place.overrides) };
         let methods = place.methods.within(row, &node.arguments());
         let around: Vec<&Node> = place.around.iter().copied().chain([&*node]).collect();
         self.nodes(&mut children, &Place { overrides, around: &around, methods });

@@ -40,7 +40,7 @@ pub fn parse_htaccess(
     reading.text(name.into(), bytes.into());
     let mut tree = Tree { nodes: reading.finish() };
     if !reading.report.has_errors() {
-        check(&mut tree.nodes, Some(permission), &mut reading.report);
+        check(&mut tree.nodes, &reading.environment.modules, Some(permission), &mut reading.report);
     }
     if let Some(error) = reading.report.first_error() {
         return Err(Box::new(error.clone()));

@@ -80,7 +80,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     reading.file(&main, None);
     command_line(&mut reading, &setup.after);
     let mut tree = Tree { nodes: reading.finish() };
-    check(&mut tree.nodes, None, &mut reading.report);
+    check(&mut tree.nodes, &reading.environment.modules, None, &mut reading.report);
     let (diagnostics, left_out) = reading.report.finish();
     Loaded { tree, diagnostics, left_out, environment: reading.environment, sources: reading.sources }
 }

@@ -48,13 +48,18 @@ impl Permission {
     }
 
     pub fn verdict(&self, row: &Row) -> Verdict {
-        if self.overrides.meets(row.overrides) || self.list.contains(&row.name.to_ascii_lowercase()) {
+        if self.overrides.meets(row.overrides) || self.lists(row) {
             Verdict::Permitted
         } else if self.ignores_forbidden {
             Verdict::Ignored
         } else {
             Verdict::Refused
         }
+    }
+
+    /// Whether `AllowOverrideList` names it.
+    pub(crate) fn lists(&self, row: &Row) -> bool {
+        self.list.contains(&row.name.to_ascii_lowercase())
     }
 
     /// What would permit it.

@@ -50,6 +50,11 @@ enum Keyword {
     Nothing,
 }
 
+/// Whether a directive is carried out while it is read, and never again.
+pub(crate) fn acts_while_read(row: &Row) -> bool {
+    Keyword::of(row).is_some()
+}
+
 impl Keyword {
     fn of(row: &Row) -> Option<Keyword> {
         Some(match row.name {
@@ -197,7 +202,7 @@ impl<'f> Reading<'f> {
         match row.and_then(|row| Some((row, Keyword::of(row)?))) {
             Some((row, keyword)) => self.execute(keyword, row, stream, line, rest),
             None if name.starts_with(b"</") => self.close(line, &name, base),
-            None => self.add(line, row, &name, rest),
+            None => self.add(line, &name, rest),
         }
     }
 
@@ -220,14 +225,15 @@ impl<'f> Reading<'f> {
         find_row(name).filter(|row| self.environment.modules.has_any(row.modules))
     }
 
-    fn add(&mut self, line: &Line, row: Option<&'static Row>, name: &[u8], rest: &[u8]) {
+    /// Its row is found when all modules are loaded: Apache asks no sooner.
+    fn add(&mut self, line: &Line, name: &[u8], rest: &[u8]) {
         self.nodes += 1;
         if self.nodes > self.limits.nodes_max {
             return self.stop(Some(line), format!("more than {} directives", self.limits.nodes_max));
         }
         let origin = Origin { file: line.file.clone(), line: line.number, column: line.column };
         let name: Box<str> = String::from_utf8_lossy(name).into();
-        let node = Node { row, name, text: rest.into(), children: Vec::new(), origin, sequence: self.sequence };
+        let node = Node { row: None, name, text: rest.into(), children: Vec::new(), origin, sequence: self.sequence };
         if !node.is_section() {
             return self.append(node);
         }
@@ -274,7 +280,7 @@ impl<'f> Reading<'f> {
 
     /// At the end of what they stand in. Apache forgives it at the end of a condition.
     fn close_down_to(&mut self, base: usize, severity: Severity) {
-        for section in self.open.iter().skip(base).rev() {
+        for section in self.open.iter().skip(base).rev().filter(|_| !self.stopped) {
             let message = format!("{}> was not closed.", section.name);
             let help = Some(format!("add </{}>", section.name.trim_start_matches('<')));
             self.report.add(section.sequence, section.diagnostic(severity, message, help));
@@ -401,21 +407,25 @@ impl<'f> Reading<'f> {
         self.complain(line, Severity::Error, message.into(), None);
     }
 
-    /// About the first word of a line.
+    /// About the first word of a line. What is unfinished because a bound was met is no fault of the configuration.
     pub fn complain(&mut self, line: &Line, severity: Severity, message: String, help: Option<String>) {
+        if self.stopped {
+            return;
+        }
         let cause = line.text.split(u8::is_ascii_whitespace).next().unwrap_or_default();
         self.report.add(self.sequence, diagnostic(line, cause, severity, message, help));
     }
 
     /// A bound was met: everything that follows would be wrong.
     pub fn stop(&mut self, line: Option<&Line>, message: String) {
-        if mem::replace(&mut self.stopped, true) {
+        if self.stopped {
             return;
         }
         match line {
             Some(line) => self.error(line, message),
             None => self.report.add(self.sequence, Diagnostic::without_source(Origin::command_line(), message)),
         }
+        self.stopped = true;
     }
 }
 

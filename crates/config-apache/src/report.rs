@@ -24,10 +24,9 @@ impl Report {
         self.has_errors
     }
 
-    /// Of its errors, the one that Apache would have stopped at.
+    /// The error that was found first, which is the one that Apache stops at.
     pub fn first_error(&self) -> Option<&Diagnostic> {
-        let errors = self.found.iter().filter(|(_, diagnostic)| diagnostic.is_error());
-        errors.min_by_key(|(sequence, _)| *sequence).map(|(_, diagnostic)| diagnostic)
+        self.found.iter().map(|(_, diagnostic)| diagnostic).find(|diagnostic| diagnostic.is_error())
     }
 
     /// In the order of the lines, and how many were too many to keep.
