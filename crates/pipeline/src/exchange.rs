@@ -79,9 +79,11 @@ impl Mapped {
     }
 }
 
+type Bytes = Box<[u8]>;
+
 /// Variables of one request, in the order in which they were first set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Environment(Vec<(Box<[u8]>, Box<[u8]>)>);
+pub struct Environment(Vec<(Bytes, Bytes)>);
 
 impl Environment {
     /// Names are compared as they are written.

@@ -5,7 +5,7 @@ use saker_config::{
     Model,
     model::{Origin, Site},
 };
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 /// What all connections to one site have used of its bandwidth.
 #[derive(Debug, Default)]
@@ -13,6 +13,9 @@ pub struct SiteAccounts {
     pub out_bytes: Account,
     pub in_bytes: Account,
 }
+
+/// See [`Generation::front_end`].
+pub type FrontEnd = Arc<dyn Any + Send + Sync>;
 
 #[derive(Debug)]
 pub struct Generation {
@@ -24,6 +27,8 @@ pub struct Generation {
     pub throttles: bool,
     /// In the order of `model.sites`.
     pub site_accounts: Arc<[SiteAccounts]>,
+    /// What another front-end keeps beside the model; whoever makes the rules knows what it is.
+    pub front_end: Option<FrontEnd>,
     /// Stands in until the host of a request is known.
     pub no_site: Arc<Site>,
 }
@@ -36,7 +41,12 @@ impl Generation {
             .iter()
             .any(|site| !site.settings.throttle.is_idle() || site.routes.iter().any(|route| !route.settings.throttle.is_idle()));
         let site_accounts = model.sites.iter().map(|_| SiteAccounts::default()).collect();
-        Generation { number, model, hosts, throttles, site_accounts, no_site: Arc::new(no_site()) }
+        Generation { number, model, hosts, throttles, site_accounts, front_end: None, no_site: Arc::new(no_site()) }
+    }
+
+    pub fn with_front_end(mut self, front_end: Option<FrontEnd>) -> Generation {
+        self.front_end = front_end;
+        self
     }
 }
 

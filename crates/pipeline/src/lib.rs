@@ -19,7 +19,7 @@ pub mod traits;
 
 pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid};
 pub use exchange::{Client, Environment, Exchange, Mapped, TraceStep};
-pub use generation::Generation;
+pub use generation::{FrontEnd, Generation};
 pub use host_table::HostTable;
 pub use resources::{Bounds, Key, Outcome, Resources};
 pub use response::{ReadyHead, Response, ResponseHead};

@@ -7,19 +7,26 @@ use saker_config::{
 };
 use saker_files::Watcher;
 use saker_http::{RequestHead, Version};
-use saker_pipeline::{Client, Exchange, Generation, NoBody, Response, TraceStep, respond};
+use saker_pipeline::{Client, Exchange, FrontEnd, Generation, NoBody, Response, TraceStep, respond};
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
 
 /// Explains `method` on `url` (a path, or absolute). Steps come in the order of the walk; the last one is the answer.
-pub fn explain(model: Model, method: &str, url: &str, headers: &[(String, String)], sink: &mut dyn FnMut(TraceStep)) -> Result<(), String> {
+pub fn explain(
+    configuration: (Model, Option<FrontEnd>),
+    method: &str,
+    url: &str,
+    headers: &[(String, String)],
+    sink: &mut dyn FnMut(TraceStep),
+) -> Result<(), String> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default()).map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let watcher = Watcher::start().map_err(|error| error.to_string())?;
         let asked = Asked::parse(url)?;
+        let (model, front_end) = configuration;
         let model = with_listener(model);
         let listener = asked.listener(&model);
-        let generation = Arc::new(Generation::new(1, model));
+        let generation = Arc::new(Generation::new(1, model).with_front_end(front_end));
         let services = registry::services(Arc::clone(&generation), &watcher, &Arc::default());
         let head = asked.head(method, headers);
         let local = match &listener {

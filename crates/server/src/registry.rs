@@ -1,9 +1,10 @@
 //! The one list of handlers and the one list of filters, in the order in which they are asked.
 
 use saker_acme::Challenges;
+use saker_apache::{Apache, ApacheRules};
 use saker_files::Watcher;
 use saker_handlers::{compress::Compress, field_filter::FieldFilter, redirect::FixedAnswers, static_files::StaticFiles};
-use saker_pipeline::{Filter, Generation, Handler, Services};
+use saker_pipeline::{Filter, Generation, Handler, Rules, Services};
 use std::{rc::Rc, sync::Arc};
 
 pub fn services(generation: Arc<Generation>, watcher: &Watcher, challenges: &Arc<Challenges>) -> Services {
@@ -11,11 +12,13 @@ pub fn services(generation: Arc<Generation>, watcher: &Watcher, challenges: &Arc
         vec![Box::new(FixedAnswers), Box::new(StaticFiles::new(watcher.clone(), generation.model.server.resource_file_bytes_max))];
     let filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter), Box::new(Compress)];
     let challenges = Arc::clone(challenges);
+    let rules = generation.front_end.clone().and_then(|front_end| front_end.downcast::<Apache>().ok());
+    let rules = rules.map(|apache| Rc::new(ApacheRules::new(apache, watcher.clone())) as Rc<dyn Rules>);
     Services {
         generation,
         handlers: Rc::from(handlers),
         filters: Rc::from(filters),
-        rules: None,
+        rules,
         sleep: |time| Box::pin(tokio::time::sleep(time)),
         now_ns: saker_net::clock::monotonic_ns,
         challenge: Box::new(move |path| challenges.answer(path)),

@@ -174,6 +174,13 @@ messages! {
     CERTIFICATE_FORBIDDEN "SK0709" "tls" Info "a certificate on demand was not ordered" "Nothing, unless the name is one of yours: then see the ask rule.";
     CERTIFICATE_STATE "SK0710" "tls" Error "the state of automatic certificates is not in order" "Mend the folder `acme` in the state directory, or what the line says.";
     CERTIFICATE_RECORD_LEFT "SK0711" "tls" Warn "a record of a challenge may be left in the zone" "See why `dns_command` failed; take the record away.";
+
+    HTACCESS_BROKEN "SK0801" "apache" Error "an .htaccess file can't be used, its folder is answered with an error"
+        "Mend the file as the line says; it is read again as soon as it changes.";
+    REWRITE "SK0802" "apache" Error "a rewrite rule" "See what the line says.";
+    ACCESS_RULE_NOT_HONOURED "SK0803" "apache" Error "a rule about access can't be honoured, so the request was refused"
+        "See `saker check` for what to write instead.";
+    RULES_GO_ROUND "SK0804" "apache" Error "rules led a request in circles, it was answered with an error" "See `saker explain` for the rules that took part.";
 }
 
 /// The table as Markdown, for the reference pages.

@@ -233,10 +233,10 @@ pub struct Input {
     /// Configuration [default: ./saker.toml, or else /etc/saker/saker.toml]
     #[arg(short, long, value_name = "FILE", conflicts_with = "apache", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
-    /// Apache's configuration, as it is (version 0.3)
+    /// Apache's configuration, as it is
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub apache: Option<PathBuf>,
-    /// Define NAME for <IfDefine> (version 0.3)
+    /// Define NAME for <IfDefine>
     #[arg(short = 'D', value_name = "NAME", requires = "apache")]
     pub define: Vec<String>,
 }

@@ -1,19 +1,24 @@
 //! `saker check`: is this configuration right? Everything that is wrong with it at once.
 
-use super::{CONFIGURATION_ERRORS, OK, arguments::Check, cannot, output, place, promises};
-use crate::secured;
+use super::{
+    CONFIGURATION_ERRORS, OK,
+    arguments::{Check, Input},
+    cannot, output, place,
+};
+use crate::{process::load_apache, secured};
 use saker_config::{Diagnostic, Diagnostics, Loaded, Model, Severity};
 use saker_tls::LoadProblem;
 use serde_json::{Value, json};
 use std::{path::Path, process::ExitCode};
 
 pub fn check(check: &Check) -> ExitCode {
-    if let Err(sentence) = promises::refuse_input(&check.input) {
-        return cannot(sentence);
-    }
-    match place::configuration(check.input.config.as_deref()) {
-        Ok(path) if check.json => check_json(&path),
-        Ok(path) => check_text(&path),
+    let path = match &check.input.apache {
+        Some(path) => Ok(path.clone()),
+        None => place::configuration(check.input.config.as_deref()),
+    };
+    match path {
+        Ok(path) if check.json => check_json(&path, &check.input),
+        Ok(path) => check_text(&path, &check.input),
         Err(why) => cannot(why),
     }
 }
@@ -27,11 +32,24 @@ pub fn report(diagnostics: &Diagnostics) {
 }
 
 /// What is wrong with the file, and with the certificates and keys that it names. The text is a summary of what is right.
-fn load(path: &Path) -> Result<(String, Diagnostics), Diagnostics> {
-    let Loaded { model, warnings } = saker_config::load(path)?;
+fn load(path: &Path, input: &Input) -> Result<(String, Diagnostics), Diagnostics> {
+    let Loaded { model, warnings } = match input.apache {
+        Some(_) => apache(path, input)?,
+        None => saker_config::load(path)?,
+    };
     let of_certificates = secured::problems(&model).into_iter().map(diagnostic);
     let all = Diagnostics(warnings.into_iter().chain(of_certificates).collect());
     if all.iter().any(Diagnostic::is_error) { Err(all) } else { Ok((summary(&model), all)) }
+}
+
+/// Notes too: they say what Apache would have done and we do not.
+fn apache(path: &Path, input: &Input) -> Result<Loaded, Diagnostics> {
+    let loaded = load_apache(path, &input.define);
+    let has_errors = loaded.has_errors();
+    match has_errors {
+        true => Err(Diagnostics(loaded.diagnostics)),
+        false => Ok(Loaded { model: loaded.model, warnings: loaded.diagnostics }),
+    }
 }
 
 fn diagnostic(problem: LoadProblem) -> Diagnostic {
@@ -41,8 +59,8 @@ fn diagnostic(problem: LoadProblem) -> Diagnostic {
     diagnostic
 }
 
-fn check_text(path: &Path) -> ExitCode {
-    match load(path) {
+fn check_text(path: &Path, input: &Input) -> ExitCode {
+    match load(path, input) {
         Ok((summary, warnings)) => {
             report(&warnings);
             output::print(format!("{}: ok: {summary}\n", path.display()))
@@ -56,8 +74,8 @@ fn check_text(path: &Path) -> ExitCode {
     }
 }
 
-fn check_json(path: &Path) -> ExitCode {
-    let (status, report) = match load(path) {
+fn check_json(path: &Path, input: &Input) -> ExitCode {
+    let (status, report) = match load(path, input) {
         Ok((_, warnings)) => (OK, json_report(path, &warnings.0)),
         Err(diagnostics) => (CONFIGURATION_ERRORS, json_report(path, &diagnostics.0)),
     };
@@ -76,7 +94,11 @@ fn json_report(path: &Path, diagnostics: &[Diagnostic]) -> Value {
 /// Line 0 stands for "no place in a file".
 fn json_diagnostic(diagnostic: &Diagnostic) -> Value {
     json!({
-        "severity": if diagnostic.is_error() { "error" } else { "warning" },
+        "severity": match diagnostic.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        },
         "file": &*diagnostic.origin.file,
         "line": diagnostic.origin.line,
         "column": diagnostic.origin.column,

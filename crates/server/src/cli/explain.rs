@@ -1,36 +1,43 @@
 //! `saker explain URL`: the walk of a request that is never sent, each step with what decided it.
 
-use super::{CONFIGURATION_ERRORS, arguments, cannot, check, output, place, promises, start};
-use saker_config::{Model, ServeOptions};
-use saker_pipeline::exchange::TraceStep;
-use std::{fmt::Write as _, process::ExitCode};
+use super::{CONFIGURATION_ERRORS, arguments, cannot, check, output, place, start};
+use crate::process::load_apache;
+use saker_config::{Diagnostics, Model, ServeOptions};
+use saker_pipeline::{FrontEnd, exchange::TraceStep};
+use std::{fmt::Write as _, process::ExitCode, sync::Arc};
 
 pub fn explain(explain: arguments::Explain) -> ExitCode {
-    if let Err(sentence) = promises::refuse_input(&explain.input) {
-        return cannot(sentence);
-    }
-    let model = match model(&explain) {
-        Ok(model) => model,
+    let (model, front_end) = match configuration(&explain) {
+        Ok(configuration) => configuration,
         Err(status) => return status,
     };
     let mut steps = Vec::new();
-    let outcome = crate::explain::explain(model, &explain.method, &explain.url, &explain.headers, &mut |step| steps.push(step));
+    let outcome =
+        crate::explain::explain((model, front_end), &explain.method, &explain.url, &explain.headers, &mut |step| steps.push(step));
     let printed = output::print(render(&steps));
     outcome.map_or_else(cannot, |()| printed)
 }
 
 /// What a server would run by; the error is the command's outcome.
-fn model(explain: &arguments::Explain) -> Result<Model, ExitCode> {
+fn configuration(explain: &arguments::Explain) -> Result<(Model, Option<FrontEnd>), ExitCode> {
     if let Some(directory) = &explain.serve {
         let root = start::document_root(directory).map_err(cannot)?;
-        return Ok(Model::for_directory(ServeOptions { root, ..ServeOptions::default() }));
+        return Ok((Model::for_directory(ServeOptions { root, ..ServeOptions::default() }), None));
+    }
+    let refused = |diagnostics: &Diagnostics| {
+        check::report(diagnostics);
+        ExitCode::from(CONFIGURATION_ERRORS)
+    };
+    if let Some(path) = &explain.input.apache {
+        let loaded = load_apache(path, &explain.input.define);
+        if loaded.has_errors() {
+            return Err(refused(&Diagnostics(loaded.diagnostics)));
+        }
+        return Ok((loaded.model, Some(Arc::new(loaded.apache))));
     }
     let path = place::configuration(explain.input.config.as_deref()).map_err(cannot)?;
-    let loaded = saker_config::load(&path).map_err(|diagnostics| {
-        check::report(&diagnostics);
-        ExitCode::from(CONFIGURATION_ERRORS)
-    })?;
-    Ok(loaded.model)
+    let loaded = saker_config::load(&path).map_err(|diagnostics| refused(&diagnostics))?;
+    Ok((loaded.model, None))
 }
 
 fn render(steps: &[TraceStep]) -> String {

@@ -2,11 +2,10 @@
 //!
 //! An argument that is taken and ignored is worse than none: the user believes in a cache or an access rule that isn't there.
 
-use super::arguments::{Input, Serve, Switch};
+use super::arguments::{Serve, Switch};
 
 pub const HTACCESS: &str =
     "--htaccess on: .htaccess files arrive with version 0.3; until then their rules are written as routes in saker.toml";
-pub const APACHE: &str = "--apache: Apache's configuration arrives with version 0.3; until then write a saker.toml (see saker reference)";
 pub const APACHE_NAME: &str =
     "called by Apache's name: Apache's command line and configuration arrive with version 0.3; until then call saker run -c saker.toml";
 pub const PHP: &str = "--php: PHP arrives with version 0.4; until then only auto and off are taken, and both mean off";
@@ -21,10 +20,6 @@ pub fn refuse_serve(serve: &Serve) -> Result<(), &'static str> {
         (serve.cache == Switch::On, PAGE_CACHE),
     ];
     asked.into_iter().find(|(asked, _)| *asked).map_or(Ok(()), |(_, sentence)| Err(sentence))
-}
-
-pub fn refuse_input(input: &Input) -> Result<(), &'static str> {
-    if input.apache.is_some() { Err(APACHE) } else { Ok(()) }
 }
 
 /// Whether the program was called by one of the names that Apache's scripts call.

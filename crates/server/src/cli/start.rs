@@ -27,11 +27,12 @@ pub fn serve(serve: Serve) -> ExitCode {
 }
 
 pub fn run(run: Run) -> ExitCode {
-    let path = promises::refuse_input(&run.input).map_err(str::to_owned).and_then(|()| place::configuration(run.input.config.as_deref()));
-    match path {
-        Ok(path) => process::run(Source::File { path, workers: run.workers.and_then(|workers| workers.count()), state_dir: run.state_dir }),
-        Err(why) => cannot(why),
-    }
+    let workers = run.workers.and_then(|workers| workers.count());
+    let source = match run.input.apache {
+        Some(path) => Ok(Source::Apache { path, defines: run.input.define, workers, state_dir: run.state_dir }),
+        None => place::configuration(run.input.config.as_deref()).map(|path| Source::File { path, workers, state_dir: run.state_dir }),
+    };
+    source.map_or_else(cannot, process::run)
 }
 
 fn serve_options(serve: Serve) -> Result<ServeOptions, String> {

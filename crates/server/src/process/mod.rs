@@ -4,6 +4,7 @@ mod listeners;
 mod operator;
 mod privileges;
 mod signals;
+mod source;
 mod workers;
 
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
 };
 use listeners::Listeners;
 use operator::Operator;
-use saker_config::{Model, ServeOptions, model};
+use saker_config::{Model, model};
 use saker_files::Watcher;
 use saker_pipeline::{Generation, throttle::AddressTable};
 use saker_telemetry::{
@@ -23,9 +24,9 @@ use saker_telemetry::{
     error_log::{self, ErrorLogTarget},
     message,
 };
+pub use source::{Source, load_apache};
 use std::{
     os::unix::net::UnixListener,
-    path::PathBuf,
     process::ExitCode,
     rc::Rc,
     sync::Arc,
@@ -36,46 +37,6 @@ use workers::Workers;
 
 /// Client addresses with an account at a time, some 150 bytes each; more of them share one.
 const ADDRESSES_MAX: usize = 1 << 20;
-
-/// Where the configuration comes from; asked again at each reload.
-#[derive(Clone, Debug)]
-pub enum Source {
-    Directory(Box<ServeOptions>),
-    File { path: PathBuf, workers: Option<usize>, state_dir: Option<PathBuf> },
-}
-
-/// A configuration and what is noteworthy about it; or all that is wrong with it.
-pub struct Read {
-    pub model: Model,
-    pub warnings: Vec<String>,
-}
-
-impl Source {
-    pub fn read(&self) -> Result<Read, String> {
-        match self {
-            Source::Directory(options) => Ok(Read { model: Model::for_directory(ServeOptions::clone(options)), warnings: Vec::new() }),
-            Source::File { path, workers, state_dir } => {
-                let loaded = saker_config::load(path).map_err(|diagnostics| diagnostics.to_string())?;
-                let mut model = loaded.model;
-                if let Some(count) = workers {
-                    model.server.workers = model::Workers::Count(*count);
-                }
-                if let Some(path) = state_dir {
-                    model.server.state_dir = path.clone();
-                }
-                Ok(Read { model, warnings: loaded.warnings.iter().map(ToString::to_string).collect() })
-            }
-        }
-    }
-
-    /// For status and messages.
-    pub fn name(&self) -> String {
-        match self {
-            Source::Directory(options) => options.root.display().to_string(),
-            Source::File { path, .. } => path.display().to_string(),
-        }
-    }
-}
 
 /// Why the server did not start, and the exit status that says so.
 enum Failure {
@@ -131,7 +92,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let control_socket = lock.bind_control().map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}"))).ok();
     let shared = shared(workers, started, descriptors_max).map_err(Failure::Start)?;
     let core_of = workers::placement(&server.affinity);
-    let generation = Arc::new(Generation::new(1, read.model));
+    let generation = Arc::new(Generation::new(1, read.model).with_front_end(read.front_end));
     operator::open_logs(&generation, &shared).map_err(Failure::Start)?;
     // By the user whose state it is from now on, and before the first handshake.
     let automatic = Automatic::new(&shared, secured.identities.run_time());

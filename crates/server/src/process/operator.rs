@@ -228,7 +228,7 @@ impl Operator {
         let mut read = self.source.read()?;
         let old = Arc::clone(&self.generation.borrow());
         read.warnings.extend(fixed_until_restart(&old, &read.model));
-        let generation = Arc::new(Generation::new(old.number + 1, read.model));
+        let generation = Arc::new(Generation::new(old.number + 1, read.model).with_front_end(read.front_end));
         open_logs(&generation, &self.shared)?;
         let (secured, warnings) = Secured::build(&generation.model, Some(&self.secured.borrow()))?;
         read.warnings.extend(warnings);

@@ -1,0 +1,216 @@
+//! What expressions and rewrite rules ask, answered from an exchange and the file system.
+//!
+//! Difficulty: every look at a file has to leave its stamps, so that an outcome that depended on it is not kept beyond the next change.
+
+use crate::{host::Host, state::State};
+use saker_expressions::{Dependencies, Facts, FileFault, FileTest, LocalTime, Variable};
+use saker_files::{Kind, LinkPolicy, Resolved, Stamp, Watcher, resolve};
+use saker_http::Version;
+use saker_pipeline::Exchange;
+use saker_rewrite::{MapSource, TextMap, World};
+use std::{borrow::Cow, cell::RefCell, net::IpAddr, os::unix::fs::FileExt, path::Path, sync::Arc};
+
+/// One request as its rules see it.
+pub struct Seen<'e> {
+    pub exchange: &'e Exchange,
+    pub state: &'e State,
+    pub host: &'e Host,
+    pub watcher: &'e Watcher,
+    /// Of files that were looked at.
+    pub stamps: RefCell<Vec<Stamp>>,
+}
+
+impl<'e> Seen<'e> {
+    pub fn new(exchange: &'e Exchange, state: &'e State, host: &'e Host, watcher: &'e Watcher) -> Seen<'e> {
+        Seen { exchange, state, host, watcher, stamps: RefCell::default() }
+    }
+
+    fn look(&self, path: &[u8], policy: LinkPolicy) -> Option<Resolved> {
+        let relative = path.strip_prefix(b"/")?;
+        let relative: Vec<u8> =
+            relative.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect::<Vec<_>>().join(&b'/');
+        resolve(self.watcher, Path::new("/"), &relative, policy, &mut self.stamps.borrow_mut()).ok()
+    }
+
+    fn server_name(&self) -> Cow<'_, [u8]> {
+        match (&self.host.server_name, self.exchange.host.is_empty()) {
+            (Some(name), _) => Cow::Borrowed(name.as_bytes()),
+            (None, false) => Cow::Borrowed(&self.exchange.host),
+            (None, true) => Cow::Borrowed(b"localhost"),
+        }
+    }
+
+    fn start_line(&self) -> Vec<u8> {
+        let view = self.exchange.head.view();
+        [view.method_token(), b" ", view.target(), b" ", view.version().as_str().as_bytes()].concat()
+    }
+}
+
+/// Tells the exchange what an outcome depended on. The method counts for nothing here: only GET and HEAD are ever answered from what is kept,
+/// and rules that tell them apart say so by the request line.
+pub fn note_dependencies(exchange: &mut Exchange, dependencies: &Dependencies, stamps: Vec<Stamp>) {
+    exchange.stamps.extend(stamps);
+    if !dependencies.is_resource_only() {
+        exchange.depends_on_request();
+    }
+}
+
+fn flag(on: bool) -> Cow<'static, [u8]> {
+    Cow::Borrowed(if on { b"on" } else { b"off" })
+}
+
+fn owned(text: impl ToString) -> Option<Cow<'static, [u8]>> {
+    Some(Cow::Owned(text.to_string().into_bytes()))
+}
+
+impl Facts for Seen<'_> {
+    fn variable(&self, variable: Variable) -> Option<Cow<'_, [u8]>> {
+        let (exchange, client) = (self.exchange, &self.exchange.client);
+        let view = exchange.head.view();
+        Some(match variable {
+            Variable::ServerSoftware => Cow::Borrowed(b"Saker"),
+            Variable::ApiVersion => Cow::Borrowed(saker_expressions::API_VERSION.as_bytes()),
+            Variable::RequestMethod => Cow::Borrowed(view.method_token()),
+            Variable::RequestScheme => Cow::Borrowed(if client.secure { b"https" } else { b"http" }),
+            Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(&exchange.path),
+            Variable::RequestFilename | Variable::ScriptFilename if self.state.filename.is_empty() => Cow::Borrowed(&exchange.path),
+            Variable::RequestFilename | Variable::ScriptFilename => Cow::Borrowed(&self.state.filename),
+            Variable::RemoteAddr | Variable::RemoteHost | Variable::ConnRemoteAddr => Cow::Borrowed(client.text().as_bytes()),
+            Variable::RemotePort => return owned(client.address.port()),
+            Variable::RemoteUser => Cow::Borrowed(exchange.user.as_deref()?.as_bytes()),
+            Variable::ServerAdmin => Cow::Borrowed(self.host.server_admin.as_deref()?.as_bytes()),
+            Variable::ServerName => self.server_name(),
+            Variable::ServerPort => return owned(client.local.port()),
+            Variable::ServerAddr => return owned(client.local.ip().to_canonical()),
+            Variable::ServerProtocol => Cow::Borrowed(view.version().as_str().as_bytes()),
+            Variable::PathInfo => Cow::Borrowed(&exchange.path_info),
+            Variable::QueryString => Cow::Borrowed(exchange.query.as_deref().unwrap_or_default()),
+            Variable::IsSubreq => Cow::Borrowed(if self.state.is_subrequest { b"true" } else { b"false" }),
+            Variable::DocumentRoot | Variable::ContextDocumentRoot => {
+                Cow::Borrowed(std::os::unix::ffi::OsStrExt::as_bytes(self.host.document_root.as_os_str()))
+            }
+            Variable::ContextPrefix => Cow::Borrowed(b""),
+            Variable::TheRequest => Cow::Owned(self.start_line()),
+            Variable::Handler => Cow::Borrowed(exchange.handler.as_deref()?.as_bytes()),
+            Variable::Https => flag(client.secure),
+            Variable::Ipv6 => flag(client.ip().is_ipv6()),
+            Variable::Http2 => flag(view.version() == Version::Http2),
+            Variable::ScriptUser => {
+                // By number: names would be one more file to watch.
+                return owned(self.look(&self.state.filename, LinkPolicy::Follow)?.metadata.uid);
+            }
+            _ => return None,
+        })
+    }
+
+    fn request_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        let name = std::str::from_utf8(name).ok()?;
+        let mut lines =
+            self.exchange.head.view().fields().filter(|field| field.0.eq_ignore_ascii_case(name.as_bytes())).map(|field| field.1);
+        let first = lines.next()?;
+        let rest: Vec<&[u8]> = lines.collect();
+        Some(match rest.is_empty() {
+            true => Cow::Borrowed(first),
+            false => Cow::Owned([&[first], rest.as_slice()].concat().join(&b", "[..])),
+        })
+    }
+
+    fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.exchange.environment.first(name).map(Cow::Borrowed)
+    }
+
+    fn process_environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        use std::os::unix::ffi::{OsStrExt, OsStringExt};
+        std::env::var_os(std::ffi::OsStr::from_bytes(name)).map(|value| Cow::Owned(value.into_vec()))
+    }
+
+    fn client_address(&self) -> Option<IpAddr> {
+        Some(self.exchange.client.ip())
+    }
+
+    fn local_time(&self) -> LocalTime {
+        crate::time::local(self.exchange.now)
+    }
+
+    fn file_test(&self, path: &[u8], test: FileTest) -> bool {
+        if test == FileTest::Link {
+            // What is no link can be had without following any.
+            let (followed, bare) = (self.look(path, LinkPolicy::Follow).is_some(), self.look_without_last_link(path));
+            return followed && !bare;
+        }
+        let Some(found) = self.look(path, LinkPolicy::Follow) else { return false };
+        match test {
+            FileTest::Directory => found.metadata.kind == Kind::Directory,
+            FileTest::Regular => found.metadata.kind == Kind::File,
+            FileTest::NotEmpty => found.metadata.kind == Kind::File && found.metadata.size > 0,
+            FileTest::Executable => found.metadata.mode & 0o111 != 0,
+            FileTest::Exists | FileTest::Link => true,
+        }
+    }
+
+    fn file_bytes(&self, path: &[u8]) -> Option<u64> {
+        self.look(path, LinkPolicy::Follow).filter(|found| found.metadata.kind == Kind::File).map(|found| found.metadata.size)
+    }
+
+    fn file_modified_us(&self, path: &[u8]) -> Option<i64> {
+        let metadata = self.look(path, LinkPolicy::Follow)?.metadata;
+        Some(metadata.mtime_s * 1_000_000 + i64::from(metadata.mtime_ns / 1000))
+    }
+
+    fn file_content(&self, path: &[u8], bytes_max: usize) -> Result<Vec<u8>, FileFault> {
+        let found = self.look(path, LinkPolicy::Follow).filter(|found| found.metadata.kind == Kind::File).ok_or(FileFault::Open)?;
+        if found.metadata.size > bytes_max as u64 {
+            return Err(FileFault::TooLarge);
+        }
+        let mut content = vec![0; found.metadata.size as usize];
+        found.file.read_exact_at(&mut content, 0).map_err(|_| FileFault::Read)?;
+        Ok(content)
+    }
+}
+
+impl Seen<'_> {
+    /// Whether the last component is there and no link.
+    fn look_without_last_link(&self, path: &[u8]) -> bool {
+        use std::os::unix::ffi::OsStrExt;
+        let path = path.strip_suffix(b"/").unwrap_or(path);
+        let Some(at) = path.iter().rposition(|byte| *byte == b'/') else { return false };
+        let (folder, name) = (path.get(..at.max(1)).unwrap_or_default(), path.get(at + 1..).unwrap_or_default());
+        let folder = Path::new(std::ffi::OsStr::from_bytes(folder));
+        resolve(self.watcher, folder, name, LinkPolicy::Never, &mut self.stamps.borrow_mut()).is_ok()
+    }
+}
+
+impl World for Seen<'_> {
+    fn text_map(&self, file: &Path) -> Option<Arc<TextMap>> {
+        use std::os::unix::ffi::OsStrExt;
+        let content = self.file_content(file.as_os_str().as_bytes(), MAP_BYTES_MAX).ok()?;
+        Some(Arc::new(TextMap::parse(&content)))
+    }
+
+    fn external_map(&self, _name: &str, _source: &MapSource, _key: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn pick(&self, count: usize) -> usize {
+        crate::time::chance() as usize % count.max(1)
+    }
+
+    fn look_ahead<'w>(&'w self, _path: &[u8], _by_file: bool) -> Option<Box<dyn Facts + 'w>> {
+        None
+    }
+
+    fn is_own_host(&self, host: &[u8], port: u16) -> bool {
+        *host == *self.server_name() && port == self.exchange.client.local.port()
+    }
+
+    fn home_folder(&self, _user: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn as_facts(&self) -> &dyn Facts {
+        self
+    }
+}
+
+/// Of a text map.
+const MAP_BYTES_MAX: usize = 64 << 20;

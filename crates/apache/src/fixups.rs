@@ -1,0 +1,244 @@
+//! Between access and content: rules of folders, redirects of sections, folders and their index files, types and handlers.
+
+use crate::{
+    facts::{Seen, note_dependencies},
+    host::Host,
+    local::Local,
+    rules::{ApacheRules, answer, apply, redirect},
+    state::{peek, state},
+};
+use saker_config_apache::options::{FOLLOW_SYM_LINKS, SYM_LINKS_IF_OWNER_MATCH};
+use saker_files::{Kind, Watcher};
+use saker_http::{Method, Status};
+use saker_pipeline::{Exchange, NoBody, Response, Rules, Verdict};
+use saker_rewrite::{Action, Input, Settings, run_directory};
+use std::sync::Arc;
+
+pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Verdict {
+    let Some(local) = peek(exchange).and_then(|state| state.local.clone()) else { return Verdict::Pass };
+    match rewrite_folder(exchange, host, watcher, &local) {
+        Verdict::Pass => {}
+        verdict => return verdict,
+    }
+    if let Some(redirected) = section_redirect(exchange, host, &local) {
+        return redirected;
+    }
+    match folder(rules, exchange, &local) {
+        Verdict::Pass => {}
+        verdict => return verdict,
+    }
+    describe(exchange, host, &local);
+    after_path(exchange, &local)
+}
+
+/// Rules in directory context.
+fn rewrite_folder(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) -> Verdict {
+    let Some(section) = local.rewrite.section.as_ref() else { return Verdict::Pass };
+    let server = host.rewrite.clone().unwrap_or_else(|| Arc::new(Settings::server()));
+    let settings = server.for_directories().merge(section);
+    if !settings.is_enabled() {
+        return Verdict::Pass;
+    }
+    let snapshot = peek(exchange).cloned().unwrap_or_default();
+    let options = local.core.options.in_force();
+    let (outcome, stamps) = {
+        let seen = Seen::new(exchange, &snapshot, host, watcher);
+        let input = Input {
+            filename: Some(&snapshot.filename),
+            path_info: &exchange.path_info,
+            query: exchange.query.as_deref(),
+            ended: snapshot.rewrite_ended,
+            is_subrequest: snapshot.is_subrequest,
+            follows_links: options.contains(FOLLOW_SYM_LINKS) || options.contains(SYM_LINKS_IF_OWNER_MATCH),
+            proxy_available: false,
+            request_time_s: exchange.now,
+            ..Input::new(&exchange.path)
+        };
+        let outcome = run_directory(&settings, &server, &seen, &input);
+        (outcome, seen.stamps.take())
+    };
+    note_dependencies(exchange, &outcome.dependencies, stamps);
+    match apply(exchange, outcome) {
+        Action::Pass | Action::Stay => Verdict::Pass,
+        Action::InternalRedirect(path) | Action::PassThrough(path) | Action::Translate(path) | Action::Filename(path) => {
+            exchange.path = path;
+            Verdict::Restart
+        }
+        other => answer(exchange, other),
+    }
+}
+
+/// Redirect and RedirectMatch of folders, files and locations; the host's own came before.
+fn section_redirect(exchange: &Exchange, host: &Host, local: &Local) -> Option<Verdict> {
+    let own = local.alias.redirects.len().saturating_sub(host.defaults.alias.redirects.len());
+    let mut of_sections = local.alias.clone();
+    of_sections.redirects.truncate(own);
+    of_sections.redirect(&exchange.path, exchange.query.as_deref()).map(|redirected| redirect(exchange, redirected))
+}
+
+/// mod_dir: the slash behind a folder, its index file, and what answers for what is not there.
+fn folder(rules: &ApacheRules, exchange: &mut Exchange, local: &Local) -> Verdict {
+    let kind = peek(exchange).and_then(|state| state.kind);
+    if kind != Some(Kind::Directory) {
+        return if kind.is_none() { fallback(exchange, local) } else { Verdict::Pass };
+    }
+    if !matches!(exchange.head.view().method(), Method::Get | Method::Head | Method::Post) {
+        return Verdict::Pass;
+    }
+    if !exchange.path.ends_with(b"/") {
+        if local.dir.slash == Some(false) {
+            return Verdict::Pass;
+        }
+        let mut location = saker_expressions::escape_uri(&exchange.path);
+        location.push(b'/');
+        if let Some(query) = &exchange.query {
+            location.push(b'?');
+            location.extend_from_slice(query);
+            exchange.depends_on_request();
+        }
+        return redirect(exchange, crate::modules::alias::Redirected { status: 301, location: Some(location) });
+    }
+    if local.core.set_handler.as_ref().is_some_and(Option::is_some) && local.dir.check_handler != Some(false) {
+        return Verdict::Pass;
+    }
+    for name in local.dir.index_names() {
+        match index(rules, exchange, local, name) {
+            Verdict::Pass => {}
+            verdict => return verdict,
+        }
+    }
+    fallback(exchange, local)
+}
+
+/// An index file is a request of its own, which has to get as far as being answered.
+fn index(rules: &ApacheRules, exchange: &mut Exchange, local: &Local, name: &str) -> Verdict {
+    let path = match name.strip_prefix('/') {
+        Some(_) => name.as_bytes().to_vec(),
+        None => [exchange.path.as_slice(), name.as_bytes()].concat(),
+    };
+    let mut inner = subrequest(exchange, path.clone());
+    let refused = descend(rules, &mut inner);
+    exchange.stamps.append(&mut inner.stamps);
+    if inner.request_dependent {
+        exchange.depends_on_request();
+    }
+    let found = peek(&inner).is_some_and(|state| state.kind == Some(Kind::File));
+    match refused {
+        None if found => {}
+        Some(response) if response.status.0 >= 300 && response.status.0 < 400 => return Verdict::Answer(response),
+        Some(response) if response.status.is_error() && response.status != Status::NOT_FOUND => return Verdict::Answer(response),
+        _ => return Verdict::Pass,
+    }
+    if let Some(Some(status)) = local.dir.index_redirect {
+        let location = saker_expressions::escape_uri(&path);
+        return redirect(exchange, crate::modules::alias::Redirected { status, location: Some(location) });
+    }
+    adopt(exchange, inner);
+    Verdict::Pass
+}
+
+/// The phases behind the choice of the host; `Some`: answered before its content.
+fn descend(rules: &ApacheRules, inner: &mut Exchange) -> Option<Response> {
+    let phases: [fn(&ApacheRules, &mut Exchange) -> Verdict; 4] =
+        [Rules::server_rewrite, Rules::map_to_storage, Rules::access, Rules::fixups];
+    for _ in 0..ROUNDS_MAX {
+        let mut again = false;
+        for phase in phases {
+            match phase(rules, inner) {
+                Verdict::Pass => {}
+                Verdict::Answer(response) => return Some(response),
+                Verdict::Restart => {
+                    again = true;
+                    break;
+                }
+            }
+        }
+        if !again {
+            return None;
+        }
+    }
+    Some(Response::new(Status::INTERNAL_SERVER_ERROR))
+}
+
+/// Restarts of a request that is only tried.
+const ROUNDS_MAX: usize = 10;
+
+/// A GET for another path of the same site by the same client.
+fn subrequest(exchange: &Exchange, path: Vec<u8>) -> Exchange {
+    let mut inner =
+        Exchange::new(exchange.client.clone(), exchange.head.clone(), Box::new(NoBody), Arc::clone(&exchange.site), exchange.now);
+    inner.host.clone_from(&exchange.host);
+    inner.query.clone_from(&exchange.query);
+    inner.environment = exchange.environment.clone();
+    inner.user.clone_from(&exchange.user);
+    inner.site_index = exchange.site_index;
+    inner.redirects = exchange.redirects + 1;
+    inner.path = path;
+    let own = peek(exchange);
+    let inherited = state(&mut inner);
+    inherited.is_subrequest = true;
+    inherited.rewrite_ended = own.is_some_and(|state| state.rewrite_ended);
+    inner
+}
+
+/// The request goes on as what was tried.
+fn adopt(exchange: &mut Exchange, inner: Exchange) {
+    exchange.path = inner.path;
+    exchange.query = inner.query;
+    exchange.path_info = inner.path_info;
+    exchange.mapped = inner.mapped;
+    exchange.settings = inner.settings;
+    exchange.environment = inner.environment;
+    exchange.handler = inner.handler;
+    exchange.rules_state = inner.rules_state;
+    state(exchange).is_subrequest = false;
+}
+
+/// FallbackResource: a path of the site that answers for what is not there.
+fn fallback(exchange: &mut Exchange, local: &Local) -> Verdict {
+    let Some(Some(target)) = &local.dir.fallback else { return Verdict::Pass };
+    let path = match target.strip_prefix('/') {
+        Some(_) => target.as_bytes().to_vec(),
+        None => {
+            let folder = exchange.path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+            [exchange.path.get(..folder).unwrap_or_default(), target.as_bytes()].concat()
+        }
+    };
+    if path == exchange.path {
+        return Verdict::Pass;
+    }
+    exchange.path = path;
+    Verdict::Restart
+}
+
+/// Type, charset, handler.
+fn describe(exchange: &mut Exchange, host: &Host, local: &Local) {
+    let Some(own) = peek(exchange) else { return };
+    let facts = local.mime.facts(&own.filename, &host.types);
+    let handler = own.forced_handler.clone().or_else(|| local.core.set_handler.clone().flatten()).or(facts.handler.clone());
+    let media_type = own.forced_type.clone().or_else(|| local.core.force_type.clone().flatten()).or(facts.media_type.clone());
+    exchange.handler = handler;
+    let mut settings = saker_config::model::Settings::clone(&exchange.settings);
+    if let Some(extension) = last_extension(exchange) {
+        match media_type {
+            Some(media_type) => drop(settings.files.types.insert(extension, media_type.into())),
+            None => drop(settings.files.types.insert(extension, String::new())),
+        }
+    }
+    exchange.settings = Arc::new(settings);
+}
+
+fn last_extension(exchange: &Exchange) -> Option<String> {
+    let filename = &peek(exchange)?.filename;
+    let name = filename.rsplit(|byte| *byte == b'/').next()?;
+    let at = name.iter().rposition(|byte| *byte == b'.')?;
+    Some(String::from_utf8_lossy(name.get(at + 1..)?).to_ascii_lowercase())
+}
+
+/// Files have nothing below them unless a handler says so.
+fn after_path(exchange: &mut Exchange, local: &Local) -> Verdict {
+    if exchange.path_info.is_empty() || local.core.accept_path_info == Some(true) || exchange.handler.is_some() {
+        return Verdict::Pass;
+    }
+    Verdict::Answer(Response::new(Status::NOT_FOUND))
+}

@@ -1,0 +1,35 @@
+//! A host of Apache's: the server itself, or a `<VirtualHost>`, with everything from both laid together.
+
+use crate::{local::Local, sections::Section};
+use saker_config::model::Origin;
+use saker_rewrite::Settings as RewriteSettings;
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
+
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// ServerName, without scheme and port.
+    pub server_name: Option<Box<str>>,
+    pub server_admin: Option<Box<str>>,
+    pub document_root: PathBuf,
+    /// In force outside of all sections.
+    pub defaults: Arc<Local>,
+    /// `<Directory>` by depth, then those by pattern as they were written.
+    pub directories: Vec<Arc<Section>>,
+    /// `<Location>` as they were written.
+    pub locations: Vec<Arc<Section>>,
+    pub access_file_names: Vec<Box<str>>,
+    /// Rules in server context.
+    pub rewrite: Option<Arc<RewriteSettings>>,
+    /// Of TypesConfig, by extension in lower case.
+    pub types: Arc<HashMap<Box<str>, Box<str>>>,
+    pub trace_enabled: bool,
+    pub origin: Origin,
+}
+
+/// What `.htaccess` files are read with.
+#[derive(Debug)]
+pub struct Apache {
+    /// In the order of the model's sites.
+    pub hosts: Vec<Arc<Host>>,
+    pub environment: saker_config_apache::Environment,
+}

@@ -1,0 +1,27 @@
+//! What Apache's directives do to requests: hosts, sections, `.htaccess` files, and the modules behind them.
+//!
+//! Floor 5: reads trees of `config-apache` into hosts ([`load`]) and stands in the pipeline's phases as its rules ([`ApacheRules`]). A module is
+//! a file in `modules/`. The walk of a request: `server_rewrite` (rules of the host), `map` (aliases, document root), `walk` (folders,
+//! `.htaccess`, files, locations, conditions), `access`, `fixups` (rules of folders, index files, types).
+//! Absent on purpose: handlers; what answers is in `handlers`, chosen by the name that the rules leave in the exchange.
+
+mod facts;
+mod fixups;
+mod host;
+mod htaccess;
+mod load;
+mod local;
+mod modules;
+mod process;
+mod reading;
+mod rules;
+mod sections;
+mod server;
+mod settings;
+mod state;
+mod time;
+mod walk;
+
+pub use host::{Apache, Host};
+pub use load::{Loaded, load};
+pub use rules::ApacheRules;

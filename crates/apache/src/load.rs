@@ -1,0 +1,220 @@
+//! From the tree of a configuration to a model and its hosts.
+//!
+//! Difficulty: what stands outside of virtual hosts is both a host of its own and what every host begins with, wherever in the file it
+//! stands; so the whole is read first and laid together at the end.
+
+use crate::{
+    host::Apache,
+    local::{Local, setter},
+    process::Process,
+    reading::{Methods, Place, Reading},
+    sections::{Condition, ConditionKind, Matcher, Section},
+    server::{HostDraft, server_setter},
+};
+use saker_config::{Diagnostic, Model};
+use saker_config_apache::{Files, Node, Row, Setup, Treatment};
+use saker_expressions::{Expression, ExpressionOptions, Pattern, PatternOptions};
+use std::{path::PathBuf, sync::Arc};
+
+/// A configuration that may be put in force, if there is no error among the diagnostics.
+#[derive(Debug)]
+pub struct Loaded {
+    pub model: Model,
+    pub apache: Apache,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Loaded {
+    pub fn has_errors(&self) -> bool {
+        self.diagnostics.iter().any(Diagnostic::is_error)
+    }
+}
+
+/// Reads a configuration and everything that it includes.
+pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
+    let read = saker_config_apache::load(setup, files);
+    let mut diagnostics = read.diagnostics;
+    let mut process = Process::default();
+    let server_root = read.environment.server_root.clone();
+    let mut reader = TreeReader { server_root: &server_root, diagnostics: &mut diagnostics, process: &mut process, hosts: Vec::new() };
+    let mut main = HostDraft::main(&server_root);
+    reader.host(&read.tree.nodes, &mut main);
+    let drafts = reader.hosts;
+    let (mut model, hosts) = process.finish(main, drafts, &mut diagnostics);
+    model.sources = read.sources;
+    Loaded { model, apache: Apache { hosts, environment: read.environment }, diagnostics }
+}
+
+struct TreeReader<'r> {
+    server_root: &'r PathBuf,
+    diagnostics: &'r mut Vec<Diagnostic>,
+    process: &'r mut Process,
+    hosts: Vec<HostDraft>,
+}
+
+impl TreeReader<'_> {
+    /// Everything at the top level, or in a virtual host.
+    fn host(&mut self, nodes: &[Node], draft: &mut HostDraft) {
+        for node in nodes {
+            match node.canonical_name() {
+                "<VirtualHost" => {
+                    let mut inner = HostDraft::virtual_host(node);
+                    self.host(&node.children, &mut inner);
+                    self.hosts.push(inner);
+                }
+                "<Directory" | "<DirectoryMatch" => self.section(node, &mut draft.directories),
+                "<Location" | "<LocationMatch" => self.section(node, &mut draft.locations),
+                name => match server_setter(name) {
+                    Some(set) => {
+                        let outcome = set(node, draft, self.process, self.server_root);
+                        self.complain(node, outcome);
+                    }
+                    None => read_one(node, &mut draft.local, &mut reading(self.server_root, Place::Server, self.diagnostics)),
+                },
+            }
+        }
+    }
+
+    fn section(&mut self, node: &Node, sections: &mut Vec<Arc<Section>>) {
+        let is_directory = node.canonical_name().starts_with("<Directory");
+        let matcher = match matcher(node, is_directory.then_some(self.server_root)) {
+            Ok(matcher) => matcher,
+            Err(message) => return self.diagnostics.push(node.error(message, None)),
+        };
+        let place = match (&matcher, is_directory) {
+            (Matcher::Exact(path), true) => Place::Directory(Some(with_slash(&String::from_utf8_lossy(path)).into())),
+            (_, true) => Place::Directory(None),
+            (_, false) => Place::Location,
+        };
+        let local = read_all(&node.children, &mut reading(self.server_root, place, self.diagnostics));
+        sections.push(Arc::new(Section { matcher, local: Arc::new(local), origin: node.origin.clone() }));
+    }
+
+    fn complain(&mut self, node: &Node, outcome: Result<(), String>) {
+        if let Err(message) = outcome {
+            self.diagnostics.push(node.error(message, None));
+        }
+    }
+}
+
+fn reading<'r>(server_root: &'r PathBuf, place: Place, diagnostics: &'r mut Vec<Diagnostic>) -> Reading<'r> {
+    Reading { server_root, place, methods: Methods::All, diagnostics }
+}
+
+/// The settings that a section's content makes.
+pub fn read_all(nodes: &[Node], reading: &mut Reading<'_>) -> Local {
+    let mut local = Local::default();
+    nodes.iter().for_each(|node| read_one(node, &mut local, reading));
+    local
+}
+
+fn read_one(node: &Node, local: &mut Local, reading: &mut Reading<'_>) {
+    let outcome = match node.canonical_name() {
+        "<Files" | "<FilesMatch" => inner_section(node, reading).map(|section| local.core.files.push(section)),
+        "<If" | "<ElseIf" | "<Else" => condition(node, reading).map(|condition| local.core.conditions.push(condition)),
+        "<Limit" | "<LimitExcept" => {
+            limited(node, local, reading);
+            Ok(())
+        }
+        name => match setter(name) {
+            Some(set) => set(node, local, reading),
+            None => {
+                say_what_follows(node, local, reading);
+                Ok(())
+            }
+        },
+    };
+    if let Err(message) = outcome {
+        reading.diagnostics.push(node.error(message, None));
+    }
+}
+
+/// A directive without a setter: nothing happens, and somebody has to say so. What decides over access denies.
+fn say_what_follows(node: &Node, local: &mut Local, reading: &mut Reading<'_>) {
+    let Some(row) = node.row else { return };
+    match row.treatment {
+        Treatment::Honoured | Treatment::NoEffect(_) | Treatment::Unsupported(_) | Treatment::Later(_) => {}
+        Treatment::Pending if decides_over_access(row) => {
+            local.denied = Some(node.origin.clone());
+            let message = format!("{} is not honoured yet: what it is about is refused to everybody", row.title());
+            reading.diagnostics.push(node.warning(message, None));
+        }
+        Treatment::Pending => {
+            let message = format!("{} is not honoured yet", row.title());
+            reading.diagnostics.push(node.warning(message, None));
+        }
+        Treatment::Denies(_) => {
+            local.denied = Some(node.origin.clone());
+        }
+    }
+}
+
+/// Whoever wrote it relies on it.
+fn decides_over_access(row: &Row) -> bool {
+    row.modules.iter().any(|module| module.starts_with("auth") || *module == "access_compat_module") || row.name.starts_with("SSLRequire")
+}
+
+fn inner_section(node: &Node, reading: &mut Reading<'_>) -> Result<Arc<Section>, String> {
+    let matcher = matcher(node, None)?;
+    Ok(Arc::new(Section { matcher, local: Arc::new(inner(node, reading)), origin: node.origin.clone() }))
+}
+
+/// Rules in it stand where it stands; of the rest a name or a condition decides.
+fn inner(node: &Node, reading: &mut Reading<'_>) -> Local {
+    let place = match &reading.place {
+        Place::Server => Place::Inner,
+        place => place.clone(),
+    };
+    let mut inner = Reading { server_root: reading.server_root, place, methods: reading.methods.clone(), diagnostics: reading.diagnostics };
+    read_all(&node.children, &mut inner)
+}
+
+fn condition(node: &Node, reading: &mut Reading<'_>) -> Result<Arc<Condition>, String> {
+    let text = node.arguments().concat();
+    let expression = || {
+        let text = if text.is_empty() { node.argument_text() } else { &text };
+        let compiled = Expression::compile(text, ExpressionOptions::default());
+        compiled.map(Arc::new).map_err(|error| format!("Cannot parse condition clause: {}", error.message))
+    };
+    let kind = match node.canonical_name() {
+        "<If" => ConditionKind::If(expression()?),
+        "<ElseIf" => ConditionKind::ElseIf(expression()?),
+        _ => ConditionKind::Else,
+    };
+    Ok(Arc::new(Condition { kind, local: Arc::new(inner(node, reading)), origin: node.origin.clone() }))
+}
+
+fn limited(node: &Node, local: &mut Local, reading: &mut Reading<'_>) {
+    let names = node.arguments().into_iter().map(|name| name.to_ascii_uppercase().into()).collect();
+    let methods = if node.is("<Limit") { Methods::Only(names) } else { Methods::AllBut(names) };
+    let outer = std::mem::replace(&mut reading.methods, methods);
+    node.children.iter().for_each(|child| read_one(child, local, reading));
+    reading.methods = outer;
+}
+
+/// `~` before the argument, or `…Match`: a pattern. Folders are absolute or below ServerRoot.
+fn matcher(node: &Node, server_root: Option<&PathBuf>) -> Result<Matcher, String> {
+    use std::os::unix::ffi::OsStrExt;
+    let words = node.arguments();
+    let is_match = node.canonical_name().ends_with("Match");
+    let (is_pattern, text) = match words.as_slice() {
+        [tilde, text, ..] if tilde == b"~" => (true, text),
+        [text, ..] => (is_match, text),
+        [] => return Err(format!("{} directive requires an argument", node.row.map_or(node.name.to_string(), |row| row.title()))),
+    };
+    if is_pattern {
+        let pattern = Pattern::compile(text, PatternOptions::default());
+        return pattern.map(|pattern| Matcher::Pattern(Arc::new(pattern))).map_err(|_| "Regex could not be compiled".to_owned());
+    }
+    let text = match server_root {
+        Some(root) if !text.starts_with(b"*") => root.join(std::ffi::OsStr::from_bytes(text)).as_os_str().as_bytes().to_vec(),
+        _ => text.clone(),
+    };
+    let is_root = text.iter().all(|byte| *byte == b'/');
+    let bare = if server_root.is_some() && !is_root { text.strip_suffix(b"/").unwrap_or(&text) } else { &text };
+    Ok(Matcher::of_text(bare))
+}
+
+fn with_slash(path: &str) -> String {
+    if path.ends_with('/') { path.to_owned() } else { format!("{path}/") }
+}

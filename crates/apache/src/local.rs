@@ -1,0 +1,69 @@
+//! What is in force at one place: the settings of every module, as the sections for it have laid them over each other.
+//!
+//! A module is a file in `modules/`: a type, its merge (`under`), the directives that fill it, and what it does to requests. The table below
+//! is the one list of them. Difficulty: "not said" and "said to be the default" are different things until everything has been laid over
+//! everything else, so settings that can be left out are options.
+
+use crate::{
+    modules::{alias::Alias, core::Core, dir::Dir, mime::Mime, rewrite::Rewrite},
+    reading::Reading,
+};
+use saker_config::model::Origin;
+use saker_config_apache::Node;
+
+/// Puts one directive into the settings of the place where it stands. The error is the message, in Apache's words.
+pub type Set = fn(&Node, &mut Local, &mut Reading<'_>) -> Result<(), String>;
+
+macro_rules! modules {
+    ($($field:ident: $type:ident,)*) => {
+        /// Settings of all modules.
+        #[derive(Clone, Debug, Default)]
+        pub struct Local {
+            /// A rule about access that can't be honoured: everybody is refused.
+            pub denied: Option<Origin>,
+            $(pub $field: $type,)*
+        }
+
+        impl Local {
+            /// These, with those of an inner section laid over.
+            pub fn under(&self, over: &Local) -> Local {
+                Local { denied: said(&self.denied, &over.denied), $($field: self.$field.under(&over.$field),)* }
+            }
+        }
+
+        const SETTERS: &[&[(&str, Set)]] = &[$($type::DIRECTIVES,)*];
+    };
+}
+
+modules! {
+    core: Core,
+    alias: Alias,
+    dir: Dir,
+    mime: Mime,
+    rewrite: Rewrite,
+}
+
+/// The setter of a directive, by the manual's spelling.
+pub fn setter(name: &str) -> Option<Set> {
+    SETTERS.iter().flat_map(|module| module.iter()).find(|(known, _)| *known == name).map(|(_, set)| *set)
+}
+
+/// `over` where something was said, else what was said outside.
+pub fn said<T: Clone>(outside: &Option<T>, over: &Option<T>) -> Option<T> {
+    over.as_ref().or(outside.as_ref()).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_directive_has_one_setter_and_is_a_row() {
+        let mut seen = HashSet::new();
+        for (name, _) in SETTERS.iter().flat_map(|module| module.iter()) {
+            assert!(seen.insert(*name), "{name} twice");
+            assert!(saker_config_apache::find_row(name.as_bytes()).is_some(), "{name} is no directive");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Module core: options, overrides, error documents, handlers and types that are forced.
+//!
+//! Difficulty: `Options` with signs change what is in force outside, and go on doing so however deep they are laid over.
+
+use crate::{
+    local::{Local, Set, said},
+    reading::Reading,
+    sections::{Condition, Section},
+};
+use saker_config::model::ErrorPage;
+use saker_config_apache::{
+    Node, Permission,
+    options::{ANY_OPTION, FOLLOW_SYM_LINKS, OptionSet, OptionsChange, parse_options},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// What `Options` lines say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OptionsSaid {
+    /// Without a sign: nothing from outside stays.
+    pub absolute: Option<OptionSet>,
+    pub added: OptionSet,
+    pub removed: OptionSet,
+}
+
+impl OptionsSaid {
+    fn change(&mut self, change: OptionsChange) {
+        match change {
+            OptionsChange::Set(set) => *self = OptionsSaid { absolute: Some(set), ..OptionsSaid::default() },
+            OptionsChange::Merge { add, remove } => *self = self.under(&OptionsSaid { absolute: None, added: add, removed: remove }),
+        }
+    }
+
+    fn under(&self, over: &OptionsSaid) -> OptionsSaid {
+        if over.absolute.is_some() {
+            return *over;
+        }
+        let added = self.added.without(over.removed).or(over.added);
+        let removed = self.removed.without(over.added).or(over.removed);
+        OptionsSaid { absolute: self.absolute.map(|set| set.without(removed).or(added)), added, removed }
+    }
+
+    /// With Apache's default where nothing was said.
+    pub fn in_force(&self) -> OptionSet {
+        self.absolute.unwrap_or_else(|| FOLLOW_SYM_LINKS.without(self.removed).or(self.added))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Charset {
+    Off,
+    Name(Box<str>),
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Core {
+    pub options: OptionsSaid,
+    pub allow_override: Option<Permission>,
+    pub allow_override_list: Option<Vec<Box<str>>>,
+    /// `None`: back to the built-in page (`default`).
+    pub error_documents: BTreeMap<u16, Option<ErrorPage>>,
+    pub default_charset: Option<Charset>,
+    /// `none` takes it back.
+    pub force_type: Option<Option<Box<str>>>,
+    pub set_handler: Option<Option<Box<str>>>,
+    pub accept_path_info: Option<bool>,
+    pub file_etag: Option<FileEtag>,
+    pub request_body_bytes_max: Option<u64>,
+    pub signature: Option<Signature>,
+    /// `<Files>` and `<FilesMatch>`, in the order in which they are laid over.
+    pub files: Vec<Arc<Section>>,
+    /// `<If>`, `<ElseIf>`, `<Else>`.
+    pub conditions: Vec<Arc<Condition>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileEtag {
+    pub inode: bool,
+    pub mtime: bool,
+    pub size: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signature {
+    Off,
+    On,
+    EMail,
+}
+
+impl Core {
+    pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
+        ("Options", set_options),
+        ("AllowOverride", set_allow_override),
+        ("AllowOverrideList", set_allow_override_list),
+        ("ErrorDocument", set_error_document),
+        ("AddDefaultCharset", set_default_charset),
+        ("ForceType", |node, local, _| set_or_none(node, &mut local.core.force_type)),
+        ("SetHandler", |node, local, _| set_or_none(node, &mut local.core.set_handler)),
+        ("AcceptPathInfo", set_accept_path_info),
+        ("FileETag", set_file_etag),
+        ("LimitRequestBody", set_limit_request_body),
+        ("ServerSignature", set_signature),
+    ];
+
+    pub fn under(&self, over: &Core) -> Core {
+        let mut error_documents = self.error_documents.clone();
+        error_documents.extend(over.error_documents.iter().map(|(status, page)| (*status, page.clone())));
+        Core {
+            options: self.options.under(&over.options),
+            allow_override: said(&self.allow_override, &over.allow_override),
+            allow_override_list: said(&self.allow_override_list, &over.allow_override_list),
+            error_documents,
+            default_charset: said(&self.default_charset, &over.default_charset),
+            force_type: said(&self.force_type, &over.force_type),
+            set_handler: said(&self.set_handler, &over.set_handler),
+            accept_path_info: over.accept_path_info.or(self.accept_path_info),
+            file_etag: over.file_etag.or(self.file_etag),
+            request_body_bytes_max: over.request_body_bytes_max.or(self.request_body_bytes_max),
+            signature: over.signature.or(self.signature),
+            files: self.files.iter().chain(&over.files).cloned().collect(),
+            conditions: self.conditions.iter().chain(&over.conditions).cloned().collect(),
+        }
+    }
+
+    /// What `.htaccess` may say.
+    pub fn permission(&self) -> Permission {
+        let mut permission = self.allow_override.clone().unwrap_or_default();
+        permission.list = self.allow_override_list.iter().flatten().map(|name| name.to_ascii_lowercase()).collect();
+        permission
+    }
+}
+
+/// The arguments as text; what is no UTF-8 is replaced.
+pub fn texts(node: &Node) -> Vec<String> {
+    node.arguments().iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+fn set_options(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    // What .htaccess may not change was refused when it was read.
+    local.core.options.change(parse_options(&node.arguments(), ANY_OPTION)?);
+    Ok(())
+}
+
+fn set_allow_override(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    local.core.allow_override = Some(Permission::parse(&node.arguments())?);
+    Ok(())
+}
+
+fn set_allow_override_list(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    let names = texts(node).into_iter().filter(|name| !name.eq_ignore_ascii_case("none"));
+    local.core.allow_override_list = Some(names.map(Into::into).collect());
+    Ok(())
+}
+
+/// Statuses that may have a page, as Apache lists them.
+fn is_error_status(status: u16) -> bool {
+    matches!(status, 400..=417 | 421..=426 | 428 | 429 | 431 | 451 | 500..=508 | 510 | 511)
+}
+
+fn set_error_document(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    let text = node.argument_text();
+    let (number, rest) = text.split_at(text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len()));
+    let status: u16 = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok()).unwrap_or_default();
+    if !is_error_status(status) {
+        return Err(format!("Unsupported HTTP response code {}", String::from_utf8_lossy(number)));
+    }
+    let rest = rest.trim_ascii();
+    let is_text = rest.first() == Some(&b'"') || rest.contains(&b' ');
+    let word = String::from_utf8_lossy(node.arguments().get(1).map(Vec::as_slice).unwrap_or_default()).into_owned();
+    let page = match word.as_str() {
+        "default" => None,
+        path if path.starts_with('/') => Some(ErrorPage::Path(path.to_owned())),
+        url if is_url(url) => Some(ErrorPage::Redirect(url.to_owned())),
+        _ if is_text => Some(ErrorPage::Text(word)),
+        _ => Some(ErrorPage::Text(word)),
+    };
+    local.core.error_documents.insert(status, page);
+    Ok(())
+}
+
+/// As Apache tells a URL: a scheme and a colon.
+pub fn is_url(text: &str) -> bool {
+    let scheme = text.split_once(':').map(|(scheme, _)| scheme).unwrap_or_default();
+    !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+}
+
+fn set_default_charset(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    let word = texts(node).into_iter().next().unwrap_or_default();
+    local.core.default_charset = Some(match word.to_ascii_lowercase().as_str() {
+        "off" => Charset::Off,
+        "on" => Charset::Name("iso-8859-1".into()),
+        _ => Charset::Name(word.into()),
+    });
+    Ok(())
+}
+
+fn set_or_none(node: &Node, slot: &mut Option<Option<Box<str>>>) -> Result<(), String> {
+    let word = texts(node).into_iter().next().unwrap_or_default();
+    *slot = Some((!word.eq_ignore_ascii_case("none")).then(|| word.into()));
+    Ok(())
+}
+
+fn set_accept_path_info(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    let word = texts(node).into_iter().next().unwrap_or_default();
+    local.core.accept_path_info = match word.to_ascii_lowercase().as_str() {
+        "on" => Some(true),
+        "off" => Some(false),
+        "default" => None,
+        _ => return Err("AcceptPathInfo must be set to on, off or default".into()),
+    };
+    Ok(())
+}
+
+fn set_file_etag(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    let mut parts = FileEtag::default();
+    for word in texts(node) {
+        let name = word.to_ascii_lowercase();
+        let (on, name) = match name.strip_prefix(['+', '-']) {
+            Some(rest) => (!name.starts_with('-'), rest.to_owned()),
+            None => (true, name),
+        };
+        match name.as_str() {
+            "all" => parts = FileEtag { inode: on, mtime: on, size: on },
+            "none" => parts = FileEtag::default(),
+            "inode" => parts.inode = on,
+            "mtime" => parts.mtime = on,
+            "size" => parts.size = on,
+            "digest" => {}
+            _ => return Err(format!("Unknown keyword '{word}' for FileETag directive")),
+        }
+    }
+    local.core.file_etag = Some(parts);
+    Ok(())
+}
+
+fn set_limit_request_body(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    let word = texts(node).into_iter().next().unwrap_or_default();
+    let bytes = word.parse().map_err(|_| format!("LimitRequestBody requires a non-negative integer: {word}"))?;
+    local.core.request_body_bytes_max = Some(bytes);
+    Ok(())
+}
+
+fn set_signature(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    let word = texts(node).into_iter().next().unwrap_or_default();
+    local.core.signature = Some(match word.to_ascii_lowercase().as_str() {
+        "on" => Signature::On,
+        "off" => Signature::Off,
+        "email" => Signature::EMail,
+        _ => return Err("ServerSignature: use one of: off | on | email".into()),
+    });
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! One file per module of Apache: its settings, its directives, and what it does to requests.
+
+pub mod alias;
+pub mod core;
+pub mod dir;
+pub mod mime;
+pub mod rewrite;

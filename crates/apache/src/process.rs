@@ -1,0 +1,315 @@
+//! What is the whole process's: listeners, user, limits, log formats; and the model that comes of it and the hosts.
+//!
+//! Difficulty: Apache's hosts are chosen by the address that a connection came in on first and by name second. A host is put on every
+//! listener that one of its addresses matches; what no host claims is the server's own.
+
+use crate::{
+    host::Host,
+    modules::mime,
+    server::{HostDraft, TlsDraft},
+};
+use saker_config::{
+    Diagnostic, Model,
+    model::{AccessLog, AccessLogTarget, Address, Automatic, Listener, ListenerTls, Origin, Settings, Site, SiteName, SiteTls},
+};
+use saker_config_apache::Node;
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+#[derive(Clone, Debug)]
+pub struct Listen {
+    pub address: Option<IpAddr>,
+    pub port: u16,
+    /// The protocol named behind it is https.
+    pub is_https: bool,
+    pub origin: Origin,
+}
+
+#[derive(Clone, Debug)]
+pub struct LogDraft {
+    pub target: AccessLogTarget,
+    /// A format, or the name of one.
+    pub format: String,
+    /// `env=…` or `expr=…`.
+    pub condition: Option<String>,
+    pub origin: Origin,
+}
+
+impl LogDraft {
+    pub fn new(target: &str, format: String, condition: Option<String>, server_root: &Path, node: &Node) -> LogDraft {
+        let target = match target.strip_prefix('|') {
+            Some(command) => AccessLogTarget::Program(command.trim_start_matches('$').to_owned()),
+            None => AccessLogTarget::File(server_root.join(target)),
+        };
+        LogDraft { target, format, condition, origin: node.origin.clone() }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    pub listens: Vec<Listen>,
+    pub user: Option<String>,
+    pub group: Option<String>,
+    pub pid_file: Option<PathBuf>,
+    pub error_log: Option<PathBuf>,
+    pub types_config: Option<(PathBuf, Origin)>,
+    pub log_formats: HashMap<String, String>,
+    pub default_log_format: Option<String>,
+    pub timeout_s: Option<u64>,
+    pub keep_alive: Option<bool>,
+    pub keep_alive_timeout_ms: Option<u64>,
+    pub keep_alive_requests_max: Option<u64>,
+    pub request_workers_max: Option<u64>,
+    pub request_fields_max: Option<u64>,
+    pub request_field_bytes_max: Option<u64>,
+    pub request_line_bytes_max: Option<u64>,
+}
+
+impl Listen {
+    /// `[address:]port [protocol]`
+    pub fn parse(words: &[String], node: &Node) -> Result<Listen, String> {
+        let text = words.first().map(String::as_str).unwrap_or_default();
+        let (address, port) = match text.rsplit_once(':') {
+            Some((host, port)) => (Some(host), port),
+            None => (None, text),
+        };
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or("Port must be specified")?;
+        let address = match address {
+            None | Some("*") => None,
+            Some(host) => {
+                let host = host.trim_matches(['[', ']']);
+                Some(host.parse().map_err(|_| format!("Listen: {host} is no address; names are not looked up here"))?)
+            }
+        };
+        let is_https = words.get(1).is_some_and(|protocol| protocol.eq_ignore_ascii_case("https"));
+        Ok(Listen { address, port, is_https, origin: node.origin.clone() })
+    }
+
+    /// A port alone is of both families.
+    fn addresses(&self) -> Vec<Address> {
+        match self.address {
+            Some(ip) => vec![Address::Tcp(SocketAddr::new(ip, self.port))],
+            None => Address::parse_all(&format!(":{}", self.port)).unwrap_or_default(),
+        }
+    }
+}
+
+impl Process {
+    /// Lays everything together. What is wrong goes to the diagnostics.
+    pub fn finish(self, main: HostDraft, drafts: Vec<HostDraft>, diagnostics: &mut Vec<Diagnostic>) -> (Model, Vec<Arc<Host>>) {
+        if self.listens.is_empty() {
+            let origin = main.origin.clone();
+            diagnostics.push(Diagnostic::without_source(origin, "no listening sockets available: there is no Listen directive".into()));
+        }
+        for log in main.logs.iter().chain(drafts.iter().flat_map(|draft| &draft.logs)).filter(|log| log.condition.is_some()) {
+            let text = "the condition of this log is not honoured yet: every request is logged".into();
+            diagnostics.push(Diagnostic::with_line(saker_config::Severity::Warning, log.origin.clone(), 0, text, None, ""));
+        }
+        let types = Arc::new(self.types(diagnostics));
+        let mut model = self.model();
+        let mut hosts = Vec::new();
+        let claimed: Vec<Address> = drafts.iter().flat_map(|draft| self.listeners_of(draft)).collect();
+        let unclaimed: Vec<Address> = self.all_addresses().into_iter().filter(|address| !claimed.contains(address)).collect();
+        for draft in &drafts {
+            let listeners = self.listeners_of(draft);
+            if listeners.is_empty() {
+                let text = format!("no Listen directive is for {}: this host is never reached", draft.addresses.join(" "));
+                diagnostics.push(Diagnostic::with_line(saker_config::Severity::Warning, draft.origin.clone(), 0, text, None, ""));
+                continue;
+            }
+            let host = Arc::new(host(&main, draft, &types));
+            model.sites.push(Arc::new(self.site(&main, draft, &host, listeners)));
+            hosts.push(host);
+        }
+        if !unclaimed.is_empty() {
+            let host = Arc::new(host(
+                &main,
+                &HostDraft { local: Default::default(), directories: Vec::new(), locations: Vec::new(), ..main.clone() },
+                &types,
+            ));
+            let site = self.site(&main, &main, &host, unclaimed);
+            model.sites.push(Arc::new(site));
+            hosts.push(host);
+        }
+        self.give_tls(&mut model, &main, &drafts);
+        (model, hosts)
+    }
+
+    fn all_addresses(&self) -> Vec<Address> {
+        let mut all: Vec<Address> = Vec::new();
+        for address in self.listens.iter().flat_map(Listen::addresses) {
+            if !all.contains(&address) {
+                all.push(address);
+            }
+        }
+        all
+    }
+
+    /// The listeners that a host's addresses match: `*`, `*:port`, `address:port`.
+    fn listeners_of(&self, draft: &HostDraft) -> Vec<Address> {
+        let matches = |address: &Address| {
+            let Address::Tcp(listener) = address else { return false };
+            draft.addresses.iter().any(|text| is_for(text, listener))
+        };
+        self.all_addresses().into_iter().filter(matches).collect()
+    }
+
+    fn model(&self) -> Model {
+        let mut model = Model::default();
+        for listen in &self.listens {
+            for address in listen.addresses() {
+                if !model.listeners.iter().any(|listener| listener.address == address) {
+                    model.listeners.push(Listener::new(address, listen.origin.clone()));
+                }
+            }
+        }
+        let (server, limits) = (&mut model.server, &mut model.limits);
+        server.user = self.user.clone();
+        server.group = self.group.clone();
+        server.error_log.path = self.error_log.clone();
+        if let Some(seconds) = self.timeout_s {
+            (limits.body_timeout_ms, limits.write_timeout_ms) = (seconds * 1000, seconds * 1000);
+        }
+        limits.keep_alive_timeout_ms = self.keep_alive_timeout_ms.unwrap_or(5_000);
+        limits.requests_per_connection_max = match self.keep_alive {
+            Some(false) => 1,
+            _ => self.keep_alive_requests_max.unwrap_or(100),
+        };
+        limits.header_count_max = self.request_fields_max.filter(|count| *count > 0).unwrap_or(100);
+        let line = self.request_line_bytes_max.unwrap_or(8190);
+        limits.head_bytes_max = limits.head_bytes_max.max(line * 4);
+        limits.body_bytes_max = 0;
+        model
+    }
+
+    fn site(&self, main: &HostDraft, draft: &HostDraft, host: &Host, listeners: Vec<Address>) -> Site {
+        let own = draft.server_name.iter().chain(&draft.aliases).filter_map(|name| site_name(name)).collect();
+        let logs = if draft.logs.is_empty() { &main.logs } else { &draft.logs };
+        let tls = &draft.tls;
+        let site_tls = SiteTls {
+            certificates: tls.files(),
+            automatic: Automatic::Off,
+            minimum_version: tls.minimum_version.or(main.tls.minimum_version).unwrap_or_default(),
+            client_ca: tls.client_ca.clone(),
+            client_crl: tls.client_crl.iter().cloned().collect(),
+            client_certificates: tls.client_certificates.unwrap_or_default(),
+            ..SiteTls::default()
+        };
+        Site {
+            names: own,
+            listeners,
+            root: Some(host.document_root.clone()),
+            access_logs: logs.iter().map(|log| self.log(log)).collect(),
+            tls: Arc::new(site_tls),
+            settings: Arc::new(Settings::default()),
+            ..Site::new(draft.origin.clone())
+        }
+    }
+
+    fn log(&self, draft: &LogDraft) -> AccessLog {
+        let format = self.log_formats.get(&draft.format).unwrap_or(&draft.format);
+        AccessLog { target: draft.target.clone(), format: format.as_str().into(), origin: draft.origin.clone() }
+    }
+
+    /// A listener speaks TLS if a host on it has SSLEngine on, or if the Listen line says https.
+    fn give_tls(&self, model: &mut Model, main: &HostDraft, drafts: &[HostDraft]) {
+        let is_on = |tls: &TlsDraft| tls.engine.or(main.tls.engine).unwrap_or(false);
+        let encrypted: Vec<Address> = drafts.iter().filter(|draft| is_on(&draft.tls)).flat_map(|draft| self.listeners_of(draft)).collect();
+        let by_name: Vec<Address> = self.listens.iter().filter(|listen| listen.is_https).flat_map(Listen::addresses).collect();
+        for listener in &mut model.listeners {
+            if encrypted.contains(&listener.address) || by_name.contains(&listener.address) {
+                listener.tls = Some(ListenerTls::default());
+            }
+        }
+    }
+
+    fn types(&self, diagnostics: &mut Vec<Diagnostic>) -> HashMap<Box<str>, Box<str>> {
+        let Some((path, origin)) = &self.types_config else { return HashMap::new() };
+        match std::fs::read(path) {
+            Ok(text) => mime::types(&String::from_utf8_lossy(&text)),
+            Err(error) => {
+                let text = format!("could not open mime types config file {}: {error}", path.display());
+                diagnostics.push(Diagnostic::without_source(origin.clone(), text));
+                HashMap::new()
+            }
+        }
+    }
+}
+
+/// The server's settings with a host's laid over.
+fn host(main: &HostDraft, draft: &HostDraft, types: &Arc<HashMap<Box<str>, Box<str>>>) -> Host {
+    let defaults = main.local.under(&draft.local);
+    let mut directories: Vec<_> = main.directories.iter().chain(&draft.directories).cloned().collect();
+    directories.sort_by_key(|section| section.depth());
+    let rewrite = defaults.rewrite.server.clone();
+    Host {
+        server_name: draft.server_name.clone().or_else(|| main.server_name.clone()),
+        server_admin: draft.server_admin.clone().or_else(|| main.server_admin.clone()),
+        document_root: draft.document_root.clone().or_else(|| main.document_root.clone()).unwrap_or_default(),
+        defaults: Arc::new(defaults),
+        directories,
+        locations: main.locations.iter().chain(&draft.locations).cloned().collect(),
+        access_file_names: draft
+            .access_file_names
+            .clone()
+            .or_else(|| main.access_file_names.clone())
+            .unwrap_or_else(|| vec![".htaccess".into()]),
+        rewrite,
+        types: Arc::clone(types),
+        trace_enabled: draft.trace_enabled.or(main.trace_enabled).unwrap_or(true),
+        origin: draft.origin.clone(),
+    }
+}
+
+/// Names that our table of hosts knows: whole, or with `*.` before them.
+fn site_name(text: &str) -> Option<SiteName> {
+    let text = text.to_ascii_lowercase();
+    match text.strip_prefix("*.") {
+        _ if text == "*" => Some(SiteName::Any),
+        Some(rest) if !rest.contains(['*', '?']) => Some(SiteName::Wildcard(rest.into())),
+        None if !text.contains(['*', '?']) && !text.is_empty() => Some(SiteName::Exact(text)),
+        _ => None,
+    }
+}
+
+/// `*`, `_default_`, `address`, each with or without `:port` or `:*`.
+fn is_for(text: &str, listener: &SocketAddr) -> bool {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, port),
+        _ => (text, "*"),
+    };
+    let port_matches = port == "*" || port.parse() == Ok(listener.port());
+    let host = host.trim_matches(['[', ']']);
+    let host_matches = match host {
+        "*" | "_default_" => true,
+        host => host.parse::<IpAddr>().is_ok_and(|ip| listener.ip() == ip || listener.ip().is_unspecified()),
+    };
+    port_matches && host_matches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_listener_a_host_is_on() {
+        let listener: SocketAddr = "0.0.0.0:80".parse().unwrap();
+        for (text, expected) in
+            [("*:80", true), ("*", true), ("_default_:443", false), ("10.0.0.1:80", true), ("[::1]:80", true), ("*:*", true)]
+        {
+            assert_eq!(is_for(text, &listener), expected, "{text}");
+        }
+        assert!(!is_for("10.0.0.1:80", &"10.0.0.2:80".parse().unwrap()));
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(site_name("A.example"), Some(SiteName::Exact("a.example".into())));
+        assert_eq!(site_name("*.Example"), Some(SiteName::Wildcard("example".into())));
+        assert_eq!((site_name("*"), site_name("www?.example")), (Some(SiteName::Any), None));
+    }
+}

@@ -1,0 +1,74 @@
+//! Where a directive stands while it is read: what setters want to know besides its text.
+
+use saker_config::Diagnostic;
+use saker_config_apache::Node;
+use std::path::{Path, PathBuf};
+
+/// What kind of section (or file) directives are read in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The server, or a virtual host.
+    Server,
+    /// `<Directory>`; with its path and a slash at its end, where it has one path.
+    Directory(Option<Box<str>>),
+    /// `<Location>` and its kin.
+    Location,
+    /// `<Files>`, `<If>` and their kin.
+    Inner,
+    /// The folder that it lies in, with a slash at its end.
+    Htaccess(Box<str>),
+}
+
+pub struct Reading<'r> {
+    pub server_root: &'r Path,
+    pub place: Place,
+    /// Of `<Limit>` and `<LimitExcept>` around it.
+    pub methods: Methods,
+    pub diagnostics: &'r mut Vec<Diagnostic>,
+}
+
+impl Reading<'_> {
+    /// A path as Apache takes it: relative ones are below ServerRoot.
+    pub fn server_path(&self, path: &[u8]) -> PathBuf {
+        use std::os::unix::ffi::OsStrExt;
+        self.server_root.join(std::ffi::OsStr::from_bytes(path))
+    }
+
+    pub fn warn(&mut self, node: &Node, message: impl Into<String>) {
+        self.diagnostics.push(node.warning(message, None));
+    }
+}
+
+/// Which methods access rules are for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Methods {
+    #[default]
+    All,
+    /// In capital letters; GET has HEAD with it.
+    Only(Vec<Box<[u8]>>),
+    AllBut(Vec<Box<[u8]>>),
+}
+
+impl Methods {
+    pub fn include(&self, method: &[u8]) -> bool {
+        let named = |names: &[Box<[u8]>]| names.iter().any(|name| **name == *method || (**name == *b"GET" && method == b"HEAD"));
+        match self {
+            Methods::All => true,
+            Methods::Only(names) => named(names),
+            Methods::AllBut(names) => !named(names),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods() {
+        let names: Vec<Box<[u8]>> = vec![b"GET".as_slice().into(), b"POST".as_slice().into()];
+        let (only, all_but) = (Methods::Only(names.clone()), Methods::AllBut(names));
+        assert!(only.include(b"HEAD") && only.include(b"POST") && !only.include(b"PUT"));
+        assert!(!all_but.include(b"HEAD") && all_but.include(b"PUT") && Methods::All.include(b"PUT"));
+    }
+}

@@ -1,0 +1,268 @@
+//! Apache's rules in the pipeline's phases, for one worker.
+//!
+//! The list: `server_rewrite` (rules of the host, then redirects), `map_to_storage` (rewritten file, alias or document root; the walk),
+//! `access`, `fixups` (rules of folders, redirects of sections, folders and index files, types). Difficulty: the order is Apache's, and
+//! users' configurations depend on it: rules of a folder run after access was decided, and what they make begins anew.
+
+use crate::{
+    facts::{Seen, note_dependencies},
+    fixups,
+    host::{Apache, Host},
+    htaccess::HtaccessFiles,
+    modules::alias::Redirected,
+    settings,
+    state::{State, Translated, peek, state},
+    walk::{self, Walked, Walker},
+};
+use saker_files::Watcher;
+use saker_http::{Method, Status};
+use saker_pipeline::{Exchange, Mapped, Response, Rules, Verdict};
+use saker_rewrite::{Action, Input, Outcome, run_server};
+use saker_telemetry::{error_log, message};
+use std::{cell::RefCell, os::unix::ffi::OsStrExt, path::Path, rc::Rc, sync::Arc};
+
+pub struct ApacheRules {
+    apache: Arc<Apache>,
+    watcher: Watcher,
+    htaccess: Rc<RefCell<HtaccessFiles>>,
+}
+
+impl ApacheRules {
+    pub fn new(apache: Arc<Apache>, watcher: Watcher) -> ApacheRules {
+        ApacheRules { apache, watcher, htaccess: Rc::default() }
+    }
+
+    fn host(&self, exchange: &Exchange) -> Option<Arc<Host>> {
+        self.apache.hosts.get(exchange.site_index).cloned()
+    }
+
+    fn walk(&self, exchange: &mut Exchange, host: &Host, filename: &[u8]) -> Result<Walked, Status> {
+        let mut htaccess = self.htaccess.borrow_mut();
+        let stamps = std::mem::take(&mut exchange.stamps);
+        let mut walker = Walker { apache: &self.apache, host, watcher: &self.watcher, htaccess: &mut htaccess, stamps };
+        let walked = walker.folders(filename);
+        exchange.stamps = walker.stamps;
+        walked
+    }
+}
+
+impl Rules for ApacheRules {
+    fn apply_to(&self, site_index: usize) -> bool {
+        site_index < self.apache.hosts.len()
+    }
+
+    fn server_rewrite(&self, exchange: &mut Exchange) -> Verdict {
+        let Some(host) = self.host(exchange) else { return Verdict::Pass };
+        if exchange.head.view().method() == Method::Trace && !host.trace_enabled {
+            return Verdict::Answer(Response::new(Status::METHOD_NOT_ALLOWED));
+        }
+        // What a round before found out is not true of this one's path.
+        let kept = std::mem::take(state(exchange));
+        let State { rewrite_ended, cookies, vary, is_subrequest, .. } = kept;
+        *state(exchange) = State { rewrite_ended, cookies, vary, is_subrequest, ..State::default() };
+        exchange.mapped = None;
+        exchange.path_info.clear();
+        exchange.handler = None;
+        match rewrite_host(exchange, &host, &self.watcher) {
+            Verdict::Pass => {}
+            verdict => return verdict,
+        }
+        if state(exchange).translated.is_some() {
+            return Verdict::Pass;
+        }
+        match host.defaults.alias.redirect(&exchange.path, exchange.query.as_deref()) {
+            Some(redirected) => redirect(exchange, redirected),
+            None => Verdict::Pass,
+        }
+    }
+
+    fn map_to_storage(&self, exchange: &mut Exchange) -> Verdict {
+        let Some(host) = self.host(exchange) else { return Verdict::Pass };
+        let (filename, is_script) = filename(exchange, &host);
+        let walked = match self.walk(exchange, &host, &filename) {
+            Ok(walked) => walked,
+            Err(status) => return Verdict::Answer(Response::new(status)),
+        };
+        let Walked { local, filename, kind, path_info, mut captures } = walked;
+        let local = walk::locations(&host, local, &exchange.path, &mut captures);
+        for (name, value) in &captures {
+            exchange.environment.set(name.as_bytes(), value);
+        }
+        exchange.path_info = path_info;
+        let relative = filename.strip_prefix(b"/").unwrap_or(&filename).to_vec();
+        exchange.mapped = Some(Mapped { root: Path::new("/").into(), relative });
+        let own = state(exchange);
+        (own.filename, own.kind) = (filename, kind);
+        if is_script {
+            own.forced_handler = Some("cgi-script".into());
+        }
+        let local = walk::conditions(exchange, &host, &self.watcher, local);
+        exchange.settings = Arc::new(settings::settings(&local, &host));
+        exchange.trace("map_to_storage", Some(&host.origin), || "mapped by Apache's rules".into());
+        state(exchange).local = Some(local);
+        Verdict::Pass
+    }
+
+    fn access(&self, exchange: &mut Exchange) -> Verdict {
+        let Some(local) = peek(exchange).and_then(|state| state.local.clone()) else { return Verdict::Pass };
+        if let Some(origin) = &local.denied {
+            error_log::log(&message::ACCESS_RULE_NOT_HONOURED, format_args!("{origin}"));
+            return Verdict::Answer(Response::new(Status::FORBIDDEN));
+        }
+        Verdict::Pass
+    }
+
+    fn fixups(&self, exchange: &mut Exchange) -> Verdict {
+        let Some(host) = self.host(exchange) else { return Verdict::Pass };
+        fixups::fixups(self, exchange, &host, &self.watcher)
+    }
+}
+
+/// Rules in server context.
+fn rewrite_host(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Verdict {
+    let Some(rules) = host.rewrite.as_ref().filter(|rules| rules.is_enabled()) else { return Verdict::Pass };
+    let snapshot = peek(exchange).cloned().unwrap_or_default();
+    let (outcome, stamps) = {
+        let seen = Seen::new(exchange, &snapshot, host, watcher);
+        let input = Input {
+            query: exchange.query.as_deref(),
+            ended: snapshot.rewrite_ended,
+            is_subrequest: snapshot.is_subrequest,
+            proxy_available: false,
+            request_time_s: exchange.now,
+            ..Input::new(&exchange.path)
+        };
+        let outcome = run_server(rules, &seen, &input);
+        (outcome, seen.stamps.take())
+    };
+    note_dependencies(exchange, &outcome.dependencies, stamps);
+    let action = apply(exchange, outcome);
+    match action {
+        Action::Pass | Action::Stay => Verdict::Pass,
+        Action::Filename(file) => {
+            state(exchange).translated = Some(Translated::File(file));
+            Verdict::Pass
+        }
+        Action::Translate(path) => {
+            state(exchange).translated = Some(Translated::BelowRoot(path));
+            Verdict::Pass
+        }
+        Action::PassThrough(path) | Action::InternalRedirect(path) => {
+            exchange.path = path;
+            Verdict::Pass
+        }
+        other => answer(exchange, other),
+    }
+}
+
+/// What a run of rules leaves besides its action.
+pub fn apply(exchange: &mut Exchange, outcome: Outcome) -> Action {
+    for line in &outcome.log {
+        error_log::log_client(&message::REWRITE, exchange.client.address, format_args!("{} {}", line.id, line.text));
+    }
+    for (name, value) in &outcome.effects.environment {
+        match value {
+            Some(value) => exchange.environment.set(name, value),
+            None => exchange.environment.unset(name),
+        }
+    }
+    for line in &outcome.trace {
+        exchange.trace("rewrite", None, || line.to_string());
+    }
+    if outcome.action != Action::Pass {
+        exchange.query.clone_from(&outcome.query);
+    }
+    if outcome.discard_path_info {
+        exchange.path_info.clear();
+    }
+    let own = state(exchange);
+    own.rewrite_ended |= outcome.effects.end;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned().into_boxed_str();
+    own.forced_handler = outcome.effects.forced_handler.map(text).or(own.forced_handler.take());
+    own.forced_type = outcome.effects.forced_type.map(text).or(own.forced_type.take());
+    for cookie in outcome.effects.cookies {
+        if !own.cookies.iter().any(|(name, _)| *name == cookie.name) {
+            own.cookies.push((cookie.name, cookie.field_value));
+        }
+    }
+    own.vary.extend(outcome.effects.vary);
+    outcome.action
+}
+
+/// Actions that end the descent.
+pub fn answer(exchange: &mut Exchange, action: Action) -> Verdict {
+    match action {
+        Action::Redirect { status, location } => redirect(exchange, Redirected { status, location: Some(location) }),
+        Action::Status(status) => Verdict::Answer(Response::new(Status(status))),
+        Action::Proxy { .. } => {
+            error_log::log_client(
+                &message::REWRITE,
+                exchange.client.address,
+                format_args!("a rule with [P] needs a proxy, which is not there yet"),
+            );
+            Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR))
+        }
+        _ => Verdict::Pass,
+    }
+}
+
+/// Locations that begin with a slash are made whole, as Apache does unless RedirectRelative is on.
+pub fn redirect(exchange: &Exchange, redirected: Redirected) -> Verdict {
+    let mut response = Response::new(Status(redirected.status));
+    if let Some(location) = redirected.location {
+        let whole = match location.first() {
+            Some(b'/') => [origin(exchange).as_slice(), &location].concat(),
+            _ => location,
+        };
+        response.fields_mut().set("Location", whole);
+    }
+    Verdict::Answer(response)
+}
+
+/// `http://host:port` as the client knows it.
+fn origin(exchange: &Exchange) -> Vec<u8> {
+    let (scheme, default) = if exchange.client.secure { ("https://", 443) } else { ("http://", 80) };
+    let name = match exchange.host.is_empty() {
+        true => exchange.client.local.ip().to_string().into_bytes(),
+        false => exchange.host.clone(),
+    };
+    let port = port_asked_for(exchange).unwrap_or(exchange.client.local.port());
+    let mut origin = [scheme.as_bytes(), &name].concat();
+    if port != default {
+        origin.extend_from_slice(format!(":{port}").as_bytes());
+    }
+    origin
+}
+
+fn port_asked_for(exchange: &Exchange) -> Option<u16> {
+    let host = exchange.head.view().first("host")?;
+    let at = host.iter().rposition(|byte| *byte == b':')?;
+    std::str::from_utf8(host.get(at + 1..)?).ok()?.parse().ok()
+}
+
+/// The file that a path stands for, and whether it is a script.
+fn filename(exchange: &mut Exchange, host: &Host) -> (Vec<u8>, bool) {
+    let translated = state(exchange).translated.take();
+    let path = match translated {
+        Some(Translated::File(file)) => return (file, false),
+        Some(Translated::BelowRoot(path)) => path,
+        None => match alias(exchange, host) {
+            Some(found) => return found,
+            None => exchange.path.clone(),
+        },
+    };
+    let root = host.document_root.as_os_str().as_bytes();
+    ([root.strip_suffix(b"/").unwrap_or(root), &path].concat(), false)
+}
+
+/// Of sections for the path first, then of the host.
+fn alias(exchange: &Exchange, host: &Host) -> Option<(Vec<u8>, bool)> {
+    let of_section = host.locations.iter().rev().filter(|section| section.is_for_path(&exchange.path)).find_map(|section| {
+        let name = match &section.matcher {
+            crate::sections::Matcher::Exact(name) => Some(&**name),
+            _ => None,
+        };
+        section.local.alias.map(&exchange.path, name)
+    });
+    of_section.or_else(|| host.defaults.alias.map(&exchange.path, None))
+}

@@ -1,0 +1,253 @@
+//! Directives of the server and its virtual hosts that no section may have: names, roots, logs, certificates.
+
+use crate::{
+    local::Local,
+    modules::core::texts,
+    process::{Listen, LogDraft, Process},
+    sections::Section,
+};
+use saker_config::model::{CertificateFiles, ClientCertificates, Origin, TlsVersion};
+use saker_config_apache::Node;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A host while it is read. `None`: not said.
+#[derive(Clone, Debug)]
+pub struct HostDraft {
+    /// Of `<VirtualHost>`, as written; of the server none.
+    pub addresses: Vec<String>,
+    pub server_name: Option<Box<str>>,
+    pub server_port: Option<u16>,
+    pub server_admin: Option<Box<str>>,
+    pub aliases: Vec<Box<str>>,
+    pub document_root: Option<PathBuf>,
+    pub access_file_names: Option<Vec<Box<str>>>,
+    pub trace_enabled: Option<bool>,
+    pub local: Local,
+    pub directories: Vec<Arc<Section>>,
+    pub locations: Vec<Arc<Section>>,
+    pub logs: Vec<LogDraft>,
+    pub tls: TlsDraft,
+    pub origin: Origin,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct TlsDraft {
+    pub engine: Option<bool>,
+    pub certificates: Vec<(PathBuf, Origin)>,
+    pub keys: Vec<PathBuf>,
+    pub minimum_version: Option<TlsVersion>,
+    pub client_certificates: Option<ClientCertificates>,
+    pub client_ca: Option<PathBuf>,
+    pub client_crl: Option<PathBuf>,
+}
+
+impl TlsDraft {
+    /// Certificates go with their keys in order; one without a key has it in its own file.
+    pub fn files(&self) -> Vec<CertificateFiles> {
+        let key = |at: usize, certificate: &PathBuf| self.keys.get(at).unwrap_or(certificate).clone();
+        let files = |(at, (certificate, origin)): (usize, &(PathBuf, Origin))| CertificateFiles {
+            certificate: certificate.clone(),
+            key: key(at, certificate),
+            ocsp: None,
+            origin: origin.clone(),
+        };
+        self.certificates.iter().enumerate().map(files).collect()
+    }
+}
+
+impl HostDraft {
+    pub fn main(server_root: &Path) -> HostDraft {
+        let origin = Origin { file: "the server".into(), line: 0, column: 0 };
+        HostDraft { document_root: Some(server_root.join("htdocs")), ..HostDraft::new(Vec::new(), origin) }
+    }
+
+    pub fn virtual_host(node: &Node) -> HostDraft {
+        HostDraft::new(texts(node), node.origin.clone())
+    }
+
+    fn new(addresses: Vec<String>, origin: Origin) -> HostDraft {
+        HostDraft {
+            addresses,
+            server_name: None,
+            server_port: None,
+            server_admin: None,
+            aliases: Vec::new(),
+            document_root: None,
+            access_file_names: None,
+            trace_enabled: None,
+            local: Local::default(),
+            directories: Vec::new(),
+            locations: Vec::new(),
+            logs: Vec::new(),
+            tls: TlsDraft::default(),
+            origin,
+        }
+    }
+}
+
+/// Puts one directive into its host, or the process.
+pub type ServerSet = fn(&Node, &mut HostDraft, &mut Process, &Path) -> Result<(), String>;
+
+const SETTERS: &[(&str, ServerSet)] = &[
+    ("ServerName", set_server_name),
+    ("ServerAlias", |node, host, _, _| {
+        host.aliases.extend(texts(node).into_iter().map(Into::into));
+        Ok(())
+    }),
+    ("ServerAdmin", |node, host, _, _| {
+        host.server_admin = first(node).map(Into::into);
+        Ok(())
+    }),
+    ("DocumentRoot", |node, host, _, root| {
+        host.document_root = first(node).map(|path| root.join(path));
+        Ok(())
+    }),
+    ("AccessFileName", |node, host, _, _| {
+        host.access_file_names = Some(texts(node).into_iter().map(Into::into).collect());
+        Ok(())
+    }),
+    ("TraceEnable", |node, host, _, _| {
+        host.trace_enabled = first(node).map(|word| !word.eq_ignore_ascii_case("off"));
+        Ok(())
+    }),
+    ("CustomLog", |node, host, _, root| {
+        let words = texts(node);
+        let format = words.get(1).cloned().unwrap_or_else(|| "%h %l %u %t \"%r\" %>s %b".into());
+        host.logs.push(LogDraft::new(words.first().map(String::as_str).unwrap_or_default(), format, words.get(2).cloned(), root, node));
+        Ok(())
+    }),
+    ("TransferLog", |node, host, process, root| {
+        let format = process.default_log_format.clone().unwrap_or_else(|| "%h %l %u %t \"%r\" %>s %b".into());
+        host.logs.push(LogDraft::new(&first(node).unwrap_or_default(), format, None, root, node));
+        Ok(())
+    }),
+    ("LogFormat", |node, _, process, _| {
+        let words = texts(node);
+        match (words.first(), words.get(1)) {
+            (Some(format), Some(name)) => drop(process.log_formats.insert(name.clone(), format.clone())),
+            (Some(format), None) => process.default_log_format = Some(format.clone()),
+            _ => {}
+        }
+        Ok(())
+    }),
+    ("SSLEngine", |node, host, _, _| {
+        host.tls.engine = first(node).map(|word| word.eq_ignore_ascii_case("on") || word.eq_ignore_ascii_case("optional"));
+        Ok(())
+    }),
+    ("SSLCertificateFile", |node, host, _, root| {
+        host.tls.certificates.extend(first(node).map(|path| (root.join(path), node.origin.clone())));
+        Ok(())
+    }),
+    ("SSLCertificateKeyFile", |node, host, _, root| {
+        host.tls.keys.extend(first(node).map(|path| root.join(path)));
+        Ok(())
+    }),
+    ("SSLCACertificateFile", |node, host, _, root| {
+        host.tls.client_ca = first(node).map(|path| root.join(path));
+        Ok(())
+    }),
+    ("SSLCARevocationFile", |node, host, _, root| {
+        host.tls.client_crl = first(node).map(|path| root.join(path));
+        Ok(())
+    }),
+    ("SSLProtocol", set_protocol),
+    ("Listen", |node, _, process, _| {
+        process.listens.push(Listen::parse(&texts(node), node)?);
+        Ok(())
+    }),
+    ("User", |node, _, process, _| {
+        process.user = first(node);
+        Ok(())
+    }),
+    ("Group", |node, _, process, _| {
+        process.group = first(node);
+        Ok(())
+    }),
+    ("PidFile", |node, _, process, root| {
+        process.pid_file = first(node).map(|path| root.join(path));
+        Ok(())
+    }),
+    ("ErrorLog", |node, host, process, root| {
+        // Of virtual hosts into the same log, with the host's name in the line.
+        if host.addresses.is_empty() {
+            process.error_log = first(node).map(|path| root.join(path));
+        }
+        Ok(())
+    }),
+    ("TypesConfig", |node, _, process, root| {
+        process.types_config = first(node).map(|path| (root.join(path), node.origin.clone()));
+        Ok(())
+    }),
+    ("TimeOut", |node, _, process, _| set_number(node, &mut process.timeout_s)),
+    ("KeepAlive", |node, _, process, _| super::modules::dir::set_flag(node, &mut process.keep_alive)),
+    ("KeepAliveTimeout", set_keep_alive_timeout),
+    ("MaxKeepAliveRequests", |node, _, process, _| set_number(node, &mut process.keep_alive_requests_max)),
+    ("MaxRequestWorkers", |node, _, process, _| set_number(node, &mut process.request_workers_max)),
+    ("LimitRequestFields", |node, _, process, _| set_number(node, &mut process.request_fields_max)),
+    ("LimitRequestFieldSize", |node, _, process, _| set_number(node, &mut process.request_field_bytes_max)),
+    ("LimitRequestLine", |node, _, process, _| set_number(node, &mut process.request_line_bytes_max)),
+];
+
+pub fn server_setter(name: &str) -> Option<ServerSet> {
+    SETTERS.iter().find(|(known, _)| *known == name).map(|(_, set)| *set)
+}
+
+fn first(node: &Node) -> Option<String> {
+    texts(node).into_iter().next()
+}
+
+fn set_number(node: &Node, slot: &mut Option<u64>) -> Result<(), String> {
+    let word = first(node).unwrap_or_default();
+    *slot = Some(word.parse().map_err(|_| format!("{} must be a number of 0 or more, not {word}", node.canonical_name()))?);
+    Ok(())
+}
+
+/// Seconds, or with a unit (`500ms`).
+fn set_keep_alive_timeout(node: &Node, _: &mut HostDraft, process: &mut Process, _: &Path) -> Result<(), String> {
+    let word = first(node).unwrap_or_default();
+    let digits = word.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let number: u64 = digits.parse().map_err(|_| "KeepAliveTimeout has wrong format".to_owned())?;
+    let factor = match word.get(digits.len()..).unwrap_or_default() {
+        "" | "s" => 1000,
+        "ms" => 1,
+        "mi" | "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err("KeepAliveTimeout has wrong format".into()),
+    };
+    process.keep_alive_timeout_ms = Some(number.saturating_mul(factor));
+    Ok(())
+}
+
+/// `[scheme://]name[:port]`
+fn set_server_name(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
+    let word = first(node).unwrap_or_default();
+    let rest = word.split_once("://").map_or(word.as_str(), |(_, rest)| rest);
+    let (name, port) = match rest.rsplit_once(':').filter(|(name, _)| !name.contains(':') || name.ends_with(']')) {
+        Some((name, port)) => (name, Some(port.parse().map_err(|_| format!("ServerName: {port} is no port"))?)),
+        None => (rest, None),
+    };
+    host.server_name = Some(name.to_ascii_lowercase().trim_end_matches('.').into());
+    host.server_port = port;
+    Ok(())
+}
+
+/// What is left out of `all` sets the lowest version; those before 1.2 are not there.
+fn set_protocol(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
+    let (mut tls12, mut tls13) = (false, false);
+    for word in texts(node) {
+        let lower = word.to_ascii_lowercase();
+        let (on, name) = lower.strip_prefix('-').map_or((true, lower.strip_prefix('+').unwrap_or(&lower)), |name| (false, name));
+        match name {
+            "all" => (tls12, tls13) = (on, on),
+            "tlsv1.2" => tls12 = on,
+            "tlsv1.3" => tls13 = on,
+            "sslv2" | "sslv3" | "tlsv1" | "tlsv1.1" => {}
+            _ => return Err(format!("SSLProtocol: Illegal protocol '{word}'")),
+        }
+    }
+    host.tls.minimum_version = Some(if tls12 || !tls13 { TlsVersion::Tls12 } else { TlsVersion::Tls13 });
+    Ok(())
+}

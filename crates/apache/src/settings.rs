@@ -1,0 +1,44 @@
+//! From Apache's settings to those that our handlers know.
+
+use crate::{host::Host, local::Local, modules::core::Charset};
+use saker_config::model::{Compression, EntityTagParts, Files, Settings, SymlinkPolicy};
+use saker_config_apache::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER_MATCH};
+
+/// Made for every outcome that is not kept.
+pub fn settings(local: &Local, host: &Host) -> Settings {
+    let options = local.core.options.in_force();
+    let etag = local.core.file_etag.map(|parts| EntityTagParts { inode: parts.inode, mtime: parts.mtime, size: parts.size });
+    let symlinks = if options.contains(FOLLOW_SYM_LINKS) {
+        SymlinkPolicy::Follow
+    } else if options.contains(SYM_LINKS_IF_OWNER_MATCH) {
+        SymlinkPolicy::OwnerMatch
+    } else {
+        SymlinkPolicy::Never
+    };
+    let charset = match &local.core.default_charset {
+        Some(Charset::Name(name)) => name.to_string(),
+        _ => String::new(),
+    };
+    let defaults = Files::default();
+    let files = Files {
+        // Index files are tried by the rules, as requests of their own.
+        index: Vec::new(),
+        listing: options.contains(INDEXES),
+        hidden: true,
+        symlinks,
+        entity_tag: etag.unwrap_or(defaults.entity_tag),
+        precompressed: false,
+        charset,
+        default_type: String::new(),
+        ..defaults
+    };
+    let pages = local.core.error_documents.iter().filter_map(|(status, page)| Some((*status, page.clone()?)));
+    Settings {
+        files,
+        compression: Compression { codings: Vec::new(), ..Compression::default() },
+        error_pages: pages.collect(),
+        trace: host.trace_enabled,
+        body_bytes_max: Some(local.core.request_body_bytes_max.unwrap_or(1 << 30)),
+        ..Settings::default()
+    }
+}

@@ -1,0 +1,55 @@
+//! What the rules know about a request between two phases; kept in the exchange.
+
+use crate::local::Local;
+use saker_files::Kind;
+use saker_pipeline::Exchange;
+use std::sync::Arc;
+
+#[derive(Clone, Default)]
+pub struct State {
+    /// In force at the file; `None` before the walk.
+    pub local: Option<Arc<Local>>,
+    /// The file, or as much of it as is there (Apache's `r->filename`).
+    pub filename: Vec<u8>,
+    /// `None`: not there.
+    pub kind: Option<Kind>,
+    /// Found by rewriting in server context: taken as a file at once.
+    pub translated: Option<Translated>,
+    /// A rule with `[END]` has matched.
+    pub rewrite_ended: bool,
+    /// Of `ScriptAlias`, `[H=]`, `[T=]`.
+    pub forced_handler: Option<Box<str>>,
+    pub forced_type: Option<Box<str>>,
+    /// Fields for the response whatever becomes of it (cookies of rewrite rules).
+    pub cookies: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Names for the Vary field.
+    pub vary: Vec<String>,
+    /// Inside a look-ahead, or at an index file that is tried.
+    pub is_subrequest: bool,
+}
+
+/// What rewriting in server context made of the path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Translated {
+    /// A file.
+    File(Vec<u8>),
+    /// Below the document root, whatever aliases there are.
+    BelowRoot(Vec<u8>),
+}
+
+/// The state of an exchange, made where there is none.
+pub fn state(exchange: &mut Exchange) -> &mut State {
+    let is_there = exchange.rules_state.as_ref().is_some_and(|state| state.is::<State>());
+    if !is_there {
+        exchange.rules_state = Some(Box::<State>::default());
+    }
+    match exchange.rules_state.as_mut().and_then(|state| state.downcast_mut()) {
+        Some(state) => state,
+        None => unreachable!("put there above"),
+    }
+}
+
+/// The state, if there is one.
+pub fn peek(exchange: &Exchange) -> Option<&State> {
+    exchange.rules_state.as_ref().and_then(|state| state.downcast_ref())
+}

@@ -1,0 +1,98 @@
+//! Where the configuration comes from; asked again at each reload.
+
+use saker_apache::Loaded;
+use saker_config::{Diagnostic, Model, ServeOptions, Severity, model::Workers};
+use saker_config_apache::{OnDisk, Setup, read_envvars};
+use saker_expressions::{Pattern, PatternOptions};
+use saker_pipeline::FrontEnd;
+use std::{
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+#[derive(Clone, Debug)]
+pub enum Source {
+    Directory(Box<ServeOptions>),
+    File {
+        path: PathBuf,
+        workers: Option<usize>,
+        state_dir: Option<PathBuf>,
+    },
+    /// Apache's, with the names of `-D`.
+    Apache {
+        path: PathBuf,
+        defines: Vec<String>,
+        workers: Option<usize>,
+        state_dir: Option<PathBuf>,
+    },
+}
+
+/// A configuration and what is noteworthy about it; or all that is wrong with it.
+pub struct Read {
+    pub model: Model,
+    /// What a front-end other than our own keeps beside it.
+    pub front_end: Option<FrontEnd>,
+    pub warnings: Vec<String>,
+}
+
+impl Source {
+    pub fn read(&self) -> Result<Read, String> {
+        match self {
+            Source::Directory(options) => {
+                Ok(Read { model: Model::for_directory(ServeOptions::clone(options)), front_end: None, warnings: Vec::new() })
+            }
+            Source::File { path, workers, state_dir } => {
+                let loaded = saker_config::load(path).map_err(|diagnostics| diagnostics.to_string())?;
+                let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
+                Ok(Read { model: with(loaded.model, *workers, state_dir.as_deref()), front_end: None, warnings })
+            }
+            Source::Apache { path, defines, workers, state_dir } => {
+                let loaded = load_apache(path, defines);
+                if loaded.has_errors() {
+                    return Err(loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).map(Diagnostic::to_string).collect());
+                }
+                let noteworthy = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Warning);
+                let warnings = noteworthy.map(ToString::to_string).collect();
+                let front_end: FrontEnd = Arc::new(loaded.apache);
+                Ok(Read { model: with(loaded.model, *workers, state_dir.as_deref()), front_end: Some(front_end), warnings })
+            }
+        }
+    }
+
+    /// For status and messages.
+    pub fn name(&self) -> String {
+        match self {
+            Source::Directory(options) => options.root.display().to_string(),
+            Source::File { path, .. } | Source::Apache { path, .. } => path.display().to_string(),
+        }
+    }
+}
+
+fn with(mut model: Model, workers: Option<usize>, state_dir: Option<&Path>) -> Model {
+    if let Some(count) = workers {
+        model.server.workers = Workers::Count(count);
+    }
+    if let Some(path) = state_dir {
+        model.server.state_dir = path.to_owned();
+    }
+    model
+}
+
+/// Reads Apache's configuration: its folder is the ServerRoot until the file says otherwise, and Debian's `envvars` beside it is read as its
+/// start script would.
+pub fn load_apache(path: &Path, defines: &[String]) -> Loaded {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
+    let mut setup = Setup::new(&folder, &path);
+    setup.defines = defines.iter().map(|name| name.clone().into_bytes()).collect();
+    setup.environment = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec())).collect();
+    if let Ok(text) = std::fs::read(folder.join("envvars")) {
+        read_envvars(&text, &mut setup.environment);
+    }
+    setup.matches = |pattern, version| {
+        let pattern = Pattern::compile(pattern, PatternOptions::default()).map_err(|error| error.to_string())?;
+        pattern.is_match(version).map_err(|_| "the pattern takes too long".to_owned())
+    };
+    saker_apache::load(&setup, &OnDisk)
+}
