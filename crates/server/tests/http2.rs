@@ -171,7 +171,17 @@ fn content_that_nobody_reads_stalls_no_connection() {
     let url = format!("http://{}/index.html", saker.server.address());
     for streams in ["1", "10"] {
         let mut h2load = Command::new("timeout");
-        h2load.arg("30").arg(require("h2load").unwrap()).args(["-n", "30", "-c", "1", "-m", streams, "-d", tls_site::shown(&content), &url]);
+        h2load.arg("30").arg(require("h2load").unwrap()).args([
+            "-n",
+            "30",
+            "-c",
+            "1",
+            "-m",
+            streams,
+            "-d",
+            tls_site::shown(&content),
+            &url,
+        ]);
         let output = h2load.output().unwrap();
         let got = String::from_utf8_lossy(&output.stdout);
         assert!(got.contains("30 done") && got.contains("0 errored") && got.contains("30 4xx"), "{got}");

@@ -4,7 +4,7 @@
 //! is whether a setting reaches the wire. Buckets leak while a test runs, so that "beyond" is well beyond. Windows that stay closed are in
 //! `http2.rs`, floods of ten seconds in `http2_floods.rs`.
 
-#![allow(clippy::unwrap_used)] // The whole file is tests.
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 mod operate;
 
