@@ -93,6 +93,140 @@ fn accepts_and_refuses_the_same() {
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// Lines for configurations made by chance; sections are closed by chance, mostly rightly.
+const LINES: &[&str] = &[
+    "SetEnv a b",
+    "SetEnv a",
+    "SetEnv",
+    "SetEnv \"a b\" 'c d' ",
+    "  setenv x ${v} ",
+    "SetEnv ${v}",
+    "SetEnv a \\\n b",
+    "# comment",
+    "# comment \\",
+    "",
+    "Define v w",
+    "Define v \"w x\"",
+    "UnDefine v",
+    "Define d",
+    "Require all granted",
+    "Options None",
+    "Options Indexes",
+    "Alias /a /b",
+    "ServerTokens Prod",
+    "DocumentRoot /",
+    "AllowOverride None",
+    "ErrorDocument 404 /x",
+    "RewriteEngine On",
+    "RewriteRule ^a$ b",
+    "Header set A b",
+    "Use m x",
+    "Use m \"x y\"",
+    "Use m",
+    "UndefMacro m",
+    "Use open",
+    "Include one.conf",
+    "IncludeOptional no*.conf",
+    "Include conf.d",
+    "Bogus x",
+    "DirectoryIndex a b",
+    "Order deny,allow",
+    "<Directory /x>",
+    "<Directory \"/x y\">",
+    "<Location /x>",
+    "<Files x>",
+    "<FilesMatch x>",
+    "<If \"true\">",
+    "<ElseIf \"true\">",
+    "<Else>",
+    "<Limit GET>",
+    "<LimitExcept GET>",
+    "<RequireAll>",
+    "<VirtualHost *>",
+    "<IfModule mod_env.c>",
+    "<IfModule no.c>",
+    "<IfModule !no.c>",
+    "<IfDefine d>",
+    "<IfDefine !d>",
+    "<IfVersion >= 2.4>",
+    "<IfVersion < 2.4>",
+    "<IfDirective SetEnv>",
+    "<IfFile one.conf>",
+    "<Macro m $a>\nSetEnv a $a\n</Macro>",
+    "<Macro open>\n<Directory /y>\n</Macro>",
+    "<Files x>\nSetEnv a b\n</Files>",
+    "<IfModule core.c>\nSetEnv a b\n</IfModule>",
+    "<Macro m>",
+    "</Macro>",
+    "</Directory>",
+    "</IfModule>",
+    "<Directory /x",
+    "SetEnv> q r",
+    "<Proxy *>",
+    "ProxyRequests Off",
+];
+
+/// A configuration of a few lines.
+fn by_chance(chance: &mut impl FnMut(usize) -> usize) -> String {
+    let mut open: Vec<String> = Vec::new();
+    let mut text = String::new();
+    for _ in 0..1 + chance(12) {
+        let line = match open.len() {
+            0 => LINES[chance(LINES.len())].to_owned(),
+            _ if chance(3) == 0 => format!("</{}>", open.pop().unwrap()),
+            _ => LINES[chance(LINES.len())].to_owned(),
+        };
+        if line.starts_with('<') && !line.starts_with("</") && !line.contains('\n') {
+            open.push(line[1..].split([' ', '>']).next().unwrap().to_owned());
+        }
+        text.push_str(&line);
+        text.push('\n');
+    }
+    for name in open.iter().rev().filter(|_| chance(20) > 0) {
+        text.push_str(&format!("</{name}>\n"));
+    }
+    text
+}
+
+/// `SAKER_CHANCES` runs more of them.
+#[test]
+fn configurations_made_by_chance_are_read_the_same() {
+    let folder = TempDir::new("apache-chance").unwrap();
+    folder.write("one.conf", "SetEnv one 1\n").unwrap();
+    folder.write("conf.d/a.conf", "<Files b>\nSetEnv a 1\n</Files>\n").unwrap();
+    let count = std::env::var("SAKER_CHANCES").ok().and_then(|count| count.parse().ok()).unwrap_or(100);
+    let mut state = 20_u64;
+    let mut chance = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let (mut wrong, mut accepted) = (Vec::new(), 0);
+    for _ in 0..count {
+        let text = by_chance(&mut chance);
+        let path = folder.write("chance.conf", format!("{}{text}", base(&folder))).unwrap();
+        let theirs = apache2(&path, &HashMap::new(), true);
+        let ours = loaded(&path, &HashMap::new());
+        let first = ours.errors().next().map(|error| error.message.clone());
+        let (said, dump) = (String::from_utf8_lossy(&theirs.stdout).into_owned(), ours.tree.dump());
+        accepted += usize::from(theirs.status.success());
+        let same = match first {
+            None => theirs.status.success() && directives(&said) == directives(&dump),
+            Some(_) => !theirs.status.success(),
+        };
+        if !same {
+            let complaint = String::from_utf8_lossy(&theirs.stderr).into_owned();
+            wrong.push(format!("{text}-- Apache: {complaint}{}\n-- Saker: {first:?}\n{dump}", directives(&said).join("\n")));
+        }
+    }
+    assert!(accepted > count / 20, "{accepted} of {count}");
+    assert!(
+        wrong.is_empty(),
+        "{} of {count}:\n{}",
+        wrong.len(),
+        wrong.iter().take(8).map(String::as_str).collect::<Vec<_>>().join("\n======\n")
+    );
+}
+
 /// Directives and sections of a dump, without the comments that say where they are from.
 fn directives(dump: &str) -> Vec<&str> {
     dump.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.trim_start().starts_with('#')).collect()
