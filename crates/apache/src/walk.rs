@@ -10,7 +10,7 @@ use crate::{
     htaccess::{HtaccessFiles, Outcome},
     local::Local,
     sections::{ConditionKind, Section},
-    state::{State, peek, state},
+    state::{peek, state},
 };
 use saker_config_apache::options::{FOLLOW_SYM_LINKS, OptionSet, SYM_LINKS_IF_OWNER_MATCH};
 use saker_expressions::Evaluation;
@@ -179,7 +179,7 @@ pub fn conditions(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local
     state(exchange).local = Some(Arc::clone(&local));
     let sections = local.core.conditions.clone();
     let (mut merged, mut taken) = (local, false);
-    let Some(seen_state) = peek(exchange).map(State::clone) else { return merged };
+    let Some(seen_state) = peek(exchange).cloned() else { return merged };
     let seen = Seen::new(exchange, &seen_state, host, watcher);
     let mut evaluation = Evaluation::new(&seen);
     for section in &sections {

@@ -100,14 +100,8 @@ struct Colours {
 }
 
 const PLAIN: Colours = Colours { error: "", warning: "", note: "", gutter: "", bold: "", reset: "" };
-const COLOURED: Colours = Colours {
-    error: "\x1b[1;31m",
-    warning: "\x1b[1;33m",
-    note: "\x1b[1;36m",
-    gutter: "\x1b[1;34m",
-    bold: "\x1b[1m",
-    reset: "\x1b[0m",
-};
+const COLOURED: Colours =
+    Colours { error: "\x1b[1;31m", warning: "\x1b[1;33m", note: "\x1b[1;36m", gutter: "\x1b[1;34m", bold: "\x1b[1m", reset: "\x1b[0m" };
 
 impl Colours {
     fn of(&self, severity: Severity) -> &'static str {

@@ -4,8 +4,8 @@
 //! with a certificate signed by this machine's own authority.
 
 use crate::model::{
-    AccessLog, AccessLogTarget, Acme, Address, Automatic, CertificateFiles, Limits, Listener, ListenerTls, Model, Origin, Server, ServerTls,
-    Settings, Site, SiteName, SiteTls, Workers,
+    AccessLog, AccessLogTarget, Acme, Address, Automatic, CertificateFiles, Limits, Listener, ListenerTls, Model, Origin, Server,
+    ServerTls, Settings, Site, SiteName, SiteTls, Workers,
 };
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 

@@ -28,6 +28,8 @@ const STEPS_MAX: u64 = 200_000;
 const LIMIT_STEPS: u64 = 20_000;
 /// Bytes that one step may look at, or make.
 const STEP_BYTES: u64 = 512;
+/// Longest text that a template may make: a query or a variable that grows on itself ends the run.
+const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
 /// The state of one run.
 pub(crate) struct Run<'a> {
@@ -107,7 +109,7 @@ impl<'a> Run<'a> {
 
     /// Takes from the budget: one step, and more for long texts.
     fn spend(&mut self, bytes: usize) {
-        self.steps += 1 + bytes as u64 / STEP_BYTES;
+        self.steps += if bytes > TEXT_BYTES_MAX { STEPS_MAX + 1 } else { 1 + bytes as u64 / STEP_BYTES };
     }
 
     fn is_exhausted(&self) -> bool {

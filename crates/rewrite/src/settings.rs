@@ -1,8 +1,9 @@
 //! The directives of one section, and how sections merge.
 //!
 //! Difficulty: the engine's state and options of a server are those of all its directories too, its rules are not; and four options say
-//! how rules of an outer section join those of an inner one. Absent on purpose: sections without any rewrite directive, which must not be
-//! merged at all ([`Settings::is_untouched`]): there the outer section's settings simply go on.
+//! how rules of an outer section join those of an inner one. A directory without any rewrite directive must not be merged at all
+//! ([`Settings::is_untouched`]): there the outer one's settings simply go on. A virtual host without any must be: its rules never run,
+//! not even inherited ones, but its directories know whether the engine is on. Absent on purpose: finding sections.
 
 use crate::{DirectiveError, Map, Notice, condition::Condition, rule::Rule};
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
@@ -48,6 +49,8 @@ pub struct Settings {
     conditions: Vec<Arc<Condition>>,
     maps: HashMap<String, Arc<Map>>,
     touched: bool,
+    /// A virtual host that says nothing of rewriting.
+    pub(crate) idle: bool,
 }
 
 impl Settings {
@@ -67,7 +70,7 @@ impl Settings {
 
     fn new(place: Place, directory: Option<Box<[u8]>>) -> Settings {
         let (rules, conditions, maps) = (Vec::new(), Vec::new(), HashMap::new());
-        Settings { place, directory, engine: None, options: None, base: None, rules, conditions, maps, touched: false }
+        Settings { place, directory, engine: None, options: None, base: None, rules, conditions, maps, touched: false, idle: false }
     }
 
     /// RewriteEngine.
@@ -196,6 +199,10 @@ impl Settings {
         merged.touched |= self.touched;
         merged.engine = inner.engine.or(self.engine);
         merged.options = inner.options.or(self.options);
+        if inner.directory.is_none() && inner.is_untouched() {
+            merged.idle = true;
+            return merged;
+        }
         let (own, outer) = (merged.options(), self.options());
         if inner.directory.is_some() && own.merge_base {
             merged.base = inner.base.clone().or_else(|| self.base.clone());

@@ -71,14 +71,15 @@ impl Run<'_> {
         self.trace_prefix(directory, base);
         // Both begin with the slash that `path` is behind of.
         let (directory, base) = (directory.strip_prefix(b"/").unwrap_or(directory), base.get(1..).unwrap_or_default());
-        if let Some(replaced) = self.replace_prefix(&self.filename[path..].to_vec(), directory, base) {
-            self.filename.truncate(path);
+        let behind = self.filename.split_off(path);
+        if let Some(replaced) = self.replace_prefix(&behind, directory, base) {
             self.filename.extend_from_slice(&replaced);
+        } else {
+            self.filename.extend_from_slice(&behind);
         }
     }
 
     fn local_redirect(&mut self, settings: &Settings, directory: &[u8]) -> Action {
-        self.trace(2, false, |run| format!("local path result: {}", Shown(&run.filename)));
         if self.filename.first() != Some(&b'/') {
             return Action::Status(400);
         }

@@ -3,8 +3,9 @@
 //! Difficulty: `?` from a request must not begin a query that the administrator did not write, so the expansion watches where the
 //! question mark that will count came from. Absent on purpose: a second pass; nothing that came in a request is expanded.
 
-use super::{Run, Shown};
+use super::{Run, Shown, TEXT_BYTES_MAX};
 use crate::{
+    Map, MapSource,
     rule::Flags,
     template::{Lookup, Part, Template},
 };
@@ -69,7 +70,7 @@ impl Run<'_> {
                 }
             }
             mark.look(&out[before..], true);
-            if self.is_exhausted() {
+            if self.is_exhausted() || out.len() > TEXT_BYTES_MAX {
                 break;
             }
         }
@@ -93,28 +94,33 @@ impl Run<'_> {
 
     fn map_value(&mut self, name: &str, key: &Template, default: &Template, flags: Option<&Flags>) -> Vec<u8> {
         let key = self.expand_with(key, flags, &mut QuestionMark::default());
-        let kind = self.server.map(name).map_or("", |map| match map.source {
-            crate::MapSource::Text(_) | crate::MapSource::Random(_) => "[txt]",
-            crate::MapSource::Dbm { .. } => "[dbm]",
-            _ => "",
-        });
-        let value = self.server.map(name).and_then(|map| {
-            if map.file().is_some() || !matches!(map.source, crate::MapSource::Internal(_)) {
-                self.dependencies.add(Dependency::Maps);
+        let server = self.server;
+        let value = server.map(name).and_then(|map| {
+            match map.source {
+                MapSource::Internal(_) => {}
+                MapSource::Random(_) => [Dependency::Maps, Dependency::Chance].iter().for_each(|one| self.dependencies.add(*one)),
+                _ => self.dependencies.add(Dependency::Maps),
             }
-            if matches!(map.source, crate::MapSource::Random(_)) {
-                self.dependencies.add(Dependency::Chance);
-            }
-            map.look_up(&key, self.world).filter(|value| !value.is_empty())
-        });
-        self.trace(5, false, |_| match &value {
-            Some(value) => format!("map lookup OK: map={name}{kind} key={} -> val={}", Shown(&key), Shown(value)),
-            None => format!("map lookup FAILED: map={name}{kind} key={}", Shown(&key)),
+            let value = map.look_up(&key, self.world).filter(|value| !value.is_empty());
+            self.trace_map(map, &key, value.as_deref());
+            value
         });
         match value {
             Some(value) => value,
             None => self.expand_with(default, flags, &mut QuestionMark::default()),
         }
+    }
+
+    fn trace_map(&mut self, map: &Map, key: &[u8], value: Option<&[u8]>) {
+        self.trace(5, false, |_| {
+            let (name, kind) = (&map.name, map.source.trace_kind());
+            match value {
+                // httpd's internal functions, but for `escape`, change their argument.
+                Some(value) if map.changes_key() => format!("map lookup OK: map={name} key={0} -> val={0}", Shown(value)),
+                Some(value) => format!("map lookup OK: map={name}{kind} key={} -> val={}", Shown(key), Shown(value)),
+                None => format!("map lookup FAILED: map={name}{kind} key={}", Shown(key)),
+            }
+        });
     }
 
     pub(crate) fn look_up(&mut self, lookup: &Lookup) -> Vec<u8> {
@@ -143,10 +149,16 @@ impl Run<'_> {
         if variable == Variable::ApiVersion {
             return saker_expressions::API_VERSION.as_bytes().to_vec();
         }
-        if row.depends == Dependency::Time {
-            return self.world.as_facts().local_time().variable(variable).unwrap_or_default().into_bytes();
+        let value = match row.depends {
+            Dependency::Time => self.world.as_facts().local_time().variable(variable).unwrap_or_default().into_bytes(),
+            _ => self.overlay().variable(variable).unwrap_or_default().into_owned(),
+        };
+        // The two that httpd's trace names.
+        if let Variable::Time | Variable::Ipv6 = variable {
+            let name = if variable == Variable::Time { "RESULT" } else { "IPV6" };
+            self.trace(1, true, |_| format!("{name}='{}'", Shown(&value)));
         }
-        self.overlay().variable(variable).unwrap_or_default().into_owned()
+        value
     }
 
     /// A field that is there is a reason for the response to vary.

@@ -143,7 +143,7 @@ impl Run<'_> {
     }
 
     fn apply(&mut self, rule: &Rule, ran: &mut Ran) -> Applied {
-        self.subject = self.filename.clone();
+        self.subject.clone_from(&self.filename);
         if self.directory.is_some() {
             self.inside_directory();
         }

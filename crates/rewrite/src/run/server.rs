@@ -10,10 +10,13 @@ use super::{
 use crate::{Action, Input, Outcome, Settings, World, uri};
 use saker_expressions::{Dependency, FileTest, Variable};
 
+/// What httpd's trace has for a rule with UnsafePrefixStat: the bit of its flag.
+const STATOK: u32 = 1 << 22;
+
 /// Runs a server's rules.
 pub fn run_server(settings: &Settings, world: &dyn World, input: &Input<'_>) -> Outcome {
     let mut run = Run::new(settings, world, input, None);
-    if !settings.is_enabled() {
+    if !settings.is_enabled() || settings.idle {
         return run.finish(Action::Pass);
     }
     if input.ended {
@@ -163,11 +166,21 @@ impl Run<'_> {
         }
         let below_root = ran.reduced && !settings.options().legacy_prefix_docroot || !self.is_file_path(settings, ran);
         let path = std::mem::take(&mut self.filename);
-        if below_root {
-            self.trace(2, false, |_| format!("prefixed with document_root to {}", Shown(&path)));
+        if self.input.trace_level > 0 {
+            self.trace_local(&path, below_root);
         }
-        self.trace(1, false, |_| format!("go-ahead with {} [OK]", Shown(&path)));
         if below_root { Action::Translate(path) } else { Action::Filename(path) }
+    }
+
+    /// The document root is put in front by whoever carries the action out; the trace shows it already.
+    fn trace_local(&mut self, path: &[u8], below_root: bool) {
+        let mut file = path.to_vec();
+        if below_root {
+            let extra = path.iter().take_while(|byte| **byte == b'/').count().saturating_sub(1);
+            file = [self.world_variable(Variable::DocumentRoot), path[extra..].to_vec()].concat();
+            self.trace(2, false, |_| format!("prefixed with document_root to {}", Shown(&file)));
+        }
+        self.trace(1, false, |_| format!("go-ahead with {} [OK]", Shown(&file)));
     }
 
     /// `/~user`
@@ -199,7 +212,7 @@ impl Run<'_> {
         let trusted = rule.flags.unsafe_prefix_stat;
         self.trace(3, false, |_| {
             let output = Shown(&rule.output);
-            format!("prefix_stat compare statpath {} and lastsub output {output} STATOK {} ", Shown(&top), u8::from(trusted))
+            format!("prefix_stat compare statpath {} and lastsub output {output} STATOK {} ", Shown(&top), if trusted { STATOK } else { 0 })
         });
         trusted || self.starts_with(&rule.output, &top) || self.is_below_roots(&path)
     }

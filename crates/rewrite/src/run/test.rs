@@ -26,7 +26,9 @@ impl Run<'_> {
         self.trace(4, true, |_| {
             let case = if condition.caseless { " [NC]" } else { "" };
             let result = if met { "matched" } else { "not-matched" };
-            format!("RewriteCond: input='{}' pattern='{}'{case} => {result}", Shown(&input), Shown(&condition.text))
+            // An expression has no input.
+            let input: &[u8] = if matches!(condition.test, Test::Expression(_)) { b"(null)" } else { &input };
+            format!("RewriteCond: input='{}' pattern='{}'{case} => {result}", Shown(input), Shown(&condition.text))
         });
         met
     }

@@ -268,7 +268,7 @@ fn traces_are_made_when_asked() {
         outcome.trace.iter().map(|line| format!("{} {line}", line.level)).collect::<Vec<_>>()
     };
     assert_eq!(texts(0), [""; 0]);
-    assert_eq!(texts(1), ["1 go-ahead with /y [OK]"]);
+    assert_eq!(texts(1), ["1 go-ahead with /srv/www/y [OK]"]);
     let all = [
         "2 init rewrite engine with requested uri /x",
         "3 applying pattern '^/x$' to uri '/x'",
@@ -278,8 +278,8 @@ fn traces_are_made_when_asked() {
         "3 split uri=/y?q -> uri=/y, args=q",
         "2 setting lastsub to rule with output /y?q",
         "2 local path result: /y",
-        "2 prefixed with document_root to /y",
-        "1 go-ahead with /y [OK]",
+        "2 prefixed with document_root to /srv/www/y",
+        "1 go-ahead with /srv/www/y [OK]",
     ];
     assert_eq!(texts(8), all);
 }

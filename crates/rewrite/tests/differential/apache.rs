@@ -2,7 +2,13 @@
 
 use crate::rows::{FILES, MAIN, MAP, Request, Set};
 use saker_testkit::{Client, Response, ServerProcess, TempDir, require};
-use std::{fmt::Write as _, fs, path::Path, process::Command};
+use std::{
+    fmt::Write as _,
+    fs,
+    io::{Read, Seek, SeekFrom},
+    path::Path,
+    process::Command,
+};
 
 pub struct Apache {
     process: ServerProcess,
@@ -14,14 +20,14 @@ const MODULES: &[&str] = &["mpm_event", "authz_core", "dir", "mime", "headers", 
 const MODULE_FOLDERS: &[&str] = &["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"];
 
 impl Apache {
-    pub fn start(sets: &[Set]) -> Apache {
+    pub fn start(sets: &[Set], level: &str) -> Apache {
         let dir = TempDir::new("rewrite-apache").expect("made");
         let root = dir.to_str().expect("text").to_owned();
         write_sites(&dir, sets);
         let program = require("apache2").expect("installed");
         let process = ServerProcess::start_on_free_port(|port| {
             let file = dir.join("apache.conf");
-            fs::write(&file, configuration(&root, port, sets)).expect("written");
+            fs::write(&file, configuration(&root, port, sets, level)).expect("written");
             let mut command = Command::new(&program);
             command.arg("-f").arg(&file).arg("-DFOREGROUND");
             command
@@ -40,6 +46,26 @@ impl Apache {
         client.send(text + "\r\n").expect("sent");
         let response = client.read_response().expect("answered");
         self.summary(&response, &host, number)
+    }
+
+    /// What the engine said of the request, without what its hook for types and its map cache say.
+    pub fn trace(&self, number: usize, request: &Request) -> Vec<String> {
+        let log = Path::new(&self.root).join("error.log");
+        let before = fs::metadata(&log).map_or(0, |data| data.len());
+        self.answer(number, request);
+        let mut text = Vec::new();
+        let mut file = fs::File::open(&log).expect("a log");
+        file.seek(SeekFrom::Start(before)).expect("so long");
+        file.read_to_end(&mut text).expect("read");
+        let host = format!("s{number}.test:{}", self.process.address().port());
+        let root = format!("{}/{number}", self.root);
+        let show = |line: &str| {
+            let level = line.split_once("[rewrite:trace")?.1.chars().next()?;
+            let (kind, text) = line.split_once("[rid#")?.1.split_once("] ")?;
+            let ours = !kind.contains("subreq") && !text.starts_with("force filename") && !text.starts_with("cache lookup");
+            ours.then(|| format!("{level} {text}").replace(&host, "HOST").replace(&root, "ROOT").replace("\\\\", "\\"))
+        };
+        String::from_utf8_lossy(&text).lines().filter_map(show).collect()
     }
 
     fn summary(&self, response: &Response, host: &str, number: usize) -> String {
@@ -79,11 +105,11 @@ pub fn write_sites(dir: &Path, sets: &[Set]) {
     }
 }
 
-/// `ROOT` in rules is the site's folder, `MAP` the text map.
+/// `@ROOT@` in rules is the site's folder, `MAP` the text map.
 pub fn with_root(lines: &[String], dir: &Path, number: usize) -> Vec<String> {
     let root = dir.join(number.to_string()).display().to_string();
     let map = dir.join("map.txt").display().to_string();
-    lines.iter().map(|line| line.replace("ROOT", &root).replace("MAPFILE", &map)).collect()
+    lines.iter().map(|line| line.replace("@ROOT@", &root).replace("MAPFILE", &map)).collect()
 }
 
 fn put(path: &Path, content: &str) {
@@ -91,11 +117,11 @@ fn put(path: &Path, content: &str) {
     fs::write(path, content).expect("written");
 }
 
-fn configuration(root: &str, port: u16, sets: &[Set]) -> String {
+fn configuration(root: &str, port: u16, sets: &[Set], level: &str) -> String {
     let modules = MODULE_FOLDERS.iter().find(|folder| Path::new(folder).exists()).expect("modules");
     let mut out = format!(
         "ServerRoot {root}\nPidFile {root}/pid\nDefaultRuntimeDir {root}\nMutex file:{root}\nListen 127.0.0.1:{port}\nServerName main.test\n\
-         ErrorLog {root}/error.log\nLogLevel error\n"
+         ErrorLog {root}/error.log\nLogLevel {level}\n"
     );
     for module in MODULES {
         writeln!(out, "LoadModule {module}_module {modules}/mod_{module}.so").expect("text");

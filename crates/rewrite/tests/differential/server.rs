@@ -37,6 +37,7 @@ pub struct Exchange<'s> {
     vary: Vec<String>,
     forced_type: Option<Vec<u8>>,
     forced_handler: bool,
+    pub trace: Vec<String>,
 }
 
 /// How far a request came.
@@ -59,7 +60,7 @@ impl Site {
         let servers = sets.iter().enumerate().map(|(number, set)| {
             let mut own = Settings::server();
             apache::with_root(&set.server, &dir, number).iter().for_each(|line| directive(&mut own, line));
-            if own.is_untouched() { main.clone() } else { main.merge(&own) }
+            main.merge(&own)
         });
         let servers = servers.collect();
         Site { dir, servers }
@@ -70,6 +71,18 @@ impl Site {
     }
 
     pub fn answer(&self, number: usize, request: &Request) -> String {
+        let (exchange, resolved) = self.serve(number, request);
+        exchange.summary(&resolved)
+    }
+
+    pub fn trace(&self, number: usize, request: &Request) -> Vec<String> {
+        let (exchange, _) = self.serve(number, request);
+        let root = self.root(number).display().to_string();
+        let shown = |line: String| line.replace(&format!("s{number}.test:4711"), "HOST").replace(&root, "ROOT");
+        exchange.trace.into_iter().map(shown).collect()
+    }
+
+    fn serve<'s>(&'s self, number: usize, request: &Request) -> (Exchange<'s>, Resolved) {
         let (path, query) = match request.target.split_once('?') {
             Some((path, query)) => (path, Some(query.as_bytes().to_vec())),
             None => (request.target.as_str(), None),
@@ -91,12 +104,13 @@ impl Site {
             vary: Vec::new(),
             forced_type: None,
             forced_handler: false,
+            trace: Vec::new(),
         };
         let resolved = match exchange.set_path(path.as_bytes()) {
             Ok(()) => exchange.process(),
             Err(status) => Resolved::Status(status),
         };
-        exchange.summary(&resolved)
+        (exchange, resolved)
     }
 
     /// Settings of a folder: the virtual host's, then each `.htaccess` on the way.
@@ -318,10 +332,14 @@ impl Exchange<'_> {
         input.path_info = &self.path_info;
         input.query = self.query.as_deref();
         (input.is_subrequest, input.ended, input.proxy_available) = (self.is_subrequest, self.ended, false);
+        input.trace_level = 8;
         run(&world, &input)
     }
 
     fn take(&mut self, outcome: Outcome) -> Action {
+        if !self.is_subrequest {
+            self.trace.extend(outcome.trace.iter().map(|line| format!("{} {line}", line.level)));
+        }
         let Effects { environment, cookies, forced_type, forced_handler, vary, end, .. } = outcome.effects;
         self.forced_handler |= forced_handler.is_some();
         for (name, value) in environment {
