@@ -186,3 +186,89 @@ fn error(what: impl AsRef<str>) -> DirectiveError {
 fn lossy(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(field: &str) -> Flags {
+        Rule::compile(format!("a /b \"[{field}]\"").as_bytes(), Vec::new()).unwrap_or_else(|error| panic!("{field}: {error}")).flags
+    }
+
+    #[test]
+    fn every_flag_by_both_names() {
+        type Check = fn(&Flags) -> bool;
+        let cases: [(&str, Check); 29] = [
+            ("B|backrefescaping", |flags| flags.escape_groups && flags.escape_these.is_empty()),
+            ("B=?&|b=?&", |flags| flags.escape_groups && flags.escape_these == b"?&"),
+            ("BNE=/|bne=/", |flags| flags.escape_not_these == b"/" && !flags.escape_groups),
+            ("BNP|backrefernoplus", |flags| flags.escape_no_plus),
+            ("BCTLS|bctls", |flags| flags.escape_controls && flags.escape_groups),
+            ("C|chain", |flags| flags.chain),
+            ("CO=a:b:c,CO=d:e:f|cookie=a:b:c,cookie=d:e:f", |flags| flags.cookies.len() == 2),
+            ("DPI|discardpath", |flags| flags.discard_path_info),
+            ("E=a:b,E=!c|env=a:b,env=!c", |flags| flags.environment.len() == 2),
+            ("END|end", |flags| flags.end && !flags.last),
+            ("F|forbidden", |flags| flags.status == 403 && flags.status_only && flags.no_substitution),
+            ("G|gone", |flags| flags.status == 410 && flags.status_only),
+            ("H=x|handler=x", |flags| flags.handler == Some(Template::compile(b"x"))),
+            ("L|last", |flags| flags.last),
+            ("N|next", |flags| flags.next && flags.rounds_max == 10_000),
+            ("N=7|next=7", |flags| flags.next && flags.rounds_max == 7),
+            ("NC|nocase", |flags| flags.caseless),
+            ("NE|noescape", |flags| flags.no_escape),
+            ("NS|nosubreq", |flags| flags.no_subrequest),
+            ("P|proxy", |flags| flags.proxy),
+            ("PT|passthrough", |flags| flags.pass_through),
+            ("QSA|qsappend", |flags| flags.query_append),
+            ("QSD|qsdiscard", |flags| flags.query_discard && flags.query_none),
+            ("QSL|qslast", |flags| flags.query_last),
+            ("R|redirect", |flags| flags.redirect && flags.status == 302 && !flags.status_only),
+            ("R=permanent|R=301", |flags| flags.redirect && flags.status == 301),
+            ("R=404|redirect=404", |flags| flags.status_only && flags.status == 404),
+            ("S=3|skip=3", |flags| flags.skip == 3),
+            ("T=a/b|type=a/b", |flags| flags.mime_type == Some(Template::compile(b"a/b"))),
+        ];
+        for (names, check) in cases {
+            names.split('|').for_each(|field| assert!(check(&flags(field)), "{field}"));
+        }
+        assert!(flags("UnsafeAllow3F,unsafeprefixstat").unsafe_allow_3f && flags("UnsafePrefixStat").unsafe_prefix_stat);
+        assert!(
+            [("temp", 302), ("seeother", 303), ("SeeOther", 303), ("307", 307), ("304", 304)].iter().all(|(word, status)| flags(&format!(
+                "R={word}"
+            ))
+            .status
+                == *status)
+        );
+        assert!(flags("dwhatever").skip == 0, "httpd takes any word with this letter");
+    }
+
+    #[test]
+    fn question_mark_at_the_end() {
+        let rule = |line: &str| Rule::compile(line.as_bytes(), Vec::new()).expect(line);
+        assert!(rule("a /b?").flags.query_none && rule("a /b?").output == b"/b");
+        assert!(rule("a /b? [QSA]").flags.query_last && rule("a /b? [QSA]").output == b"/b?");
+        assert!(!rule("a /b?c [QSD]").flags.query_none);
+        assert!(rule("!a -").negated && rule("a -").flags.no_substitution);
+    }
+
+    #[test]
+    fn errors_in_the_words_of_httpd() {
+        let cases = [
+            ("a", "RewriteRule: bad argument line 'a'"),
+            ("a b c", "RewriteRule: bad flag delimiters"),
+            ("a b [L", "RewriteRule: bad flag delimiters"),
+            ("a b [X]", "RewriteRule: unknown flag 'X'"),
+            ("a b [UnsafeAllow]", "RewriteRule: unknown flag 'UnsafeAllow'"),
+            ("a b [BNE]", "RewriteRule: flag 'BNE' wants a list of characters (i.e. [BNE=...])"),
+            ("(a b", "RewriteRule: cannot compile regular expression '(a'"),
+        ];
+        for (line, message) in cases {
+            assert_eq!(Rule::compile(line.as_bytes(), Vec::new()).expect_err(line).0, message);
+        }
+        for status in ["999", "418", "306", "425", "0", "99999999999"] {
+            let error = Rule::compile(format!("a b [R={status}]").as_bytes(), Vec::new()).expect_err(status).0;
+            assert_eq!(error, format!("RewriteRule: invalid HTTP response code '{status}' for flag 'R'"));
+        }
+    }
+}

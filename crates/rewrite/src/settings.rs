@@ -225,3 +225,78 @@ impl Settings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(path: &str, options: &[&str], rules: &[&str]) -> Settings {
+        let mut settings = Settings::directory(Place::Htaccess, path.as_bytes());
+        options.iter().for_each(|word| assert_eq!(settings.add_option(word), Ok(None)));
+        rules.iter().for_each(|name| settings.add_rule(format!("{name} -").as_bytes()).expect("a rule"));
+        settings
+    }
+
+    fn merged(outer: &[&str], inner: &[&str]) -> String {
+        let settings = directory("/a", outer, &["1", "2"]).merge(&directory("/a/b", inner, &["3"]));
+        settings.rules.iter().map(|rule| String::from_utf8_lossy(rule.pattern.text()).into_owned()).collect()
+    }
+
+    #[test]
+    fn rules_join_as_the_options_say() {
+        assert_eq!(merged(&[], &[]), "3");
+        assert_eq!(merged(&[], &["Inherit"]), "312");
+        assert_eq!(merged(&[], &["InheritBefore"]), "123");
+        assert_eq!(merged(&["InheritDown"], &[]), "312");
+        assert_eq!(merged(&["InheritDownBefore"], &[]), "123");
+        assert_eq!(merged(&["InheritDown"], &["IgnoreInherit"]), "3");
+        assert_eq!(merged(&["InheritDownBefore"], &["IgnoreInherit"]), "3");
+        // Options are taken over only as a whole.
+        assert_eq!(merged(&["Inherit"], &[]), "312");
+        assert_eq!(merged(&["Inherit"], &["AllowNoSlash"]), "3");
+    }
+
+    #[test]
+    fn base_engine_and_place() {
+        let mut outer = directory("/a", &["MergeBase"], &[]);
+        outer.set_base(b"/x").expect("a base");
+        outer.set_engine(true);
+        let inner = outer.merge(&directory("/a/b/", &[], &["1"]));
+        assert_eq!((inner.base(), inner.is_enabled()), (Some(&b"/x"[..]), true));
+        assert_eq!(inner.directory_path(), Some(&b"/a/b/"[..]));
+        assert_eq!(outer.merge(&directory("/a/b", &["Inherit"], &[])).base(), None);
+        let mut off = directory("/a/b", &[], &[]);
+        off.set_engine(false);
+        assert!(!outer.merge(&off).is_enabled());
+    }
+
+    #[test]
+    fn servers() {
+        let mut main = Settings::server();
+        main.set_engine(true);
+        main.add_rule(b"^/x$ /y").expect("a rule");
+        main.add_map("m", "int:tolower", None, |_| None).expect("a map");
+        let quiet = main.merge(&Settings::server());
+        assert!(quiet.is_enabled() && quiet.idle && quiet.for_directories().is_enabled());
+        let mut own = Settings::server();
+        own.add_option("inherit").expect("an option");
+        let own = main.merge(&own);
+        assert_eq!((own.rule_count(), own.maps().count(), own.idle), (1, 1, false));
+        assert_eq!(main.for_directories().rule_count(), 0);
+    }
+
+    #[test]
+    fn errors_in_the_words_of_httpd() {
+        let error = |result: Result<Notice, DirectiveError>| result.expect_err("refused").0;
+        let mut server = Settings::server();
+        assert_eq!(error(server.add_option("foo")), "RewriteOptions: unknown option 'foo'");
+        assert_eq!(error(server.set_base(b"/").map(|()| None)), "RewriteBase: only valid in per-directory config files");
+        let mut directory = Settings::directory(Place::Directory, b"/a");
+        assert_eq!(error(directory.set_base(b"").map(|()| None)), "RewriteBase: empty URL not allowed");
+        assert_eq!(error(directory.set_base(b"x").map(|()| None)), "RewriteBase: argument is not a valid URL");
+        assert!(directory.add_option("MaxRedirects=5").is_ok_and(|notice| notice.is_some()));
+        for option in ["AllowAnyURI", "LegacyPrefixDocRoot", "LongURLOptimization", "UnsafePrefixStat", "IgnoreContextInfo"] {
+            assert_eq!(directory.add_option(option), Ok(None));
+        }
+    }
+}

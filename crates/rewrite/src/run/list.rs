@@ -360,7 +360,7 @@ impl Run<'_> {
             return false;
         }
         let path = if path.is_empty() { b"/".to_vec() } else { path.to_vec() };
-        self.trace(3, true, |run| format!("reduce {} -> {}", Shown(&run.filename), Shown(&path)));
+        self.trace(3, false, |run| format!("reduce {} -> {}", Shown(&run.filename), Shown(&path)));
         self.filename = path;
         true
     }

@@ -164,7 +164,7 @@ impl Run<'_> {
         if self.filename.first() != Some(&b'/') {
             return Action::Status(400);
         }
-        let below_root = ran.reduced && !settings.options().legacy_prefix_docroot || !self.is_file_path(settings, ran);
+        let below_root = !self.is_file_path(settings, ran) || ran.reduced && !settings.options().legacy_prefix_docroot;
         let path = std::mem::take(&mut self.filename);
         if self.input.trace_level > 0 {
             self.trace_local(&path, below_root);

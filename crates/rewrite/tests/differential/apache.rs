@@ -62,8 +62,10 @@ impl Apache {
         let show = |line: &str| {
             let level = line.split_once("[rewrite:trace")?.1.chars().next()?;
             let (kind, text) = line.split_once("[rid#")?.1.split_once("] ")?;
-            let ours = !kind.contains("subreq") && !text.starts_with("force filename") && !text.starts_with("cache lookup");
-            ours.then(|| format!("{level} {text}").replace(&host, "HOST").replace(&root, "ROOT").replace("\\\\", "\\"))
+            let ours = !kind.contains("subreq") && !text.starts_with("force filename") && compared(text);
+            ours.then(|| {
+                format!("{level} {text}").replace(&host, "HOST").replace(&root, "ROOT").replace(&root[1..], "ROOT").replace("\\\\", "\\")
+            })
         };
         String::from_utf8_lossy(&text).lines().filter_map(show).collect()
     }
@@ -88,6 +90,11 @@ impl Apache {
         add("cookie", response.field("Set-Cookie"));
         out.replace(&format!("{}/{number}", self.root), "ROOT")
     }
+}
+
+/// Not what the cache of text maps says, nor the status of files that are not there.
+pub fn compared(line: &str) -> bool {
+    !line.contains("cache lookup") && !line.contains("[txt]") && !line.contains("(-F check")
 }
 
 pub fn write_sites(dir: &Path, sets: &[Set]) {

@@ -78,8 +78,8 @@ impl Site {
     pub fn trace(&self, number: usize, request: &Request) -> Vec<String> {
         let (exchange, _) = self.serve(number, request);
         let root = self.root(number).display().to_string();
-        let shown = |line: String| line.replace(&format!("s{number}.test:4711"), "HOST").replace(&root, "ROOT");
-        exchange.trace.into_iter().map(shown).collect()
+        let shown = |line: String| line.replace(&format!("s{number}.test:4711"), "HOST").replace(&root, "ROOT").replace(&root[1..], "ROOT");
+        exchange.trace.into_iter().filter(|line| apache::compared(line)).map(shown).collect()
     }
 
     fn serve<'s>(&'s self, number: usize, request: &Request) -> (Exchange<'s>, Resolved) {
