@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn cuts() {
-        let cases: [(&str, Option<(&str, &str, Option<&str>)>); 10] = [
+        type Words<'a> = Option<(&'a str, &'a str, Option<&'a str>)>;
+        let cases: [(&str, Words<'_>); 10] = [
             ("a b", Some(("a", "b", None))),
             ("  a\t b  ", Some(("a", "b", None))),
             ("a b [L,R=301]", Some(("a", "b", Some("[L,R=301]")))),

@@ -146,9 +146,9 @@ fn directive(settings: &mut Settings, line: &str) {
             let source = words[1..].join(" ");
             settings.add_map(words[0], source.trim_matches('"'), None, |path| Some(PathBuf::from(path))).map(|_| ())
         }
-        other => panic!("unknown directive {other}"),
+        other => unreachable!("unknown directive {other}"),
     };
-    done.unwrap_or_else(|error| panic!("{line}: {error}"));
+    assert_eq!(done, Ok(()), "{line}");
 }
 
 impl Exchange<'_> {
