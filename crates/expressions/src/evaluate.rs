@@ -14,7 +14,7 @@ use crate::{
     tree::{Comparison, Condition, Function, List, Word},
     unescape,
 };
-use std::{borrow::Cow, cmp::Ordering, fmt};
+use std::{borrow::Cow, cmp::Ordering, fmt, sync::Arc};
 
 /// Largest file that `file()` reads, as in httpd.
 const FILE_BYTES_MAX: usize = 10 * 1024 * 1024;
@@ -33,7 +33,7 @@ pub struct Evaluation<'f> {
 /// What a pattern with groups last matched.
 #[derive(Clone, Debug, Default)]
 pub struct Backreferences {
-    matched: Option<(Vec<u8>, Spans)>,
+    matched: Option<(Arc<[u8]>, Spans)>,
 }
 
 /// Why there is no value. httpd logs it and takes the condition as not met.
@@ -47,7 +47,12 @@ type Text<'a> = Cow<'a, [u8]>;
 
 impl Backreferences {
     pub fn set(&mut self, subject: &[u8], spans: Spans) {
-        self.matched = Some((subject.to_vec(), spans));
+        self.matched = Some((subject.into(), spans));
+    }
+
+    /// Without a copy, for many matches in one text.
+    pub(crate) fn set_shared(&mut self, subject: &Arc<[u8]>, spans: Spans) {
+        self.matched = Some((Arc::clone(subject), spans));
     }
 
     pub fn clear(&mut self) {

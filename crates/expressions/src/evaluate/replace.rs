@@ -5,6 +5,7 @@
 
 use super::{Evaluated, Walk, within_limit};
 use crate::tree::Substitution;
+use std::sync::Arc;
 
 /// Every `from` in `text` by `to`.
 pub(super) fn literal(text: &[u8], from: &[u8], to: &[u8]) -> Evaluated<Vec<u8>> {
@@ -72,10 +73,11 @@ impl Walk<'_, '_> {
         mut each: impl FnMut(&mut Self, std::ops::Range<usize>) -> Evaluated<()>,
     ) -> Evaluated<()> {
         let outer = std::mem::take(&mut self.evaluation.backreferences);
+        let subject: Arc<[u8]> = text.into();
         let mut at = 0;
         while let Ok(Some(spans)) = substitution.pattern.captures_at(text, at) {
             let Some(range) = spans.get(0) else { break };
-            self.evaluation.backreferences.set(text, spans);
+            self.evaluation.backreferences.set_shared(&subject, spans);
             each(self, range.clone())?;
             at = if range.is_empty() { range.end + 1 } else { range.end };
             if !all || at > text.len() {
