@@ -69,7 +69,10 @@ impl TreeReader<'_> {
                         let outcome = set(node, draft, self.process, self.server_root);
                         self.complain(node, outcome);
                     }
-                    None => read_one(node, &mut draft.local, &mut reading(self.server_root, Place::Server, self.diagnostics)),
+                    None => {
+                        let local = draft.local.get_or_insert_default();
+                        read_one(node, local, &mut reading(self.server_root, Place::Server, self.diagnostics));
+                    }
                 },
             }
         }

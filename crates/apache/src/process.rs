@@ -5,6 +5,7 @@
 
 use crate::{
     host::Host,
+    local::Local,
     modules::mime,
     server::{HostDraft, TlsDraft},
 };
@@ -109,7 +110,11 @@ impl Process {
             let text = "the condition of this log is not honoured yet: every request is logged".into();
             diagnostics.push(Diagnostic::with_line(saker_config::Severity::Warning, log.origin.clone(), 0, text, None, ""));
         }
-        let types = Arc::new(self.types(diagnostics));
+        let shared = Shared {
+            types: Arc::new(self.types(diagnostics)),
+            defaults: Arc::new(main.local.as_deref().cloned().unwrap_or_default()),
+            settings: Arc::default(),
+        };
         let mut model = self.model();
         let mut hosts = Vec::new();
         let claimed: Vec<Address> = drafts.iter().flat_map(|draft| self.listeners_of(draft)).collect();
@@ -121,17 +126,14 @@ impl Process {
                 diagnostics.push(Diagnostic::with_line(saker_config::Severity::Warning, draft.origin.clone(), 0, text, None, ""));
                 continue;
             }
-            let host = Arc::new(host(&main, draft, &types));
-            model.sites.push(Arc::new(self.site(&main, draft, &host, listeners)));
+            let host = Arc::new(host(&main, &shared, draft));
+            model.sites.push(Arc::new(self.site(&main, &shared, draft, &host, listeners)));
             hosts.push(host);
         }
         if !unclaimed.is_empty() {
-            let host = Arc::new(host(
-                &main,
-                &HostDraft { local: Default::default(), directories: Vec::new(), locations: Vec::new(), ..main.clone() },
-                &types,
-            ));
-            let site = self.site(&main, &main, &host, unclaimed);
+            let own = HostDraft { local: None, directories: Vec::new(), locations: Vec::new(), ..main.clone() };
+            let host = Arc::new(host(&main, &shared, &own));
+            let site = self.site(&main, &shared, &main, &host, unclaimed);
             model.sites.push(Arc::new(site));
             hosts.push(host);
         }
@@ -186,7 +188,7 @@ impl Process {
         model
     }
 
-    fn site(&self, main: &HostDraft, draft: &HostDraft, host: &Host, listeners: Vec<Address>) -> Site {
+    fn site(&self, main: &HostDraft, shared: &Shared, draft: &HostDraft, host: &Host, listeners: Vec<Address>) -> Site {
         let own = draft.server_name.iter().chain(&draft.aliases).filter_map(|name| site_name(name)).collect();
         let logs = if draft.logs.is_empty() { &main.logs } else { &draft.logs };
         let tls = &draft.tls;
@@ -205,7 +207,7 @@ impl Process {
             root: Some(host.document_root.clone()),
             access_logs: logs.iter().map(|log| self.log(log)).collect(),
             tls: Arc::new(site_tls),
-            settings: Arc::new(Settings::default()),
+            settings: Arc::clone(&shared.settings),
             ..Site::new(draft.origin.clone())
         }
     }
@@ -240,9 +242,19 @@ impl Process {
     }
 }
 
+/// What thousands of hosts have in common, once.
+struct Shared {
+    types: Arc<HashMap<Box<str>, Box<str>>>,
+    defaults: Arc<Local>,
+    settings: Arc<Settings>,
+}
+
 /// The server's settings with a host's laid over.
-fn host(main: &HostDraft, draft: &HostDraft, types: &Arc<HashMap<Box<str>, Box<str>>>) -> Host {
-    let defaults = main.local.under(&draft.local);
+fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
+    let defaults = match &draft.local {
+        Some(local) => Arc::new(shared.defaults.under(local)),
+        None => Arc::clone(&shared.defaults),
+    };
     let mut directories: Vec<_> = main.directories.iter().chain(&draft.directories).cloned().collect();
     directories.sort_by_key(|section| section.depth());
     let rewrite = defaults.rewrite.server.clone();
@@ -250,7 +262,7 @@ fn host(main: &HostDraft, draft: &HostDraft, types: &Arc<HashMap<Box<str>, Box<s
         server_name: draft.server_name.clone().or_else(|| main.server_name.clone()),
         server_admin: draft.server_admin.clone().or_else(|| main.server_admin.clone()),
         document_root: draft.document_root.clone().or_else(|| main.document_root.clone()).unwrap_or_default(),
-        defaults: Arc::new(defaults),
+        defaults,
         directories,
         locations: main.locations.iter().chain(&draft.locations).cloned().collect(),
         access_file_names: draft
@@ -259,7 +271,7 @@ fn host(main: &HostDraft, draft: &HostDraft, types: &Arc<HashMap<Box<str>, Box<s
             .or_else(|| main.access_file_names.clone())
             .unwrap_or_else(|| vec![".htaccess".into()]),
         rewrite,
-        types: Arc::clone(types),
+        types: Arc::clone(&shared.types),
         trace_enabled: draft.trace_enabled.or(main.trace_enabled).unwrap_or(true),
         origin: draft.origin.clone(),
     }

@@ -25,7 +25,8 @@ pub struct HostDraft {
     pub document_root: Option<PathBuf>,
     pub access_file_names: Option<Vec<Box<str>>>,
     pub trace_enabled: Option<bool>,
-    pub local: Local,
+    /// `None` as long as nothing was said outside of sections: most hosts among thousands are like that, and share the server's.
+    pub local: Option<Box<Local>>,
     pub directories: Vec<Arc<Section>>,
     pub locations: Vec<Arc<Section>>,
     pub logs: Vec<LogDraft>,
@@ -78,7 +79,7 @@ impl HostDraft {
             document_root: None,
             access_file_names: None,
             trace_enabled: None,
-            local: Local::default(),
+            local: None,
             directories: Vec::new(),
             locations: Vec::new(),
             logs: Vec::new(),
