@@ -23,9 +23,12 @@ use crate::{
 use saker_config::{Diagnostic, Severity, nearest};
 use std::collections::HashMap;
 
+/// Unknown names that are compared with all known ones, which takes its time.
+const SUGGESTIONS_MAX: usize = 50;
+
 /// Checks the nodes of a whole configuration, or of an `.htaccess` file. What is to be passed over is taken out.
 pub(crate) fn check(nodes: &mut Vec<Node>, modules: &LoadedModules, permission: Option<&Permission>, report: &mut Report) {
-    let mut checker = Checker { report, modules, permission, treated: HashMap::new() };
+    let mut checker = Checker { report, modules, permission, treated: HashMap::new(), suggestions_left: SUGGESTIONS_MAX };
     let overrides = permission.map_or(IN_SERVER, |permission| permission.overrides);
     checker.nodes(nodes, &Place { overrides, around: &[], methods: Methods::all() });
     checker.tell_treatments();
@@ -46,6 +49,7 @@ struct Checker<'r> {
     permission: Option<&'r Permission>,
     /// By name: where it is first, what is said about it, how often it is.
     treated: HashMap<&'static str, (u32, Diagnostic, usize)>,
+    suggestions_left: usize,
 }
 
 impl Checker<'_> {
@@ -56,6 +60,10 @@ impl Checker<'_> {
 
     /// Whether it stays.
     fn node(&mut self, node: &mut Node, place: &Place<'_>, scope: &mut IfScope) -> bool {
+        if self.permission.is_some() && self.report.has_errors() {
+            // The first error is all that is told of an .htaccess file.
+            return true;
+        }
         node.row = find_row(node.name.as_bytes()).filter(|row| self.modules.has_any(row.modules));
         let Some(row) = node.row else { return self.unknown(node) };
         if acts_while_read(row) {
@@ -118,8 +126,14 @@ impl Checker<'_> {
         }
         let message =
             format!("Invalid command '{}', perhaps misspelled or defined by a module not included in the server configuration", node.name);
-        self.say(node, Severity::Error, message, known.map(load_module).or_else(|| suggestion(&node.name)));
+        let help = known.map(load_module).or_else(|| self.suggestion(&node.name));
+        self.say(node, Severity::Error, message, help);
         true
+    }
+
+    fn suggestion(&mut self, name: &str) -> Option<String> {
+        self.suggestions_left = self.suggestions_left.checked_sub(1)?;
+        suggestion(name)
     }
 
     /// What Apache would refuse, in its words.

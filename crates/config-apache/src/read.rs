@@ -414,6 +414,8 @@ impl<'f> Reading<'f> {
         }
         let cause = line.text.split(u8::is_ascii_whitespace).next().unwrap_or_default();
         self.report.add(self.sequence, diagnostic(line, cause, severity, message, help));
+        // The first error is all that is told of an .htaccess file.
+        self.stopped = self.permission.is_some() && severity == Severity::Error;
     }
 
     /// A bound was met: everything that follows would be wrong.

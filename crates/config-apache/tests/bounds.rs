@@ -105,3 +105,14 @@ fn many_virtual_hosts_are_read_in_time() {
     // Generous: this is a build without optimisation, and other tests run beside it.
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
+
+#[test]
+fn a_file_of_mistakes_is_refused_in_time() {
+    let started = Instant::now();
+    let text = "NoSuchThing x\n".repeat(50_000);
+    let loaded = read_with(&text, Limits::default(), InMemory::default());
+    assert_eq!((loaded.errors().count(), loaded.left_out), (10_000, 40_000));
+    let refused = parse_htaccess(text.as_bytes(), ".htaccess", &loaded.environment, &Permission::all(), &InMemory::default());
+    assert_eq!(refused.unwrap_err().origin.line, 1);
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+}
