@@ -98,6 +98,11 @@ impl Map {
                 let chosen = if count > 1 { world.pick(count) } else { 0 };
                 value.split(|byte| *byte == b'|').nth(chosen).map(<[u8]>::to_vec)
             }
+            // A newline would end the key, and the program's next answer would belong to another one.
+            MapSource::Program { .. } if key.contains(&b'\n') => None,
+            external @ MapSource::Program { .. } => {
+                world.external_map(&self.name, external, key).filter(|value| !value.eq_ignore_ascii_case(b"NULL"))
+            }
             external => world.external_map(&self.name, external, key),
         }
     }

@@ -118,3 +118,82 @@ fn length_of_strings() {
     assert!(of(STRING_BYTES_MAX).is_ok());
     assert_eq!(of(STRING_BYTES_MAX + 1).expect_err("too long").message, "String too long");
 }
+
+/// Pieces of the language in any order: no panic, errors with a place inside the text, the same result every time.
+#[test]
+fn soup() {
+    const PIECES: &[&str] = &[
+        "true",
+        "false",
+        "!",
+        "not",
+        "&&",
+        "||",
+        "and",
+        "or",
+        "(",
+        ")",
+        "{",
+        "}",
+        ",",
+        "'",
+        "\"",
+        "%{",
+        "}",
+        ":",
+        "%{:",
+        ":}",
+        "$1",
+        "REQUEST_URI",
+        "tolower",
+        "-eq",
+        "lt",
+        "==",
+        "=~",
+        "!~",
+        "in",
+        "/a(b)/i",
+        "m#x#",
+        "s/a/b/g",
+        "sub",
+        "split",
+        "join",
+        "replace",
+        "-d",
+        "-R",
+        "-ipmatch",
+        "7",
+        "-3",
+        ".",
+        " ",
+        "\\",
+        "\\101",
+        "a",
+        "10.0.0.0/8",
+        "\n",
+        "é",
+        "~",
+        "/",
+        "req",
+    ];
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as usize
+    };
+    let mut compiled = 0;
+    for _ in 0..30_000 {
+        let text: String =
+            (0..1 + next() % 9).map(|_| PIECES[next() % PIECES.len()]).collect::<Vec<_>>().join(if next() % 2 == 0 { "" } else { " " });
+        match Expression::compile(&text, ExpressionOptions::default()) {
+            Ok(_) => compiled += 1,
+            Err(error) => assert!(error.at <= text.len() && !error.message.is_empty(), "{text:?}"),
+        }
+        if let Err(error) = StringExpression::compile(&text, ExpressionOptions::default()) {
+            assert!(error.at <= text.len(), "{text:?}");
+        }
+    }
+    assert!(compiled > 30, "{compiled}");
+}

@@ -55,7 +55,10 @@ impl World for Plain {
             MapSource::Dbd { query, cached } => format!("{query}{cached}"),
             _ => return None,
         };
-        (key == b"k").then(|| format!("{name}-{kind}").into_bytes())
+        if key == b"null" {
+            return Some(b"null".to_vec());
+        }
+        (key.starts_with(b"k")).then(|| format!("{name}-{kind}").into_bytes())
     }
 
     fn pick(&self, count: usize) -> usize {
@@ -153,6 +156,9 @@ fn maps() {
         ("Rule . /${q:k}", "/q-selectfalse"),
         ("Rule . /${f:k}", "/f-selecttrue"),
         ("Rule . /${f:no|dflt}", "/dflt"),
+        ("Rule . /${p:null|none}", "/none"),
+        ("Rule . \"/${p:k\n|none}\"", "/none"),
+        ("Rule . \"/${q:k\n}\"", "/q-selectfalse"),
         ("Rule . /x${none:k}", "/x"),
     ] {
         assert_eq!(server(&[&maps[..], &[rule]].concat(), "/x").action, path(name), "{rule}");
@@ -282,4 +288,109 @@ fn traces_are_made_when_asked() {
         "1 go-ahead with /srv/www/y [OK]",
     ];
     assert_eq!(texts(8), all);
+}
+
+/// Pieces of rules in any order, over any path: no panic, and actions that can be carried out.
+#[test]
+fn soup() {
+    const PIECES: &[&str] = &[
+        "/",
+        "//",
+        "a",
+        "(.*)",
+        "$1",
+        "%1",
+        "%{REQUEST_URI}",
+        "${m:k|d}",
+        "?",
+        "x=1",
+        "&",
+        "http://",
+        "www.test",
+        ":80",
+        "mailto:",
+        "proxy:",
+        "/~ann",
+        "..",
+        "\\",
+        "\\?",
+        "é",
+        "[",
+        "]",
+        "^",
+        "$",
+        "#",
+        ":",
+        "unix:",
+        "ldap://h/",
+        "/srv/www/",
+        "-",
+        "!",
+        "=",
+        "%{ENV:A}",
+        "%",
+        "{",
+        "}",
+    ];
+    const FLAGS: &[&str] = &[
+        "L",
+        "R",
+        "R=404",
+        "QSA",
+        "QSD",
+        "QSL",
+        "NE",
+        "B",
+        "BCTLS",
+        "N=9",
+        "S=1",
+        "C",
+        "P",
+        "PT",
+        "F",
+        "E=A:$1%{ENV:A}",
+        "E=!A",
+        "CO=$1:b:c:9",
+        "T=$1",
+        "H=%1",
+        "END",
+        "DPI",
+        "NC",
+        "UnsafeAllow3F",
+        "UnsafePrefixStat",
+        "NS",
+    ];
+    let mut state = 0x2545_f491_4f6c_dd1du64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as usize
+    };
+    for round in 0..6000 {
+        let in_directory = round % 2 == 0;
+        let mut own = if in_directory { Settings::directory(Place::Htaccess, b"/srv/www") } else { Settings::server() };
+        own.set_engine(true);
+        let _ = own.set_base(b"/base");
+        for _ in 0..1 + next() % 4 {
+            let mut soup = |most: usize| (0..1 + next() % most).map(|_| PIECES[next() % PIECES.len()]).collect::<String>();
+            let (pattern, test, output) = (soup(3), soup(2), soup(5));
+            let flags: Vec<&str> = (0..next() % 4).map(|_| FLAGS[next() % FLAGS.len()]).collect();
+            let _ = own.add_condition(format!("{output} {test}").as_bytes()).is_ok() || next() % 2 == 0;
+            let _ =
+                own.add_rule(format!("{} {output} [{}]", if next() % 2 == 0 { "^(.*)$" } else { &pattern }, flags.join(",")).as_bytes());
+        }
+        let uri: String = (0..4).map(|_| PIECES[next() % PIECES.len()]).collect();
+        let (uri, file) = (format!("/{uri}"), format!("/srv/www/{uri}"));
+        let input =
+            Input { query: Some(b"q"), trace_level: 8, filename: in_directory.then_some(file.as_bytes()), ..Input::new(uri.as_bytes()) };
+        let outcome = if in_directory { run_directory(&own, &own, &Plain, &input) } else { run_server(&own, &Plain, &input) };
+        match outcome.action {
+            Action::Redirect { status, .. } => assert!((300..400).contains(&status)),
+            Action::Filename(path) | Action::Translate(path) => assert!(path.starts_with(b"/")),
+            Action::InternalRedirect(_) => assert!(in_directory),
+            Action::PassThrough(_) => assert!(!in_directory),
+            _ => {}
+        }
+    }
 }
