@@ -118,7 +118,7 @@ impl Checker<'_> {
     fn unknown(&mut self, node: &Node) -> bool {
         let known = find_row(node.name.as_bytes());
         if self.permission.is_some_and(|permission| permission.ignores_unknown) {
-            let name = node.name.to_ascii_lowercase();
+            let name = shown(node.name.to_ascii_lowercase().as_bytes());
             let message =
                 format!("Unknown directive {name} perhaps misspelled or defined by a module not included in the server configuration");
             self.say(node, Severity::Warning, message, None);

@@ -18,6 +18,10 @@ pub const NESTING_MAX: usize = 200;
 pub const NODES_MAX: usize = 20_000_000;
 /// Uses of macros in one configuration.
 pub const MACRO_USES_MAX: usize = 1_000_000;
+/// Macros that use macros.
+pub const MACRO_NESTING_MAX: usize = 64;
+/// Of one macro.
+pub const MACRO_PARAMETERS_MAX: usize = 64;
 /// Of what one use of a macro expands to.
 pub const MACRO_BYTES_MAX: usize = 16 << 20;
 /// Of all text that was read or expanded.
@@ -26,6 +30,13 @@ pub const TEXT_BYTES_MAX: usize = 1 << 30;
 pub const EXPANDED_BYTES_MAX: usize = 16 << 20;
 /// Diagnostics that are kept; what comes after is counted.
 pub const DIAGNOSTICS_MAX: usize = 10_000;
+
+/// Of a line that a diagnostic keeps to be shown.
+pub const SHOWN_LINE_BYTES_MAX: usize = 4096;
+/// Of a word of the configuration inside a message.
+pub const SHOWN_WORD_BYTES_MAX: usize = 200;
+/// Undefined variables that are told of one line.
+pub const UNDEFINED_PER_LINE_MAX: usize = 8;
 
 /// The bounds of one reading that a caller may draw tighter.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! `<Macro>`, `Use` and `UndefMacro` while reading: taking a macro's lines from what is read, and putting them back in.
 
 use crate::{
-    limits::MACRO_BYTES_MAX,
+    limits::{MACRO_BYTES_MAX, MACRO_NESTING_MAX},
     line::{Feed, Line, is_space},
     macros::{self, Macro, shown},
     read::{Reading, Stream},
@@ -95,6 +95,9 @@ impl Reading<'_> {
         if stream.feeds.iter().any(|feed| feed.macro_name.as_ref() == Some(&definition.name)) {
             return Err(format!("recursive use of macro '{name}' is invalid"));
         }
+        if stream.feeds.len() > MACRO_NESTING_MAX {
+            return Err(format!("macros are used within each other deeper than {MACRO_NESTING_MAX}"));
+        }
         let arguments = words(rest);
         let (given, taken) = (arguments.len(), definition.parameters.len());
         if given != taken {
@@ -118,8 +121,6 @@ impl Reading<'_> {
         self.text_bytes += bytes;
         if self.macro_uses > self.limits.macro_uses_max {
             self.stop(Some(line), format!("macros are used more than {} times", self.limits.macro_uses_max));
-        } else if self.text_bytes > self.limits.text_bytes_max {
-            self.stop(Some(line), format!("macros expand to more than {} bytes", self.limits.text_bytes_max));
         }
     }
 

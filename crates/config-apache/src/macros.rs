@@ -4,7 +4,10 @@
 //! is replaced by the argument in double quotes with its quotes escaped, and what was put in is not looked through again. Lines were
 //! joined and trimmed when the macro was defined, so that line numbers in a macro count its logical lines without comments.
 
-use crate::word::{word, words};
+use crate::{
+    limits::{MACRO_PARAMETERS_MAX, SHOWN_WORD_BYTES_MAX},
+    word::{word, words},
+};
 use std::{collections::HashMap, sync::Arc};
 
 const PREFIXES: &[u8] = b"$%@";
@@ -74,6 +77,9 @@ pub(crate) fn head(arguments: &[u8], location: String) -> Result<(Macro, Vec<Str
         odd.push(format!("{place} better prefix a macro name with any of '$%@'"));
     }
     let parameters = words(rest);
+    if parameters.len() > MACRO_PARAMETERS_MAX {
+        return Err(format!("{place}: more than {MACRO_PARAMETERS_MAX} arguments"));
+    }
     check_parameters(&parameters, &place, &mut odd)?;
     Ok((Macro { name, parameters, lines: Vec::new(), location, ignores_empty, ignores_nesting }, odd))
 }
@@ -117,14 +123,13 @@ impl Macro {
         if self.lines.is_empty() {
             return vec![format!("{place}: empty contents!")];
         }
-        let used = |parameter: &Vec<u8>| {
-            let mut found = false;
-            for line in &self.lines {
-                found |= self.pieces(line).any(|piece| matches!(piece, Piece::Parameter(at) if self.parameters.get(at) == Some(parameter)));
+        let mut used = vec![false; self.parameters.len()];
+        for piece in self.lines.iter().flat_map(|line| self.pieces(line)) {
+            if let Piece::Parameter(at) = piece {
+                used.get_mut(at).into_iter().for_each(|used| *used = true);
             }
-            found
-        };
-        let unused = self.parameters.iter().enumerate().filter(|(_, parameter)| !used(parameter));
+        }
+        let unused = self.parameters.iter().enumerate().zip(used).filter(|(_, used)| !used).map(|(parameter, _)| parameter);
         unused.map(|(index, parameter)| format!("{place}: argument '{}' (#{}) never used", shown(parameter), index + 1)).collect()
     }
 
@@ -195,8 +200,13 @@ enum Piece<'m> {
     Parameter(usize),
 }
 
+/// A word of the configuration as it stands in messages.
 pub(crate) fn shown(text: &[u8]) -> String {
-    String::from_utf8_lossy(text).into_owned()
+    let cut = text.get(..SHOWN_WORD_BYTES_MAX).filter(|cut| cut.len() < text.len());
+    match cut {
+        Some(cut) => format!("{}...", String::from_utf8_lossy(cut)),
+        None => String::from_utf8_lossy(text).into_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::{
     environment::Environment,
     files::Files,
     include,
-    limits::{EXPANDED_BYTES_MAX, INCLUDE_DEPTH_MAX, Limits, NESTING_MAX},
+    limits::{EXPANDED_BYTES_MAX, INCLUDE_DEPTH_MAX, Limits, NESTING_MAX, SHOWN_LINE_BYTES_MAX, UNDEFINED_PER_LINE_MAX},
     line::{Feed, Line},
     macros::shown,
     permission::{Permission, Verdict},
@@ -212,7 +212,12 @@ impl<'f> Reading<'f> {
             self.error(line, format!("the line is longer than {EXPANDED_BYTES_MAX} bytes with its variables put in"));
             return None;
         };
-        for name in undefined {
+        self.text_bytes += expanded.len().saturating_sub(line.text.len());
+        if self.text_bytes > self.limits.text_bytes_max {
+            self.stop(Some(line), format!("more than {} bytes with variables and macros put in", self.limits.text_bytes_max));
+            return None;
+        }
+        for name in undefined.into_iter().take(UNDEFINED_PER_LINE_MAX) {
             let message = format!("Config variable ${{{}}} is not defined", shown(&name));
             let reference = [b"${", name.as_slice(), b"}"].concat();
             self.report.add(self.sequence, diagnostic(line, &reference, Severity::Warning, message, None));
@@ -438,6 +443,7 @@ fn diagnostic(line: &Line, cause: &[u8], severity: Severity, message: String, he
     let indent = line.column.saturating_sub(1).min(200);
     let origin = Origin { file: line.file.clone(), line: line.number, column: indent + before + 1 };
     let length = String::from_utf8_lossy(cause).chars().count().max(1) as u32;
-    let shown = format!("{}{}", " ".repeat(indent as usize), String::from_utf8_lossy(&line.text));
+    let text = line.text.get(..SHOWN_LINE_BYTES_MAX).unwrap_or(&line.text);
+    let shown = format!("{}{}", " ".repeat(indent as usize), String::from_utf8_lossy(text));
     Diagnostic::with_line(severity, origin, length, message, help, &shown)
 }

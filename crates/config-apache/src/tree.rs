@@ -4,6 +4,7 @@
 //! of a macro names the macro's definition and use as its file, as Apache does.
 
 use crate::{
+    limits::SHOWN_LINE_BYTES_MAX,
     line::trimmed,
     row::{Row, Shape},
     word::words,
@@ -73,7 +74,9 @@ impl Node {
         let indent = " ".repeat(self.origin.column.saturating_sub(1).min(200) as usize);
         let mut origin = self.origin.clone();
         origin.column = indent.len() as u32 + 1;
-        let line = format!("{indent}{} {}", self.name, String::from_utf8_lossy(&self.text));
+        let text = self.text.get(..SHOWN_LINE_BYTES_MAX).unwrap_or(&self.text);
+        let name: String = self.name.chars().take(SHOWN_LINE_BYTES_MAX).collect();
+        let line = format!("{indent}{name} {}", String::from_utf8_lossy(text));
         Diagnostic::with_line(severity, origin, length, message, help, line.trim_end())
     }
 }

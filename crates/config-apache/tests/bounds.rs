@@ -4,7 +4,7 @@
 
 use saker_config_apache::{
     InMemory, Loaded, Permission, Setup,
-    limits::{HTACCESS_BYTES_MAX, INCLUDE_DEPTH_MAX, Limits, NESTING_MAX},
+    limits::{HTACCESS_BYTES_MAX, INCLUDE_DEPTH_MAX, Limits, MACRO_NESTING_MAX, MACRO_PARAMETERS_MAX, NESTING_MAX, UNDEFINED_PER_LINE_MAX},
     load, parse_htaccess,
 };
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ fn counts_up_to_the_bound() {
     assert_eq!(error(&uses(6), limits), "macros are used more than 5 times");
     let long = |length: usize| format!("<Macro m $a>\nSetEnv a $a\n</Macro>\nDefine x {}\nUse m ${{x}}${{x}}\n", "x".repeat(length));
     assert_eq!(error(&long(200), limits), "");
-    assert_eq!(error(&long(500), limits), "macros expand to more than 1000 bytes");
+    assert_eq!(error(&long(500), limits), "more than 1000 bytes with variables and macros put in");
 }
 
 #[test]
@@ -115,4 +115,27 @@ fn a_file_of_mistakes_is_refused_in_time() {
     let refused = parse_htaccess(text.as_bytes(), ".htaccess", &loaded.environment, &Permission::all(), &InMemory::default());
     assert_eq!(refused.unwrap_err().origin.line, 1);
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+}
+
+#[test]
+fn macros_are_bounded_in_parameters_and_depth() {
+    let parameters = |count: usize| {
+        let names: Vec<String> = (0..count).map(|number| format!("$p{number}x")).collect();
+        error(&format!("<Macro m {}>\nSetEnv a b\n</Macro>\n", names.join(" ")), Limits::default())
+    };
+    assert_eq!(parameters(MACRO_PARAMETERS_MAX), "");
+    assert!(parameters(MACRO_PARAMETERS_MAX + 1).ends_with("more than 64 arguments"));
+    let chain = |depth: usize| {
+        let text: String = (0..depth).map(|number| format!("<Macro m{number}>\nUse m{}\n</Macro>\n", number + 1)).collect();
+        error(&format!("{text}<Macro m{depth}>\nSetEnv a b\n</Macro>\nUse m0\n"), Limits::default())
+    };
+    assert_eq!(chain(MACRO_NESTING_MAX - 1), "");
+    assert_eq!(chain(MACRO_NESTING_MAX), "macros are used within each other deeper than 64");
+}
+
+#[test]
+fn a_long_line_of_undefined_variables_is_told_briefly() {
+    let loaded = read_with(&format!("SetEnv a \"{}\"\n", "${no} ".repeat(200_000)), Limits::default(), InMemory::default());
+    assert_eq!(loaded.diagnostics.iter().filter(|diagnostic| diagnostic.message.contains("not defined")).count(), UNDEFINED_PER_LINE_MAX);
+    assert!(loaded.diagnostics.iter().all(|diagnostic| diagnostic.to_string().len() < 1000));
 }
