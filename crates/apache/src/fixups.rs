@@ -4,6 +4,7 @@ use crate::{
     facts::{Seen, note_dependencies},
     host::Host,
     local::Local,
+    memo::Memo,
     rules::{ApacheRules, answer, apply, redirect},
     state::{peek, state},
 };
@@ -27,7 +28,7 @@ pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher
         Verdict::Pass => {}
         verdict => return verdict,
     }
-    describe(exchange, host, &local);
+    describe(&mut rules.memo.borrow_mut(), exchange, host, &local);
     after_path(exchange, &local)
 }
 
@@ -212,20 +213,15 @@ fn fallback(exchange: &mut Exchange, local: &Local) -> Verdict {
 }
 
 /// Type, charset, handler.
-fn describe(exchange: &mut Exchange, host: &Host, local: &Local) {
+fn describe(memo: &mut Memo, exchange: &mut Exchange, host: &Host, local: &Local) {
     let Some(own) = peek(exchange) else { return };
     let facts = local.mime.facts(&own.filename, &host.types);
     let handler = own.forced_handler.clone().or_else(|| local.core.set_handler.clone().flatten()).or(facts.handler.clone());
     let media_type = own.forced_type.clone().or_else(|| local.core.force_type.clone().flatten()).or(facts.media_type.clone());
     exchange.handler = handler;
-    let mut settings = saker_config::model::Settings::clone(&exchange.settings);
     if let Some(extension) = last_extension(exchange) {
-        match media_type {
-            Some(media_type) => drop(settings.files.types.insert(extension, media_type.into())),
-            None => drop(settings.files.types.insert(extension, String::new())),
-        }
+        exchange.settings = memo.typed(&exchange.settings, &extension, media_type.as_deref());
     }
-    exchange.settings = Arc::new(settings);
 }
 
 fn last_extension(exchange: &Exchange) -> Option<String> {

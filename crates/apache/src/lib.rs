@@ -11,6 +11,7 @@ mod host;
 mod htaccess;
 mod load;
 mod local;
+mod memo;
 mod modules;
 mod process;
 mod reading;

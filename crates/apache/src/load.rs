@@ -6,6 +6,7 @@
 use crate::{
     host::Apache,
     local::{Local, setter},
+    modules::access::authz,
     process::Process,
     reading::{Methods, Place, Reading},
     sections::{Condition, ConditionKind, Matcher, Section},
@@ -108,10 +109,13 @@ fn reading<'r>(server_root: &'r PathBuf, place: Place, diagnostics: &'r mut Vec<
 pub fn read_all(nodes: &[Node], reading: &mut Reading<'_>) -> Local {
     let mut local = Local::default();
     nodes.iter().for_each(|node| read_one(node, &mut local, reading));
+    if let (Some(complaint), Some(first)) = (authz::check(&local, reading), nodes.first()) {
+        reading.diagnostics.push(first.error(complaint, None));
+    }
     local
 }
 
-fn read_one(node: &Node, local: &mut Local, reading: &mut Reading<'_>) {
+pub fn read_one(node: &Node, local: &mut Local, reading: &mut Reading<'_>) {
     let outcome = match node.canonical_name() {
         "<Files" | "<FilesMatch" => inner_section(node, reading).map(|section| local.core.files.push(section)),
         "<If" | "<ElseIf" | "<Else" => condition(node, reading).map(|condition| local.core.conditions.push(condition)),

@@ -5,7 +5,7 @@
 //! everything else, so settings that can be left out are options.
 
 use crate::{
-    modules::{alias::Alias, core::Core, dir::Dir, mime::Mime, rewrite::Rewrite},
+    modules::{access::authz::Authz, alias::Alias, core::Core, dir::Dir, mime::Mime, rewrite::Rewrite},
     reading::Reading,
 };
 use saker_config::model::Origin;
@@ -38,6 +38,7 @@ macro_rules! modules {
 modules! {
     core: Core,
     alias: Alias,
+    authz: Authz,
     dir: Dir,
     mime: Mime,
     rewrite: Rewrite,

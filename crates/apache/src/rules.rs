@@ -9,27 +9,28 @@ use crate::{
     fixups,
     host::{Apache, Host},
     htaccess::HtaccessFiles,
-    modules::alias::Redirected,
-    settings,
+    memo::Memo,
+    modules::{self, alias::Redirected},
     state::{State, Translated, peek, state},
     walk::{self, Walked, Walker},
 };
-use saker_files::Watcher;
+use saker_files::{Kind, Watcher};
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Mapped, Response, Rules, Verdict};
 use saker_rewrite::{Action, Input, Outcome, run_server};
 use saker_telemetry::{error_log, message};
-use std::{cell::RefCell, os::unix::ffi::OsStrExt, path::Path, rc::Rc, sync::Arc};
+use std::{cell::RefCell, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 pub struct ApacheRules {
     apache: Arc<Apache>,
     watcher: Watcher,
-    htaccess: Rc<RefCell<HtaccessFiles>>,
+    htaccess: RefCell<HtaccessFiles>,
+    pub(crate) memo: RefCell<Memo>,
 }
 
 impl ApacheRules {
     pub fn new(apache: Arc<Apache>, watcher: Watcher) -> ApacheRules {
-        ApacheRules { apache, watcher, htaccess: Rc::default() }
+        ApacheRules { apache, watcher, htaccess: RefCell::default(), memo: RefCell::default() }
     }
 
     fn host(&self, exchange: &Exchange) -> Option<Arc<Host>> {
@@ -37,9 +38,11 @@ impl ApacheRules {
     }
 
     fn walk(&self, exchange: &mut Exchange, host: &Host, filename: &[u8]) -> Result<Walked, Status> {
-        let mut htaccess = self.htaccess.borrow_mut();
+        let (mut htaccess, mut memo) = (self.htaccess.borrow_mut(), self.memo.borrow_mut());
+        let host_index = exchange.site_index;
         let stamps = std::mem::take(&mut exchange.stamps);
-        let mut walker = Walker { apache: &self.apache, host, watcher: &self.watcher, htaccess: &mut htaccess, stamps };
+        let mut walker =
+            Walker { apache: &self.apache, host, host_index, watcher: &self.watcher, htaccess: &mut htaccess, memo: &mut memo, stamps };
         let walked = walker.folders(filename);
         exchange.stamps = walker.stamps;
         walked
@@ -84,38 +87,41 @@ impl Rules for ApacheRules {
             Err(status) => return Verdict::Answer(Response::new(status)),
         };
         let Walked { local, filename, kind, path_info, mut captures } = walked;
-        let local = walk::locations(&host, local, &exchange.path, &mut captures);
+        let local = walk::locations(&mut self.memo.borrow_mut(), &host, local, &exchange.path, &mut captures);
         for (name, value) in &captures {
             exchange.environment.set(name.as_bytes(), value);
         }
         exchange.path_info = path_info;
-        let relative = filename.strip_prefix(b"/").unwrap_or(&filename).to_vec();
-        exchange.mapped = Some(Mapped { root: Path::new("/").into(), relative });
+        exchange.mapped = Some(mapped(&filename, kind));
         let own = state(exchange);
         (own.filename, own.kind) = (filename, kind);
         if is_script {
             own.forced_handler = Some("cgi-script".into());
         }
-        let local = walk::conditions(exchange, &host, &self.watcher, local);
-        exchange.settings = Arc::new(settings::settings(&local, &host));
+        let local = walk::conditions(&mut self.memo.borrow_mut(), exchange, &host, &self.watcher, local);
+        exchange.settings = self.memo.borrow_mut().settings(&local, &host);
         exchange.trace("map_to_storage", Some(&host.origin), || "mapped by Apache's rules".into());
         state(exchange).local = Some(local);
         Verdict::Pass
     }
 
     fn access(&self, exchange: &mut Exchange) -> Verdict {
-        let Some(local) = peek(exchange).and_then(|state| state.local.clone()) else { return Verdict::Pass };
-        if let Some(origin) = &local.denied {
-            error_log::log(&message::ACCESS_RULE_NOT_HONOURED, format_args!("{origin}"));
-            return Verdict::Answer(Response::new(Status::FORBIDDEN));
-        }
-        Verdict::Pass
+        let Some(host) = self.host(exchange) else { return Verdict::Pass };
+        modules::access::access(exchange, &host, &self.watcher)
     }
 
     fn fixups(&self, exchange: &mut Exchange) -> Verdict {
         let Some(host) = self.host(exchange) else { return Verdict::Pass };
         fixups::fixups(self, exchange, &host, &self.watcher)
     }
+}
+
+/// The folder that the walk has been through, and what is in it: links above have been judged, component by component.
+fn mapped(filename: &[u8], kind: Option<Kind>) -> Mapped {
+    let is_folder = kind == Some(Kind::Directory) && filename.ends_with(b"/");
+    let at = if is_folder { filename.len() } else { filename.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1) };
+    let (folder, name) = filename.split_at(at);
+    Mapped { root: Path::new(OsStr::from_bytes(folder)).into(), relative: name.to_vec() }
 }
 
 /// Rules in server context.

@@ -9,7 +9,8 @@ use crate::{
     host::{Apache, Host},
     htaccess::{HtaccessFiles, Outcome},
     local::Local,
-    sections::{ConditionKind, Section},
+    memo::{Folder, Memo},
+    sections::ConditionKind,
     state::{peek, state},
 };
 use saker_config_apache::options::{FOLLOW_SYM_LINKS, OptionSet, SYM_LINKS_IF_OWNER_MATCH};
@@ -26,10 +27,16 @@ const COMPONENTS_MAX: usize = 200;
 pub struct Walker<'w> {
     pub apache: &'w Apache,
     pub host: &'w Host,
+    /// Which of the hosts it is.
+    pub host_index: usize,
     pub watcher: &'w Watcher,
     pub htaccess: &'w mut HtaccessFiles,
+    pub memo: &'w mut Memo,
     pub stamps: Vec<Stamp>,
 }
+
+/// Settings in force in a folder, the folder, and what of the file name is left.
+type Nearest<'f> = (Arc<Local>, Vec<u8>, &'f [u8]);
 
 /// Where a walk ended.
 #[derive(Debug)]
@@ -46,42 +53,70 @@ pub struct Walked {
 impl Walker<'_> {
     /// Walks to an absolute file name, decoded, without `.` and `..`.
     pub fn folders(&mut self, filename: &[u8]) -> Result<Walked, Status> {
-        let mut local = Arc::clone(&self.host.defaults);
-        let mut folder = b"/".to_vec();
-        let mut rest: &[u8] = filename.strip_prefix(b"/").unwrap_or(filename);
+        let start = self.stamps.len();
+        let (mut local, mut folder, mut rest) = self.nearest(filename)?;
         let mut captures = Vec::new();
         for _ in 0..COMPONENTS_MAX {
-            local = self.folder(local, &folder)?;
             let (component, behind) = split(rest);
             if component.is_empty() {
                 let local = self.patterns(local, &folder, &mut captures);
                 return Ok(Walked { local, filename: folder, kind: Some(Kind::Directory), path_info: Vec::new(), captures });
             }
             let kind = self.component(&folder, component, local.core.options.in_force())?;
-            if kind == Some(Kind::Directory) {
-                folder.extend_from_slice(component);
-                if behind.is_none() {
-                    // A folder by its name without the slash.
-                    let local = self.patterns(local, &folder, &mut captures);
-                    return Ok(Walked { local, filename: folder, kind, path_info: Vec::new(), captures });
-                }
-                folder.push(b'/');
-                rest = behind.unwrap_or_default();
-                continue;
-            }
-            let local = self.patterns(local, &folder, &mut captures);
-            let path_info = behind.map(|behind| [b"/", behind].concat()).unwrap_or_default();
-            let filename = [folder.as_slice(), component].concat();
-            return Ok(Walked { local: files(local, component, &mut captures), filename, kind, path_info, captures });
+            let Some(behind) = behind.filter(|_| kind == Some(Kind::Directory)) else {
+                return Ok(self.last(local, folder, (component, kind, behind), captures));
+            };
+            folder.extend_from_slice(component);
+            folder.push(b'/');
+            local = self.folder(local, &folder)?;
+            let stamps = self.stamps.get(start..).unwrap_or_default().into();
+            self.memo.keep_folder(self.host_index, &folder, Folder { local: Arc::clone(&local), stamps });
+            rest = behind;
         }
         Err(Status::FORBIDDEN)
+    }
+
+    /// A file, a folder by its name without the slash, or what is not there; with what is behind it.
+    fn last(
+        &mut self,
+        local: Arc<Local>,
+        mut folder: Vec<u8>,
+        (name, kind, behind): (&[u8], Option<Kind>, Option<&[u8]>),
+        mut captures: Vec<(String, Vec<u8>)>,
+    ) -> Walked {
+        let is_folder = kind == Some(Kind::Directory);
+        if is_folder {
+            folder.extend_from_slice(name);
+        }
+        let local = self.patterns(local, &folder, &mut captures);
+        if is_folder {
+            return Walked { local, filename: folder, kind, path_info: Vec::new(), captures };
+        }
+        folder.extend_from_slice(name);
+        let path_info = behind.map(|behind| [b"/", behind].concat()).unwrap_or_default();
+        Walked { local: files(self.memo, local, name, &mut captures), filename: folder, kind, path_info, captures }
+    }
+
+    /// The deepest folder on the way that a walk came through before, and what is left; else the root.
+    fn nearest<'f>(&mut self, filename: &'f [u8]) -> Result<Nearest<'f>, Status> {
+        let now_ms = self.watcher.now_ms();
+        let slashes = filename.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        for at in slashes.filter(|at| *at > 0) {
+            let (path, rest) = filename.split_at(at + 1);
+            if let Some(known) = self.memo.folder(self.host_index, path, now_ms) {
+                self.stamps.extend(known.stamps.iter().cloned());
+                return Ok((Arc::clone(&known.local), path.to_vec(), rest));
+            }
+        }
+        let local = self.folder(Arc::clone(&self.host.defaults), b"/")?;
+        Ok((local, b"/".to_vec(), filename.strip_prefix(b"/").unwrap_or(filename)))
     }
 
     /// Sections for a folder by its path, then its `.htaccess`.
     fn folder(&mut self, mut local: Arc<Local>, folder: &[u8]) -> Result<Arc<Local>, Status> {
         let host = self.host;
         for section in host.directories.iter().filter(|section| !section.matcher.is_pattern() && section.is_for_folder(folder)) {
-            local = over(&local, section);
+            local = self.memo.over(&local, &section.local);
         }
         let permission = local.core.permission();
         if permission.is_none() {
@@ -90,7 +125,7 @@ impl Walker<'_> {
         for name in &host.access_file_names {
             match self.htaccess.look(self.apache, self.watcher, folder, name, &permission, &mut self.stamps) {
                 Outcome::Absent => {}
-                Outcome::Settings(said) => return Ok(Arc::new(local.under(&said))),
+                Outcome::Settings(said) => return Ok(self.memo.over(&local, &said)),
                 Outcome::Broken(status) => return Err(status),
             }
         }
@@ -98,10 +133,10 @@ impl Walker<'_> {
     }
 
     /// `<DirectoryMatch>`, after all folders.
-    fn patterns(&self, mut local: Arc<Local>, folder: &[u8], captures: &mut Vec<(String, Vec<u8>)>) -> Arc<Local> {
+    fn patterns(&mut self, mut local: Arc<Local>, folder: &[u8], captures: &mut Vec<(String, Vec<u8>)>) -> Arc<Local> {
         for section in self.host.directories.iter().filter(|section| section.matcher.is_pattern() && section.is_for_folder(folder)) {
             captures.extend(section.named_captures(folder));
-            local = over(&local, section);
+            local = self.memo.over(&local, &section.local);
         }
         local
     }
@@ -148,31 +183,27 @@ pub fn link_policy(options: OptionSet) -> LinkPolicy {
     }
 }
 
-fn over(local: &Local, section: &Section) -> Arc<Local> {
-    Arc::new(local.under(&section.local))
-}
-
 /// `<Files>` and `<FilesMatch>`, those of folders and `.htaccess` among them.
-fn files(mut local: Arc<Local>, name: &[u8], captures: &mut Vec<(String, Vec<u8>)>) -> Arc<Local> {
+fn files(memo: &mut Memo, mut local: Arc<Local>, name: &[u8], captures: &mut Vec<(String, Vec<u8>)>) -> Arc<Local> {
     let sections = local.core.files.clone();
     for section in sections.iter().filter(|section| section.is_for_name(name)) {
         captures.extend(section.named_captures(name));
-        local = over(&local, section);
+        local = memo.over(&local, &section.local);
     }
     local
 }
 
 /// `<Location>` and `<LocationMatch>`.
-pub fn locations(host: &Host, mut local: Arc<Local>, path: &[u8], captures: &mut Vec<(String, Vec<u8>)>) -> Arc<Local> {
+pub fn locations(memo: &mut Memo, host: &Host, mut local: Arc<Local>, path: &[u8], captures: &mut Vec<(String, Vec<u8>)>) -> Arc<Local> {
     for section in host.locations.iter().filter(|section| section.is_for_path(path)) {
         captures.extend(section.named_captures(path));
-        local = over(&local, section);
+        local = memo.over(&local, &section.local);
     }
     local
 }
 
 /// `<If>` and what follows it, last of all. What conditions looked at is noted in the exchange.
-pub fn conditions(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: Arc<Local>) -> Arc<Local> {
+pub fn conditions(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: Arc<Local>) -> Arc<Local> {
     if local.core.conditions.is_empty() {
         return local;
     }
@@ -195,7 +226,7 @@ pub fn conditions(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local
         // As Apache: what can't be evaluated does not hold.
         if holds.unwrap_or(false) {
             taken = true;
-            merged = Arc::new(merged.under(&section.local));
+            merged = memo.over(&merged, &section.local);
         }
     }
     let (dependencies, stamps) = (evaluation.dependencies, seen.stamps.take());

@@ -1,5 +1,6 @@
 //! One file per module of Apache: its settings, its directives, and what it does to requests.
 
+pub mod access;
 pub mod alias;
 pub mod core;
 pub mod dir;

@@ -1,0 +1,146 @@
+//! What a worker has laid over each other before: settings of sections, the folders of walks, and what our handlers are told of them.
+//!
+//! A request whose outcome can't be kept (a rule looked at a cookie, say) walks each time; with this its walk merges nothing and opens what
+//! is new to it only. Difficulty: results are found by the identity of what they were made of, so each keeps its ingredients alive.
+
+use crate::{host::Host, local::Local, settings};
+use saker_config::model::Settings;
+use saker_files::Stamp;
+use std::{collections::HashMap, sync::Arc};
+
+/// Results of each kind; rare enough to begin anew beyond it.
+const KEPT_MAX: usize = 20_000;
+
+/// A folder that a walk came through.
+pub struct Folder {
+    /// In force there, its `.htaccess` included.
+    pub local: Arc<Local>,
+    /// Of everything that was looked at on the way.
+    pub stamps: Arc<[Stamp]>,
+}
+
+struct Merged {
+    result: Arc<Local>,
+    /// Keep the addresses that they are found by.
+    _outside: Arc<Local>,
+    _over: Arc<Local>,
+}
+
+#[derive(Default)]
+pub struct Memo {
+    merges: HashMap<(usize, usize), Merged>,
+    /// By host, then path with a slash at its end.
+    folders: HashMap<usize, HashMap<Box<[u8]>, Folder>>,
+    folder_count: usize,
+    /// By settings and host; hosts outlive this.
+    settings: HashMap<(usize, usize), (Arc<Local>, Arc<Settings>)>,
+    typed: HashMap<Typed, (Arc<Settings>, Arc<Settings>)>,
+}
+
+/// Settings, an extension, and the type that it stands for.
+type Typed = (usize, Box<str>, Option<Box<str>>);
+
+fn address<T>(of: &Arc<T>) -> usize {
+    Arc::as_ptr(of) as usize
+}
+
+impl Memo {
+    /// `over` laid over `outside`.
+    pub fn over(&mut self, outside: &Arc<Local>, over: &Arc<Local>) -> Arc<Local> {
+        let key = (address(outside), address(over));
+        if let Some(known) = self.merges.get(&key) {
+            return Arc::clone(&known.result);
+        }
+        let result = Arc::new(outside.under(over));
+        if self.merges.len() >= KEPT_MAX {
+            self.merges.clear();
+        }
+        let merged = Merged { result: Arc::clone(&result), _outside: Arc::clone(outside), _over: Arc::clone(over) };
+        self.merges.insert(key, merged);
+        result
+    }
+
+    /// The folder, if nothing has changed that was looked at on the way to it.
+    pub fn folder(&mut self, host: usize, path: &[u8], now_ms: u64) -> Option<&Folder> {
+        let folders = self.folders.get_mut(&host)?;
+        let holds = folders.get(path)?.stamps.iter().all(|stamp| stamp.is_current(now_ms));
+        if !holds {
+            folders.remove(path);
+            self.folder_count -= 1;
+        }
+        folders.get(path)
+    }
+
+    pub fn keep_folder(&mut self, host: usize, path: &[u8], folder: Folder) {
+        if self.folder_count >= KEPT_MAX {
+            self.folders.clear();
+            self.folder_count = 0;
+        }
+        if self.folders.entry(host).or_default().insert(path.into(), folder).is_none() {
+            self.folder_count += 1;
+        }
+    }
+
+    /// What our handlers are told of settings.
+    pub fn settings(&mut self, local: &Arc<Local>, host: &Host) -> Arc<Settings> {
+        let key = (address(local), std::ptr::from_ref(host) as usize);
+        if let Some((_, known)) = self.settings.get(&key) {
+            return Arc::clone(known);
+        }
+        let made = Arc::new(settings::settings(local, host));
+        if self.settings.len() >= KEPT_MAX {
+            self.settings.clear();
+        }
+        self.settings.insert(key, (Arc::clone(local), Arc::clone(&made)));
+        made
+    }
+
+    /// The same with a type for an extension; `None`: with no type for it.
+    pub fn typed(&mut self, settings: &Arc<Settings>, extension: &str, media_type: Option<&str>) -> Arc<Settings> {
+        let key = (address(settings), extension.into(), media_type.map(Into::into));
+        if let Some((_, known)) = self.typed.get(&key) {
+            return Arc::clone(known);
+        }
+        let mut made = Settings::clone(settings);
+        made.files.types.insert(extension.to_owned(), media_type.unwrap_or_default().to_owned());
+        let made = Arc::new(made);
+        if self.typed.len() >= KEPT_MAX {
+            self.typed.clear();
+        }
+        self.typed.insert(key, (Arc::clone(settings), Arc::clone(&made)));
+        made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_merge_is_made_once() {
+        let mut memo = Memo::default();
+        let (outside, over) = (Arc::new(Local::default()), Arc::new(Local::default()));
+        let first = memo.over(&outside, &over);
+        assert!(Arc::ptr_eq(&first, &memo.over(&outside, &over)));
+        assert!(!Arc::ptr_eq(&first, &memo.over(&over, &outside)));
+    }
+
+    #[test]
+    fn folders_go_with_what_they_depended_on() {
+        let mut memo = Memo::default();
+        let local = Arc::new(Local::default());
+        memo.keep_folder(0, b"/a/", Folder { local: Arc::clone(&local), stamps: vec![Stamp::until(100)].into() });
+        assert!(memo.folder(0, b"/a/", 99).is_some() && memo.folder(1, b"/a/", 99).is_none());
+        assert!(memo.folder(0, b"/a/", 101).is_none() && memo.folder(0, b"/a/", 99).is_none());
+    }
+
+    #[test]
+    fn types_are_put_in_once() {
+        let mut memo = Memo::default();
+        let settings: Arc<Settings> = Arc::default();
+        let html = memo.typed(&settings, "x", Some("text/html"));
+        assert_eq!(html.files.types.get("x").map(String::as_str), Some("text/html"));
+        assert!(Arc::ptr_eq(&html, &memo.typed(&settings, "x", Some("text/html"))));
+        assert!(!Arc::ptr_eq(&html, &memo.typed(&settings, "x", None)));
+    }
+}
