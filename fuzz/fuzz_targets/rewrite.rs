@@ -69,7 +69,7 @@ impl World for Plain {
     }
 }
 
-/// The first line is the request; the others are directives by their first letter.
+// The first line is the request; the others are directives by their first letter.
 fuzz_target!(|data: &[u8]| {
     let mut knobs = Knobs::new(data);
     let Some(knob) = knobs.byte() else { return };

@@ -182,11 +182,12 @@ impl Run<'_> {
             self.trace(3, true, |run| format!("add path info postfix: {0} -> {0}{1}", Shown(&run.subject), Shown(path_info)));
             self.subject.extend_from_slice(path_info);
         }
-        if let Some(rest) = self.directory.and_then(|directory| self.subject.strip_prefix(directory)) {
-            let rest = rest.to_vec();
-            self.trace(3, true, |run| format!("strip per-dir prefix: {} -> {}", Shown(&run.subject), Shown(&rest)));
-            self.subject = rest;
-        }
+        let Some(directory) = self.directory.filter(|directory| self.subject.starts_with(directory)) else { return };
+        self.trace(3, true, |run| {
+            let (whole, rest) = (Shown(&run.subject), Shown(&run.subject[directory.len()..]));
+            format!("strip per-dir prefix: {whole} -> {rest}")
+        });
+        self.subject.drain(..directory.len());
     }
 
     fn matches(&mut self, rule: &Rule) -> bool {
