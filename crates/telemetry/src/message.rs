@@ -181,6 +181,7 @@ messages! {
     ACCESS_RULE_NOT_HONOURED "SK0803" "apache" Error "a rule about access can't be honoured, so the request was refused"
         "See `saker check` for what to write instead.";
     RULES_GO_ROUND "SK0804" "apache" Error "rules led a request in circles, it was answered with an error" "See `saker explain` for the rules that took part.";
+    ACCESS_REFUSED "SK0810" "apache" Error "a request was refused by rules about access" "Nothing, if it is meant so; the line says what refused it.";
 }
 
 /// The table as Markdown, for the reference pages.
