@@ -52,8 +52,9 @@ fn is_about_variables(diagnostic: &Diagnostic) -> bool {
 fn again(loaded: &Loaded) {
     let dump = loaded.tree.dump();
     // Sections without content have no closing line in a dump; a backslash at the end of a line or a reference means something again.
-    let closed = dump.matches("</").count();
-    let opened = dump.lines().filter(|line| line.trim_start().starts_with('<')).count() - closed;
+    let sections = || dump.lines().map(str::trim_start).filter(|line| line.starts_with('<'));
+    let (closed, opened) =
+        (sections().filter(|line| line.starts_with("</")).count(), sections().filter(|line| !line.starts_with("</")).count());
     if opened != closed || dump.contains("\\\n") || dump.contains("${") || dump.contains('\u{fffd}') || dump.contains('\r') {
         return;
     }
