@@ -1,0 +1,131 @@
+//! The text of cases: what to write where, and what to ask. README.md has the format.
+
+/// A file of `cases/`: one configuration, one start of both servers.
+pub struct Topic {
+    pub name: String,
+    /// For the server, outside of all hosts.
+    pub server: String,
+    pub cases: Vec<Case>,
+}
+
+/// A virtual host with a document root of its own.
+#[derive(Default)]
+pub struct Case {
+    pub name: String,
+    /// Inside its `<VirtualHost>`.
+    pub conf: String,
+    pub files: Vec<(String, Content)>,
+    pub requests: Vec<Request>,
+}
+
+pub enum Content {
+    Text(String),
+    /// With its permissions.
+    Mode(u32, String),
+    Link(String),
+    Directory,
+}
+
+pub struct Request {
+    /// As written.
+    pub line: String,
+    pub method: String,
+    pub target: String,
+    pub fields: Vec<(String, String)>,
+    /// Without a Host field.
+    pub hostless: bool,
+    pub body: Option<String>,
+    /// Pages of the servers' own are compared, too.
+    pub full: bool,
+}
+
+impl Topic {
+    pub fn parse(name: &str, text: &str) -> Result<Topic, String> {
+        let mut topic = Topic { name: name.to_owned(), server: String::new(), cases: Vec::new() };
+        let mut lines = text.lines().enumerate().peekable();
+        while let Some((number, line)) = lines.next() {
+            let complaint = |what: &str| format!("line {}: {what}: {line}", number + 1);
+            if line.trim().is_empty() || line.starts_with('#') {
+                continue;
+            }
+            if let Some(name) = line.strip_prefix("=== ") {
+                topic.cases.push(Case { name: name.trim().to_owned(), ..Case::default() });
+                continue;
+            }
+            let heading = line.strip_prefix("--- ").ok_or_else(|| complaint("neither === nor ---"))?;
+            let mut content = String::new();
+            while let Some((_, line)) = lines.next_if(|(_, line)| !line.starts_with("--- ") && !line.starts_with("=== ")) {
+                content.push_str(line);
+                content.push('\n');
+            }
+            topic.section(heading.trim(), content).map_err(|what| complaint(&what))?;
+        }
+        Ok(topic)
+    }
+
+    fn section(&mut self, heading: &str, content: String) -> Result<(), String> {
+        if heading == "server" {
+            self.server.push_str(&content);
+            return Ok(());
+        }
+        let case = self.cases.last_mut().ok_or("outside of a case")?;
+        let words: Vec<&str> = heading.split(' ').collect();
+        match words.as_slice() {
+            ["conf"] => case.conf.push_str(&content),
+            ["file", path @ .., "mode", mode] => {
+                let mode = u32::from_str_radix(mode, 8).map_err(|_| "no mode")?;
+                case.files.push((path.join(" "), Content::Mode(mode, unblanked(content))));
+            }
+            ["file", path @ ..] => case.files.push((path.join(" "), Content::Text(unblanked(content)))),
+            ["files", paths @ ..] => {
+                // Each says its own name.
+                case.files.extend(paths.iter().map(|path| (path.to_string(), Content::Text(format!("{path}\n")))));
+            }
+            ["link", path, "->", target] => case.files.push((path.to_string(), Content::Link(target.to_string()))),
+            ["dir", path] => case.files.push((path.to_string(), Content::Directory)),
+            ["requests"] => {
+                for line in content.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+                    case.requests.push(Request::parse(line)?);
+                }
+            }
+            _ => return Err("unknown section".to_owned()),
+        }
+        Ok(())
+    }
+}
+
+/// Blank lines before the next heading are not the file's.
+fn unblanked(content: String) -> String {
+    match content.trim_end_matches('\n') {
+        "" => String::new(),
+        text => format!("{text}\n"),
+    }
+}
+
+impl Request {
+    /// `METHOD target | Field: value | @option`
+    fn parse(line: &str) -> Result<Request, String> {
+        let mut parts = line.split(" | ");
+        let (method, target) = parts.next().and_then(|first| first.split_once(' ')).ok_or_else(|| format!("no request: {line}"))?;
+        let mut request = Request {
+            line: line.to_owned(),
+            method: method.to_owned(),
+            target: target.trim().to_owned(),
+            fields: Vec::new(),
+            hostless: false,
+            body: None,
+            full: false,
+        };
+        for part in parts {
+            match part.split_once(':') {
+                _ if part == "@full" => request.full = true,
+                _ if part == "@no-host" => request.hostless = true,
+                Some(("@body", text)) => request.body = Some(text.trim().to_owned()),
+                Some(("@body-bytes", count)) => request.body = Some("x".repeat(count.trim().parse().map_err(|_| "no number")?)),
+                Some((name, value)) => request.fields.push((name.trim().to_owned(), value.trim().to_owned())),
+                None => return Err(format!("neither a field nor an option: {part}")),
+            }
+        }
+        Ok(request)
+    }
+}

@@ -1,0 +1,60 @@
+//! Differences that are meant, from `differences.txt`: each with its reason, and each still one.
+
+use std::{collections::HashSet, fs, path::Path, sync::Mutex};
+
+pub struct Differences {
+    /// Fields that are never compared, in small letters.
+    ignored: Vec<String>,
+    accepted: Vec<Accepted>,
+    met: Mutex<HashSet<usize>>,
+}
+
+struct Accepted {
+    /// `topic/case METHOD target …`, as in the case.
+    request: String,
+    what: Vec<String>,
+}
+
+impl Differences {
+    pub fn read(path: &Path) -> Differences {
+        let mut all = Differences { ignored: Vec::new(), accepted: Vec::new(), met: Mutex::default() };
+        let text = fs::read_to_string(path).unwrap();
+        for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+            let (what, reason) = line.split_once(" -- ").unwrap_or_else(|| panic!("no reason: {line}"));
+            assert!(!reason.trim().is_empty(), "no reason: {line}");
+            match what.split_once(": ").map(|(kind, rest)| (kind, rest.trim())) {
+                Some(("ignore", name)) => all.ignored.push(name.to_ascii_lowercase()),
+                Some(("accept", rest)) => {
+                    let (what, request) = rest.split_once(' ').unwrap_or_else(|| panic!("no request: {line}"));
+                    all.accepted.push(Accepted { request: request.trim().to_owned(), what: what.split(',').map(str::to_owned).collect() });
+                }
+                _ => panic!("neither ignore nor accept: {line}"),
+            }
+        }
+        all
+    }
+
+    pub fn ignores(&self, field: &str) -> bool {
+        self.ignored.iter().any(|name| name == field)
+    }
+
+    pub fn accept(&self, request: &str, what: &str) -> bool {
+        let found =
+            self.accepted.iter().position(|accepted| accepted.request == request && accepted.what.iter().any(|known| known == what));
+        if let Some(at) = found {
+            self.met.lock().unwrap().insert(at);
+        }
+        found.is_some()
+    }
+
+    pub fn count(&self) -> usize {
+        self.accepted.len()
+    }
+
+    /// Those that are none any more.
+    pub fn stale(&self) -> Vec<String> {
+        let met = self.met.lock().unwrap();
+        let stale = self.accepted.iter().enumerate().filter(|(at, _)| !met.contains(at));
+        stale.map(|(_, accepted)| format!("differences.txt: no difference any more: {}", accepted.request)).collect()
+    }
+}

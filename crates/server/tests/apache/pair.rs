@@ -1,0 +1,233 @@
+//! Both servers on one configuration: the same text, the same files, the same port, at two loopback addresses.
+//!
+//! The one difficulty is that nothing of the address may show in answers: they carry the host that was asked for, and both have one port.
+
+use crate::case::{Case, Content, Request, Topic};
+use saker_testkit::{Client, Response, ServerProcess, TempDir, free_port, require};
+use std::{
+    fs, io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    process::Command,
+    time::{Duration, SystemTime},
+};
+
+pub struct Pair {
+    dir: TempDir,
+    apache: ServerProcess,
+    saker: ServerProcess,
+}
+
+const APACHE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const SAKER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+const MODULE_FOLDERS: &[&str] = &["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"];
+/// In the order in which they are loaded, which is the order in which they are asked.
+const MODULES: &[&str] = &[
+    "mpm_event",
+    "authn_file",
+    "authn_core",
+    "authn_anon",
+    "authn_socache",
+    "authz_core",
+    "authz_host",
+    "authz_groupfile",
+    "authz_user",
+    "authz_owner",
+    "access_compat",
+    "auth_basic",
+    "auth_digest",
+    "socache_shmcb",
+    "allowmethods",
+    "reqtimeout",
+    "filter",
+    "deflate",
+    "brotli",
+    "include",
+    "substitute",
+    "ratelimit",
+    "sed",
+    "data",
+    "buffer",
+    "mime",
+    "mime_magic",
+    "env",
+    "setenvif",
+    "headers",
+    "expires",
+    "unique_id",
+    "usertrack",
+    "remoteip",
+    "status",
+    "info",
+    "autoindex",
+    "asis",
+    "negotiation",
+    "dir",
+    "actions",
+    "speling",
+    "userdir",
+    "alias",
+    "rewrite",
+    "vhost_alias",
+    "macro",
+];
+/// Between `free_port` and the bind of the second server somebody else may take it.
+const ATTEMPTS: usize = 3;
+/// Files look as if they had been there for a while, so that validators are strong.
+const AGE: Duration = Duration::from_secs(86_400);
+
+impl Pair {
+    pub fn start(topic: &Topic) -> Result<Pair, String> {
+        let dir = TempDir::new(&format!("apache-{}", topic.name)).map_err(|error| error.to_string())?;
+        write_files(&dir, topic).map_err(|error| error.to_string())?;
+        let mut attempt = 1;
+        loop {
+            match start_both(&dir, topic) {
+                Ok((apache, saker)) => return Ok(Pair { dir, apache, saker }),
+                Err(_) if attempt < ATTEMPTS => attempt += 1,
+                Err(complaint) => return Err(complaint.to_string()),
+            }
+        }
+    }
+
+    pub fn ask_apache(&self, case: &Case, request: &Request) -> Result<Response, String> {
+        ask(self.apache.address(), case, request)
+    }
+
+    pub fn ask_saker(&self, case: &Case, request: &Request) -> Result<Response, String> {
+        ask(self.saker.address(), case, request)
+    }
+
+    /// What both have to say of what went wrong.
+    pub fn logs(&self) -> String {
+        let apache = fs::read_to_string(self.dir.join("apache/error.log")).unwrap_or_default();
+        let saker = fs::read_to_string(self.dir.join("saker/error.log")).unwrap_or_default();
+        let last = |text: &str| {
+            text.lines().rev().take(12).map(|line| format!("    {line}\n")).collect::<Vec<_>>().into_iter().rev().collect::<String>()
+        };
+        format!(
+            "  apache2's log:\n{}  saker's log:\n{}  saker's standard error:\n{}",
+            last(&apache),
+            last(&saker),
+            last(&self.saker.stderr())
+        )
+    }
+}
+
+fn start_both(dir: &TempDir, topic: &Topic) -> io::Result<(ServerProcess, ServerProcess)> {
+    let port = free_port()?;
+    let (apache, saker) = (
+        configuration(dir, topic, "apache", SocketAddr::new(APACHE, port))?,
+        configuration(dir, topic, "saker", SocketAddr::new(SAKER, port))?,
+    );
+    let program = require("apache2").map_err(io::Error::other)?;
+    let apache = ServerProcess::start(Command::new(program).arg("-f").arg(apache).arg("-DFOREGROUND"), SocketAddr::new(APACHE, port))?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
+    command.args(["run", "--workers", "1", "--apache"]).arg(saker).arg("--state-dir").arg(dir.join("saker/state"));
+    Ok((apache, ServerProcess::start(&mut command, SocketAddr::new(SAKER, port))?))
+}
+
+/// Writes the server's own file and one per host; what is the server's is the same but for the address and the folder of logs.
+fn configuration(dir: &TempDir, topic: &Topic, server: &str, address: SocketAddr) -> io::Result<std::path::PathBuf> {
+    let (root, port) = (dir.display(), address.port());
+    let modules = MODULE_FOLDERS
+        .iter()
+        .map(Path::new)
+        .find(|folder| folder.is_dir())
+        .ok_or_else(|| io::Error::other("apache2 has no modules here"))?;
+    let mut text = format!("ServerRoot {root}\nServerName server.test\nListen {address}\n");
+    for module in MODULES {
+        text.push_str(&format!("LoadModule {module}_module {}/mod_{module}.so\n", modules.display()));
+    }
+    if rustix::process::geteuid().is_root() {
+        text.push_str("User www-data\nGroup www-data\n");
+    }
+    text.push_str(&format!(
+        "PidFile {root}/{server}/pid\nDefaultRuntimeDir {root}/{server}\nErrorLog {root}/{server}/error.log\nLogLevel warn\nTypesConfig {root}/mime.types\n\
+         KeepAlive On\n<Directory {root}>\n    AllowOverride All\n</Directory>\n"
+    ));
+    fs::create_dir_all(dir.join(server))?;
+    text.push_str(&filled(&topic.server, dir, Path::new(""), port));
+    // What no host claims.
+    text.push_str(&format!("DocumentRoot {root}\n"));
+    for case in &topic.cases {
+        let documents = dir.join(&case.name);
+        let file = format!("{server}/{}.conf", case.name);
+        let conf = filled(&case.conf, dir, &documents, port);
+        let named = if has(&conf, "ServerName") { String::new() } else { format!("ServerName {}.test\n", case.name) };
+        let rooted = if has(&conf, "DocumentRoot") { String::new() } else { format!("DocumentRoot {}\n", documents.display()) };
+        dir.write(&file, format!("<VirtualHost *:{port}>\n{named}{rooted}{conf}</VirtualHost>\n"))?;
+        text.push_str(&format!("Include {file}\n"));
+    }
+    dir.write(&format!("{server}/httpd.conf"), text)
+}
+
+fn has(conf: &str, directive: &str) -> bool {
+    conf.lines().any(|line| line.trim_start().starts_with(directive))
+}
+
+fn filled(text: &str, dir: &Path, root: &Path, port: u16) -> String {
+    text.replace("{root}", &root.to_string_lossy()).replace("{dir}", &dir.to_string_lossy()).replace("{port}", &port.to_string())
+}
+
+fn write_files(dir: &TempDir, topic: &Topic) -> io::Result<()> {
+    dir.write("mime.types", include_str!("mime.types"))?;
+    for case in &topic.cases {
+        let root = dir.join(&case.name);
+        fs::create_dir_all(&root)?;
+        for (path, content) in &case.files {
+            let path = format!("{}/{path}", case.name);
+            match content {
+                Content::Text(text) => drop(aged(dir.write(&path, filled(text, dir, &root, 0))?)?),
+                Content::Mode(mode, text) => {
+                    let path = aged(dir.write(&path, filled(text, dir, &root, 0))?)?;
+                    fs::set_permissions(path, fs::Permissions::from_mode(*mode))?;
+                }
+                Content::Directory => fs::create_dir_all(dir.join(&path))?,
+                Content::Link(target) => {
+                    let path = dir.join(&path);
+                    path.parent().map_or(Ok(()), fs::create_dir_all)?;
+                    symlink(filled(target, dir, &root, 0), path)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn aged(path: std::path::PathBuf) -> io::Result<std::path::PathBuf> {
+    fs::File::options().append(true).open(&path)?.set_modified(SystemTime::now() - AGE)?;
+    Ok(path)
+}
+
+/// On a connection of its own: some answers end it.
+fn ask(address: SocketAddr, case: &Case, request: &Request) -> Result<Response, String> {
+    exchange(address, case, request).map_err(|error| error.to_string())
+}
+
+fn exchange(address: SocketAddr, case: &Case, request: &Request) -> io::Result<Response> {
+    let mut client = Client::connect(address)?;
+    client.set_timeout(Duration::from_secs(5))?;
+    let target = request.target.replace("{port}", &address.port().to_string());
+    let mut text = format!("{} {target} HTTP/1.1\r\n", request.method);
+    let has_host = request.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
+    if !has_host && !request.hostless {
+        text.push_str(&format!("Host: {}.test:{}\r\n", case.name, address.port()));
+    }
+    for (name, value) in &request.fields {
+        text.push_str(&format!("{name}: {}\r\n", value.replace("{port}", &address.port().to_string())));
+    }
+    if let Some(body) = &request.body {
+        text.push_str(&format!("Content-Length: {}\r\n", body.len()));
+    }
+    text.push_str("\r\n");
+    text.push_str(request.body.as_deref().unwrap_or_default());
+    client.send(text)?;
+    loop {
+        let response = if request.method == "HEAD" { client.read_head_response()? } else { client.read_response()? };
+        if response.status >= 200 {
+            return Ok(response);
+        }
+    }
+}
