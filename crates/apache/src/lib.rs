@@ -5,6 +5,7 @@
 //! `.htaccess`, files, locations, conditions), `access`, `fixups` (rules of folders, index files, types).
 //! Absent on purpose: handlers; what answers is in `handlers`, chosen by the name that the rules leave in the exchange.
 
+mod blocking;
 mod facts;
 mod fixups;
 mod host;
@@ -13,6 +14,7 @@ mod load;
 mod local;
 mod memo;
 mod modules;
+mod overview;
 mod process;
 mod reading;
 mod rules;
@@ -25,4 +27,5 @@ mod walk;
 
 pub use host::{Apache, Host};
 pub use load::{Loaded, load};
+pub use overview::Overview;
 pub use rules::ApacheRules;

@@ -7,6 +7,7 @@ use crate::{
     host::Apache,
     local::{Local, setter},
     modules::access::authz,
+    overview::Overview,
     process::Process,
     reading::{Methods, Place, Reading},
     sections::{Condition, ConditionKind, Matcher, Section},
@@ -22,6 +23,7 @@ use std::{path::PathBuf, sync::Arc};
 pub struct Loaded {
     pub model: Model,
     pub apache: Apache,
+    pub overview: Overview,
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -41,9 +43,10 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let mut main = HostDraft::main(&server_root);
     reader.host(&read.tree.nodes, &mut main);
     let drafts = reader.hosts;
-    let (mut model, hosts) = process.finish(main, drafts, &mut diagnostics);
+    let overview = Overview::new(&process, &main, &drafts, &server_root);
+    let (mut model, hosts) = process.finish(&main, &drafts, &mut diagnostics);
     model.sources = read.sources;
-    Loaded { model, apache: Apache { hosts, environment: read.environment }, diagnostics }
+    Loaded { model, overview, apache: Apache { hosts, environment: read.environment }, diagnostics }
 }
 
 struct TreeReader<'r> {

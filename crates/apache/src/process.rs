@@ -101,7 +101,7 @@ impl Listen {
 
 impl Process {
     /// Lays everything together. What is wrong goes to the diagnostics.
-    pub fn finish(self, main: HostDraft, drafts: Vec<HostDraft>, diagnostics: &mut Vec<Diagnostic>) -> (Model, Vec<Arc<Host>>) {
+    pub fn finish(self, main: &HostDraft, drafts: &[HostDraft], diagnostics: &mut Vec<Diagnostic>) -> (Model, Vec<Arc<Host>>) {
         if self.listens.is_empty() {
             let origin = main.origin.clone();
             diagnostics.push(Diagnostic::without_source(origin, "no listening sockets available: there is no Listen directive".into()));
@@ -119,25 +119,25 @@ impl Process {
         let mut hosts = Vec::new();
         let claimed: Vec<Address> = drafts.iter().flat_map(|draft| self.listeners_of(draft)).collect();
         let unclaimed: Vec<Address> = self.all_addresses().into_iter().filter(|address| !claimed.contains(address)).collect();
-        for draft in &drafts {
+        for draft in drafts {
             let listeners = self.listeners_of(draft);
             if listeners.is_empty() {
                 let text = format!("no Listen directive is for {}: this host is never reached", draft.addresses.join(" "));
                 diagnostics.push(Diagnostic::with_line(saker_config::Severity::Warning, draft.origin.clone(), 0, text, None, ""));
                 continue;
             }
-            let host = Arc::new(host(&main, &shared, draft));
-            model.sites.push(Arc::new(self.site(&main, &shared, draft, &host, listeners)));
+            let host = Arc::new(host(main, &shared, draft));
+            model.sites.push(Arc::new(self.site(main, &shared, draft, &host, listeners)));
             hosts.push(host);
         }
         if !unclaimed.is_empty() {
             let own = HostDraft { local: None, directories: Vec::new(), locations: Vec::new(), ..main.clone() };
-            let host = Arc::new(host(&main, &shared, &own));
-            let site = self.site(&main, &shared, &main, &host, unclaimed);
+            let host = Arc::new(host(main, &shared, &own));
+            let site = self.site(main, &shared, main, &host, unclaimed);
             model.sites.push(Arc::new(site));
             hosts.push(host);
         }
-        self.give_tls(&mut model, &main, &drafts);
+        self.give_tls(&mut model, main, drafts);
         (model, hosts)
     }
 
@@ -173,6 +173,7 @@ impl Process {
         server.user = self.user.clone();
         server.group = self.group.clone();
         server.error_log.path = self.error_log.clone();
+        server.pid_file = self.pid_file.clone();
         if let Some(seconds) = self.timeout_s {
             (limits.body_timeout_ms, limits.write_timeout_ms) = (seconds * 1000, seconds * 1000);
         }

@@ -62,6 +62,8 @@ pub struct Server {
     /// Control socket, process id and what must survive a restart.
     pub state_dir: PathBuf,
     pub error_log: ErrorLog,
+    /// Where the process id is written for scripts; only Apache's configuration names one.
+    pub pid_file: Option<PathBuf>,
     /// The Server field; empty sends none.
     pub server_field: String,
     /// Bound on memory for resolved resources per process, bodies included.
@@ -82,6 +84,7 @@ impl Default for Server {
             group: None,
             state_dir: PathBuf::from("/var/lib/saker"),
             error_log: ErrorLog { path: None, level: LogLevel::Notice },
+            pid_file: None,
             server_field: "Saker".into(),
             resource_memory_bytes_max: 64 << 20,
             resource_entries_max: 65_536,

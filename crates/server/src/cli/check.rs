@@ -5,7 +5,10 @@ use super::{
     arguments::{Check, Input},
     cannot, output, place,
 };
-use crate::{process::load_apache, secured};
+use crate::{
+    process::{ApacheInput, load_apache},
+    secured,
+};
 use saker_config::{Diagnostic, Diagnostics, Loaded, Model, Severity};
 use saker_tls::LoadProblem;
 use serde_json::{Value, json};
@@ -44,7 +47,7 @@ fn load(path: &Path, input: &Input) -> Result<(String, Diagnostics), Diagnostics
 
 /// Notes too: they say what Apache would have done and we do not.
 fn apache(path: &Path, input: &Input) -> Result<Loaded, Diagnostics> {
-    let loaded = load_apache(path, &input.define);
+    let loaded = load_apache(&ApacheInput { file: path.to_owned(), defines: input.define.clone(), ..ApacheInput::default() });
     let has_errors = loaded.has_errors();
     match has_errors {
         true => Err(Diagnostics(loaded.diagnostics)),

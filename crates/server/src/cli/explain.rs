@@ -1,7 +1,7 @@
 //! `saker explain URL`: the walk of a request that is never sent, each step with what decided it.
 
 use super::{CONFIGURATION_ERRORS, arguments, cannot, check, output, place, start};
-use crate::process::load_apache;
+use crate::process::{ApacheInput, load_apache};
 use saker_config::{Diagnostics, Model, ServeOptions};
 use saker_pipeline::{FrontEnd, exchange::TraceStep};
 use std::{fmt::Write as _, process::ExitCode, sync::Arc};
@@ -29,7 +29,7 @@ fn configuration(explain: &arguments::Explain) -> Result<(Model, Option<FrontEnd
         ExitCode::from(CONFIGURATION_ERRORS)
     };
     if let Some(path) = &explain.input.apache {
-        let loaded = load_apache(path, &explain.input.define);
+        let loaded = load_apache(&ApacheInput { file: path.clone(), defines: explain.input.define.clone(), ..ApacheInput::default() });
         if loaded.has_errors() {
             return Err(refused(&Diagnostics(loaded.diagnostics)));
         }

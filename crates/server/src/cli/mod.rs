@@ -5,6 +5,7 @@
 //! Absent on purpose: anything that `process` could need. A command calls it and is over.
 
 mod address;
+mod apache;
 mod arguments;
 mod check;
 mod daemon;
@@ -27,8 +28,9 @@ const NOT_RUNNING: u8 = 3;
 
 pub fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    if arguments.first().is_some_and(|name| promises::is_apache_name(&name.to_string_lossy())) {
-        return cannot(promises::APACHE_NAME);
+    if arguments.first().is_some_and(|name| apache::is_name(&name.to_string_lossy())) {
+        let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        return apache::main(&words);
     }
     match Cli::try_parse_from(arguments) {
         Ok(cli) => run(cli.command),

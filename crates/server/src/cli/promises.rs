@@ -6,8 +6,6 @@ use super::arguments::{Serve, Switch};
 
 pub const HTACCESS: &str =
     "--htaccess on: .htaccess files arrive with version 0.3; until then their rules are written as routes in saker.toml";
-pub const APACHE_NAME: &str =
-    "called by Apache's name: Apache's command line and configuration arrive with version 0.3; until then call saker run -c saker.toml";
 pub const PHP: &str = "--php: PHP arrives with version 0.4; until then only auto and off are taken, and both mean off";
 pub const PAGE_CACHE: &str = "--cache on: the page cache arrives with version 0.5; files are kept in memory without it";
 pub const PURGE: &str = "purge: the page cache arrives with version 0.5, and changed files need no purge, they are watched";
@@ -20,10 +18,4 @@ pub fn refuse_serve(serve: &Serve) -> Result<(), &'static str> {
         (serve.cache == Switch::On, PAGE_CACHE),
     ];
     asked.into_iter().find(|(asked, _)| *asked).map_or(Ok(()), |(_, sentence)| Err(sentence))
-}
-
-/// Whether the program was called by one of the names that Apache's scripts call.
-pub fn is_apache_name(program: &str) -> bool {
-    let name = program.rsplit('/').next().unwrap_or(program);
-    matches!(name, "httpd" | "apache2" | "apachectl" | "apache2ctl")
 }

@@ -5,7 +5,7 @@ use super::{
     arguments::{AccessLogArgument, ListenArgument, Run, Serve},
     cannot, place, promises,
 };
-use crate::process::{self, Source};
+use crate::process::{self, ApacheInput, Source};
 use saker_config::{
     ServeOptions,
     model::{AccessLogTarget, Acme, AcmeDirectory, Address, CertificateFiles, Origin, Workers},
@@ -29,7 +29,10 @@ pub fn serve(serve: Serve) -> ExitCode {
 pub fn run(run: Run) -> ExitCode {
     let workers = run.workers.and_then(|workers| workers.count());
     let source = match run.input.apache {
-        Some(path) => Ok(Source::Apache { path, defines: run.input.define, workers, state_dir: run.state_dir }),
+        Some(file) => {
+            let input = ApacheInput { file, defines: run.input.define, ..ApacheInput::default() };
+            Ok(Source::Apache { input, workers, state_dir: run.state_dir })
+        }
         None => place::configuration(run.input.config.as_deref()).map(|path| Source::File { path, workers, state_dir: run.state_dir }),
     };
     source.map_or_else(cannot, process::run)

@@ -93,6 +93,6 @@ fn names_of_apache() {
     for (name, expected) in
         [("/usr/sbin/apache2", true), ("httpd", true), ("apachectl", true), ("saker", false), ("/opt/httpd/saker", false)]
     {
-        assert_eq!(promises::is_apache_name(name), expected, "{name}");
+        assert_eq!(apache::is_name(name), expected, "{name}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod listeners;
 mod operator;
+mod pid_file;
 mod privileges;
 mod signals;
 mod source;
@@ -24,7 +25,7 @@ use saker_telemetry::{
     error_log::{self, ErrorLogTarget},
     message,
 };
-pub use source::{Source, load_apache};
+pub use source::{ApacheInput, Source, load_apache};
 use std::{
     os::unix::net::UnixListener,
     process::ExitCode,
@@ -87,6 +88,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let (secured, warnings) = Secured::build(&read.model, None).map_err(Failure::Configuration)?;
     warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{warning}")));
     let secured = Arc::new(secured);
+    let mut pid_file = pid_file::PidFile::make(&read.model.server).map_err(Failure::Start)?;
     // The control socket belongs to whoever the server is later, so it is bound after the change of user where that is allowed.
     privileges::drop(&read.model, lock.path()).map_err(Failure::Start)?;
     let control_socket = lock.bind_control().map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}"))).ok();
@@ -106,6 +108,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
         let _inside = runtime.enter();
         operator.begin_automatic(prepared);
     }
+    pid_file.iter_mut().for_each(pid_file::PidFile::fill);
     serve(&runtime, signals, operator, control_socket);
     drop(lock);
     Ok(())

@@ -164,6 +164,11 @@ impl Operator {
         self.stop.notify_one();
     }
 
+    /// Whether it runs by Apache's configuration, and so obeys Apache's signals.
+    pub fn is_apache(&self) -> bool {
+        matches!(self.source, Source::Apache { .. })
+    }
+
     pub fn is_stopping(&self) -> bool {
         self.stopping.get()
     }

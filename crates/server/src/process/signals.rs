@@ -1,7 +1,8 @@
 //! Signals, as Apache and nginx administrators know them.
 //!
 //! TERM and INT: stop, requests may finish; a second one means now. QUIT: stop now. HUP: reload. USR1: open the logs again. PIPE is
-//! ignored by the runtime.
+//! ignored by the runtime. Under an Apache configuration as Apache has it: TERM now, WINCH when requests have finished, USR1 and HUP reload
+//! and open the logs again.
 
 use super::operator::Operator;
 use std::{io, rc::Rc};
@@ -13,6 +14,7 @@ pub struct Signals {
     quit: Signal,
     hangup: Signal,
     user1: Signal,
+    window: Signal,
 }
 
 impl Signals {
@@ -23,6 +25,7 @@ impl Signals {
             quit: signal(SignalKind::quit())?,
             hangup: signal(SignalKind::hangup())?,
             user1: signal(SignalKind::user_defined1())?,
+            window: signal(SignalKind::window_change())?,
         })
     }
 
@@ -30,12 +33,23 @@ impl Signals {
     pub async fn obey(&mut self, operator: &Rc<Operator>) {
         loop {
             tokio::select! {
-                _ = self.terminate.recv() => operator.ask_stop(!operator.is_stopping()),
+                _ = self.terminate.recv() => operator.ask_stop(!operator.is_stopping() && !operator.is_apache()),
                 _ = self.interrupt.recv() => operator.ask_stop(!operator.is_stopping()),
                 _ = self.quit.recv() => operator.ask_stop(false),
-                _ = self.hangup.recv() => drop(operator.reload_now()),
-                _ = self.user1.recv() => drop(operator.reopen()),
+                _ = self.window.recv() => if operator.is_apache() { operator.ask_stop(true) },
+                _ = self.hangup.recv() => begin_again(operator),
+                _ = self.user1.recv() => match operator.is_apache() {
+                    true => begin_again(operator),
+                    false => drop(operator.reopen()),
+                },
             }
         }
+    }
+}
+
+fn begin_again(operator: &Operator) {
+    let reloaded = operator.reload_now();
+    if reloaded.is_ok() && operator.is_apache() {
+        drop(operator.reopen());
     }
 }

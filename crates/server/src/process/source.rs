@@ -14,18 +14,23 @@ use std::{
 #[derive(Clone, Debug)]
 pub enum Source {
     Directory(Box<ServeOptions>),
-    File {
-        path: PathBuf,
-        workers: Option<usize>,
-        state_dir: Option<PathBuf>,
-    },
-    /// Apache's, with the names of `-D`.
-    Apache {
-        path: PathBuf,
-        defines: Vec<String>,
-        workers: Option<usize>,
-        state_dir: Option<PathBuf>,
-    },
+    File { path: PathBuf, workers: Option<usize>, state_dir: Option<PathBuf> },
+    Apache { input: ApacheInput, workers: Option<usize>, state_dir: Option<PathBuf> },
+}
+
+/// What Apache's command line says about its configuration.
+#[derive(Clone, Debug, Default)]
+pub struct ApacheInput {
+    /// `-f`
+    pub file: PathBuf,
+    /// `-d`; else the folder of the file.
+    pub server_root: Option<PathBuf>,
+    /// `-D`
+    pub defines: Vec<String>,
+    /// `-C`
+    pub before: Vec<String>,
+    /// `-c`
+    pub after: Vec<String>,
 }
 
 /// A configuration and what is noteworthy about it; or all that is wrong with it.
@@ -47,8 +52,8 @@ impl Source {
                 let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
                 Ok(Read { model: with(loaded.model, *workers, state_dir.as_deref()), front_end: None, warnings })
             }
-            Source::Apache { path, defines, workers, state_dir } => {
-                let loaded = load_apache(path, defines);
+            Source::Apache { input, workers, state_dir } => {
+                let loaded = load_apache(input);
                 if loaded.has_errors() {
                     return Err(loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).map(Diagnostic::to_string).collect());
                 }
@@ -64,7 +69,8 @@ impl Source {
     pub fn name(&self) -> String {
         match self {
             Source::Directory(options) => options.root.display().to_string(),
-            Source::File { path, .. } | Source::Apache { path, .. } => path.display().to_string(),
+            Source::File { path, .. } => path.display().to_string(),
+            Source::Apache { input, .. } => input.file.display().to_string(),
         }
     }
 }
@@ -81,11 +87,14 @@ fn with(mut model: Model, workers: Option<usize>, state_dir: Option<&Path>) -> M
 
 /// Reads Apache's configuration: its folder is the ServerRoot until the file says otherwise, and Debian's `envvars` beside it is read as its
 /// start script would.
-pub fn load_apache(path: &Path, defines: &[String]) -> Loaded {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
-    let mut setup = Setup::new(&folder, &path);
-    setup.defines = defines.iter().map(|name| name.clone().into_bytes()).collect();
+pub fn load_apache(input: &ApacheInput) -> Loaded {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let file = absolute(&input.server_root.as_deref().unwrap_or(Path::new("")).join(&input.file));
+    let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
+    let root = input.server_root.as_deref().map_or_else(|| folder.clone(), absolute);
+    let lines = |lines: &[String]| lines.iter().map(|line| line.clone().into_bytes()).collect();
+    let mut setup = Setup::new(&root, &file);
+    (setup.defines, setup.before, setup.after) = (lines(&input.defines), lines(&input.before), lines(&input.after));
     setup.environment = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec())).collect();
     if let Ok(text) = std::fs::read(folder.join("envvars")) {
         read_envvars(&text, &mut setup.environment);

@@ -1,0 +1,51 @@
+//! A server in the background: this program once more, in a session of its own, waited for until it serves.
+//!
+//! The difficulty: whoever started us wants to know whether it serves, and its errors. So its standard error stays ours until it has said
+//! that it has started, by its process id in the file.
+
+use super::control;
+use std::{
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Command, ExitCode, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Starts the same command line once more, in the foreground of its own.
+pub fn start(program: &str, pid_file: Option<&Path>) -> ExitCode {
+    let executable = match std::env::current_exe() {
+        Ok(path) => path,
+        Err(error) => return failed(program, &error.to_string()),
+    };
+    let mut words = std::env::args_os();
+    let mut command = Command::new(executable);
+    // The same name, so that the same arguments are understood; a group of its own, so that the terminal's signals don't reach it.
+    command.arg0(words.next().unwrap_or_else(|| program.into())).args(words).arg("-DFOREGROUND").process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return failed(program, &error.to_string()),
+    };
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        match child.try_wait() {
+            Ok(None) => {}
+            Ok(Some(status)) if status.success() => return ExitCode::SUCCESS,
+            _ => return ExitCode::FAILURE,
+        }
+        let serves = pid_file.is_none_or(|file| control::running(file).is_some_and(|pid| pid.unsigned_abs() == child.id()));
+        if serves {
+            return ExitCode::SUCCESS;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    failed(program, "the server did not start in time")
+}
+
+fn failed(program: &str, why: &str) -> ExitCode {
+    eprintln!("{program}: {why}");
+    ExitCode::FAILURE
+}

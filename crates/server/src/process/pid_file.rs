@@ -1,0 +1,74 @@
+//! The file that scripts find the process by.
+//!
+//! Made by root before the change of user, like the sockets, and filled when the server serves: a number in it says so. At the end the folder may
+//! refuse to have it removed; then it is emptied.
+
+use super::privileges;
+use saker_config::model::Server;
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::PathBuf,
+};
+
+/// Removes the file when it is dropped, if it is still ours.
+pub struct PidFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl PidFile {
+    /// Still empty. `None` where the configuration names no file.
+    pub fn make(server: &Server) -> Result<Option<PidFile>, String> {
+        let Some(path) = &server.pid_file else { return Ok(None) };
+        let failed = |error: std::io::Error| format!("PidFile {}: {error}", path.display());
+        // A new one beside it, renamed: nobody reads half a number, and no link is followed.
+        let fresh = path.with_extension("new");
+        let _ = fs::remove_file(&fresh);
+        let file = File::options().write(true).create_new(true).open(&fresh).map_err(failed)?;
+        if let Some(uid) = server.user.as_deref().and_then(privileges::uid_of).filter(|_| rustix::process::geteuid().is_root()) {
+            let _ = std::os::unix::fs::fchown(&file, Some(uid), None);
+        }
+        fs::rename(&fresh, path).map_err(failed)?;
+        Ok(Some(PidFile { path: path.clone(), file }))
+    }
+
+    pub fn fill(&mut self) {
+        // A full disk is no reason not to serve.
+        let _ = writeln!(self.file, "{}", std::process::id());
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        let ours = fs::read_to_string(&self.path).is_ok_and(|text| text.trim() == std::process::id().to_string());
+        if ours && fs::remove_file(&self.path).is_err() {
+            let _ = self.file.set_len(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::state_dir::tests::Scratch;
+
+    #[test]
+    fn written_and_removed_unless_it_is_another_s() {
+        let scratch = Scratch::new();
+        let path = scratch.0.join("saker.pid");
+        let server = Server { pid_file: Some(path.clone()), ..Server::default() };
+        let make = || PidFile::make(&server).unwrap().unwrap();
+        let mut file = make();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "");
+        file.fill();
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
+        drop(file);
+        assert!(!path.exists());
+        let mut file = make();
+        file.fill();
+        fs::write(&path, "1\n").unwrap();
+        drop(file);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");
+    }
+}
