@@ -272,10 +272,17 @@ fn suggestion(name: &str) -> Option<String> {
     let bare = name.trim_start_matches('<');
     let other = if bare == name { format!("<{name}") } else { bare.to_owned() };
     let near = find_row(other.as_bytes()).or_else(|| {
-        let names = rows().map(|row| row.name.trim_start_matches('<'));
+        let names = rows().map(|row| row.name.trim_start_matches('<')).filter(|known| is_similar(bare, known));
         let near = nearest(bare, names)?;
         let section = find_row(format!("<{near}").as_bytes()).filter(|_| bare != name);
         section.or_else(|| find_row(near.as_bytes())).or_else(|| find_row(format!("<{near}").as_bytes()))
     });
     near.map(|row| format!("did you mean `{}`?", row.title()))
+}
+
+/// A look that spares most of the comparisons: nobody gets both the first and the last letter wrong.
+fn is_similar(name: &str, known: &str) -> bool {
+    let (a, b) = (name.as_bytes(), known.as_bytes());
+    let same = |a: Option<&u8>, b: Option<&u8>| a.map(u8::to_ascii_lowercase) == b.map(u8::to_ascii_lowercase);
+    a.len().abs_diff(b.len()) <= 1 + a.len() / 4 && (same(a.first(), b.first()) || same(a.last(), b.last()))
 }
