@@ -85,6 +85,12 @@ impl Dependencies {
         self.bits & !KEPT == 0
     }
 
+    /// Nothing but these.
+    pub fn is_within(&self, allowed: &[Dependency]) -> bool {
+        let allowed = allowed.iter().fold(0, |bits, one| bits | *one as u32);
+        self.bits & !allowed == 0
+    }
+
     /// Names as written, each once.
     pub fn request_fields(&self) -> impl Iterator<Item = &str> {
         self.request_fields.iter().map(AsRef::as_ref)

@@ -12,6 +12,7 @@ mod facts;
 mod glob;
 mod parse;
 mod pattern;
+mod reach;
 mod subnet;
 mod text;
 mod tree;

@@ -4,7 +4,8 @@
 //! Absent on purpose: spans of text; errors are found while parsing, where the places are known.
 
 use crate::{
-    Evaluation, EvaluationError, ExpressionError, ExpressionOptions, Pattern, Subnet, Variable, facts::FileTest, glob::GlobOptions, parse,
+    Dependencies, Evaluation, EvaluationError, ExpressionError, ExpressionOptions, Pattern, Subnet, Variable, facts::FileTest,
+    glob::GlobOptions, parse, reach,
 };
 
 /// What is true or false: `<If>`, `Require expr`, `expr=`, `RewriteCond expr`.
@@ -33,6 +34,13 @@ impl Expression {
         &self.text
     }
 
+    /// What an evaluation could depend on, whatever turn it takes.
+    pub fn may_depend(&self) -> Dependencies {
+        let mut all = Dependencies::new();
+        reach::condition(&self.root, &mut all);
+        all
+    }
+
     pub fn evaluate(&self, evaluation: &mut Evaluation<'_>) -> Result<bool, EvaluationError> {
         evaluation.condition(&self.root, self.options)
     }
@@ -54,6 +62,13 @@ impl StringExpression {
             Word::Literal(text) => Some(text),
             _ => None,
         }
+    }
+
+    /// What an evaluation could depend on, whatever turn it takes.
+    pub fn may_depend(&self) -> Dependencies {
+        let mut all = Dependencies::new();
+        reach::word(&self.root, &mut all);
+        all
     }
 
     pub fn evaluate(&self, evaluation: &mut Evaluation<'_>) -> Result<Vec<u8>, EvaluationError> {

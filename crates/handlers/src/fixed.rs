@@ -50,6 +50,10 @@ pub fn redirect(exchange: &mut Exchange, status: Status, location: Vec<u8>, quer
 pub fn respond(exchange: &mut Exchange, status: Status, mut fields: Fields, body: Vec<u8>, queries: Queries) -> Response {
     let body = if status.forbids_content() { Vec::new() } else { body };
     field_edits::apply(&exchange.settings.fields, status, &mut fields);
+    if exchange.head_edits.is_some() {
+        // Kept answers have no place for the rules' edits: these get them on the way up.
+        return built(status, fields, body);
+    }
     if !status.forbids_content() {
         fields.set("Content-Length", body.len().to_string().into_bytes());
     }
@@ -58,5 +62,16 @@ pub fn respond(exchange: &mut Exchange, status: Status, mut fields: Fields, body
     if !exchange.request_dependent {
         exchange.reusable = Some(Rc::new(fixed));
     }
+    response
+}
+
+/// The same as a head that filters see to.
+fn built(status: Status, mut fields: Fields, body: Vec<u8>) -> Response {
+    let mut response = Response::new(status);
+    if !status.forbids_content() {
+        fields.set("Content-Length", body.len().to_string().into_bytes());
+        response.body = Body::Memory(Chunk::from(body));
+    }
+    *response.fields_mut() = fields;
     response
 }

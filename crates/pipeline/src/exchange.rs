@@ -1,7 +1,7 @@
 //! One request and what has been found out about it. Goes down through the phases and comes back with the response.
 
 use crate::{
-    RequestBody, Reusable,
+    HeadEdits, RequestBody, Reusable,
     throttle::{AddressState, Admission},
 };
 use saker_config::model::{Action, Address, Origin, Settings, Site};
@@ -145,6 +145,8 @@ pub struct Exchange {
     pub handler: Option<Box<str>>,
     /// Who has said who he is, and was believed.
     pub user: Option<Box<str>>,
+    /// What rules want of a head that is kept.
+    pub head_edits: Option<Rc<dyn HeadEdits>>,
     /// What the rules keep for later phases.
     pub rules_state: Option<Box<dyn Any>>,
     /// Present when each step is to be recorded.
@@ -178,6 +180,7 @@ impl Exchange {
             environment: Environment::default(),
             handler: None,
             user: None,
+            head_edits: None,
             rules_state: None,
             trace: None,
             admission: None,

@@ -18,13 +18,13 @@ pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
     response
 }
 
-/// Runs the filters over a head that nobody has filtered yet.
+/// Runs the filters over a head that nobody has filtered yet, and over a ready one those that want it all the same.
 async fn finish(exchange: &mut Exchange, services: &Services, response: &mut Response) {
-    if matches!(response.head, ResponseHead::Ready(_)) {
-        return;
-    }
+    let was_ready = matches!(response.head, ResponseHead::Ready(_));
     for filter in services.filters.iter() {
-        filter.apply(exchange, response).await;
+        if !was_ready || filter.takes_ready(exchange) {
+            filter.apply(exchange, response).await;
+        }
     }
 }
 
@@ -50,7 +50,7 @@ async fn error_document(exchange: &mut Exchange, services: &Services, response: 
 async fn internal_page(exchange: &mut Exchange, services: &Services, path: &str, status: Status) -> Option<Response> {
     exchange.trace("respond", None, || format!("error document {path} for {}", status.0));
     let mut inner = page_exchange(exchange, path);
-    let page = phases::run_again(&mut inner, services).await;
+    let page = phases::run_again(&mut inner, services, exchange, status).await;
     if let (Some(steps), Some(more)) = (&mut exchange.trace, inner.trace) {
         *steps = more;
     }

@@ -23,9 +23,14 @@ pub trait Handler {
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled>;
 }
 
-/// Changes a response on its way up. Called for every built (not for ready) head, in the registry's order.
+/// Changes a response on its way up. Called for every built head, and for ready ones where it asks for that, in the registry's order.
 pub trait Filter {
     fn name(&self) -> &'static str;
+
+    /// Whether it wants this exchange's response even where its head is ready.
+    fn takes_ready(&self, _: &Exchange) -> bool {
+        false
+    }
 
     fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()>;
 }

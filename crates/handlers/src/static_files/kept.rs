@@ -6,6 +6,7 @@
 use super::representation::Representation;
 use saker_config::model::Settings;
 use saker_files::Metadata;
+use saker_pipeline::{HeadEdits, head_edits::are_same};
 use std::{
     cell::RefCell,
     collections::HashMap,
@@ -40,9 +41,16 @@ pub struct Table {
 
 impl Table {
     /// A living representation of the very same sources.
-    pub fn find(&self, settings: &Arc<Settings>, relative: &[u8], sources: &Sources) -> Option<Rc<Representation>> {
+    pub fn find(
+        &self,
+        settings: &Arc<Settings>,
+        edits: Option<&Rc<dyn HeadEdits>>,
+        relative: &[u8],
+        sources: &Sources,
+    ) -> Option<Rc<Representation>> {
         let found = self.entries.borrow().get(&key(settings, relative, sources))?.upgrade()?;
-        (found.sources == *sources).then_some(found)
+        let same_edits = are_same(found.facts.edits.as_deref(), edits.map(|edits| &**edits));
+        (same_edits && found.sources == *sources).then_some(found)
     }
 
     pub fn insert(&self, relative: &[u8], representation: &Rc<Representation>) {

@@ -15,6 +15,7 @@ use crate::coding::{self, Levels};
 use saker_config::model::Settings;
 use saker_files::{Metadata, Resolved};
 use saker_http::content_coding::Coding;
+use saker_pipeline::{Exchange, HeadEdits};
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
 /// A tag may be strong once the file's time of modification is that long ago: a second write can't get the same time any more.
@@ -53,25 +54,34 @@ pub struct Maker {
 
 impl Maker {
     /// The representation of a file: one in use, or a new one.
-    pub async fn representation(&self, settings: &Arc<Settings>, found: &Found, now: i64) -> std::io::Result<Rc<Representation>> {
-        let living = self.table.find(settings, &found.relative, &found.sources());
+    pub async fn representation(&self, exchange: &Exchange, found: &Found) -> std::io::Result<Rc<Representation>> {
+        let (settings, edits, now) = (&exchange.settings, exchange.head_edits.as_ref(), exchange.now);
+        let living = self.table.find(settings, edits, &found.relative, &found.sources());
         if let Some(living) = living.filter(|living| living.weak_until_s.is_none_or(|until| now <= until)) {
             return Ok(living);
         }
         let loaded = load(found.original.file.try_clone()?, found.original.metadata, self.memory_bytes_max).await?;
         let settled = loaded.settled;
-        let made = Rc::new(self.build(settings, found, loaded, now));
+        let made = Rc::new(self.build(settings, edits, found, loaded, now));
         if settled {
             self.table.insert(&found.relative, &made);
         }
         Ok(made)
     }
 
-    fn build(&self, settings: &Arc<Settings>, found: &Found, loaded: Loaded, now: i64) -> Representation {
+    fn build(
+        &self,
+        settings: &Arc<Settings>,
+        edits: Option<&Rc<dyn HeadEdits>>,
+        found: &Found,
+        loaded: Loaded,
+        now: i64,
+    ) -> Representation {
         let content_type = names::content_type(&settings.files, &found.relative);
         let offered = offered(settings, content_type.as_deref(), &loaded.content, found);
         let facts = Facts {
             settings: Arc::clone(settings),
+            edits: edits.cloned(),
             content_type,
             varies: !offered.is_empty(),
             built_s: now,

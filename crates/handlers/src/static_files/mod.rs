@@ -65,7 +65,7 @@ impl StaticFiles {
     }
 
     async fn file(&self, exchange: &mut Exchange, mut found: Found) -> Response {
-        let Ok(representation) = self.maker.representation(&exchange.settings, &found, exchange.now).await else {
+        let Ok(representation) = self.maker.representation(exchange, &found).await else {
             return Response::new(Status::INTERNAL_SERVER_ERROR);
         };
         for _ in 0..ROUNDS_MAX {

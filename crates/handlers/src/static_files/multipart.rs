@@ -35,10 +35,10 @@ pub fn content_range(range: ByteRange, length: u64) -> Vec<u8> {
 }
 
 /// 206 with all `ranges` of `variant`.
-pub fn response(facts: &Facts, variant: &Variant, ranges: &[ByteRange]) -> Response {
+pub fn response(facts: &Facts, variant: &Variant, ranges: &[ByteRange], now: i64) -> Response {
     let boundary = facts.boundaries.next();
     let body = Body::Parts(parts(facts, variant, ranges, &boundary));
-    let mut fields = variant.partial_fields(facts);
+    let mut fields = variant.partial_fields(facts, now);
     fields.set("Content-Type", format!("multipart/byteranges; boundary={boundary}").into_bytes());
     fields.append("Content-Length", body.length().unwrap_or_default().to_string().into_bytes());
     Response::ready(Rc::new(ReadyHead::new(Status::PARTIAL_CONTENT, fields)), body)

@@ -17,7 +17,7 @@ use saker_http::{
     content_coding::{AcceptedCodings, Coding},
     range::{self, ByteRange, RangeOutcome},
 };
-use saker_pipeline::{Body, ReadyHead, Response, Reusable};
+use saker_pipeline::{Body, HeadEdits, ReadyHead, Response, Reusable};
 use std::{
     cell::{Cell, OnceCell},
     rc::Rc,
@@ -27,6 +27,8 @@ use std::{
 /// What all variants have in common.
 pub struct Facts {
     pub settings: Arc<Settings>,
+    /// What rules want of its heads besides.
+    pub edits: Option<Rc<dyn HeadEdits>>,
     pub content_type: Option<Vec<u8>>,
     /// There is, or could be made, a variant with a coding.
     pub varies: bool,
@@ -99,13 +101,13 @@ impl Representation {
         if is_conditional(head) {
             match conditional::evaluate(head, Some(&variant.validators(now))) {
                 Precondition::Proceed => {}
-                Precondition::NotModified => return Outcome::Answer(Response::ready(variant.not_modified(&self.facts), Body::Empty)),
+                Precondition::NotModified => return Outcome::Answer(Response::ready(variant.not_modified(&self.facts, now), Body::Empty)),
                 Precondition::Failed => return Outcome::Failed,
             }
         }
         match wanted_range(head).filter(|_| conditional::range_applies(head, &variant.validators(now))) {
-            Some(value) => self.ranged(variant, value),
-            None => whole(variant),
+            Some(value) => self.ranged(variant, value, now),
+            None => self.whole(variant, now),
         }
     }
 
@@ -137,28 +139,28 @@ impl Representation {
         &self.coded[slot_index(coding)]
     }
 
-    fn ranged(&self, variant: &Variant, value: &[u8]) -> Outcome {
+    fn whole(&self, variant: &Variant, now: i64) -> Outcome {
+        Outcome::Answer(Response::ready(variant.full(&self.facts, now), variant.content.whole()))
+    }
+
+    fn ranged(&self, variant: &Variant, value: &[u8], now: i64) -> Outcome {
         let length = variant.content.length();
         match range::resolve(value, length, self.facts.settings.files.ranges_max as usize) {
-            RangeOutcome::Whole => whole(variant),
-            RangeOutcome::One(range) => Outcome::Answer(self.part(variant, range)),
-            RangeOutcome::Many(ranges) => Outcome::Answer(multipart::response(&self.facts, variant, &ranges)),
+            RangeOutcome::Whole => self.whole(variant, now),
+            RangeOutcome::One(range) => Outcome::Answer(self.part(variant, range, now)),
+            RangeOutcome::Many(ranges) => Outcome::Answer(multipart::response(&self.facts, variant, &ranges, now)),
             RangeOutcome::Unsatisfiable => Outcome::Unsatisfiable(length),
         }
     }
 
     /// RFC 9110 section 15.3.7.1.
-    fn part(&self, variant: &Variant, range: ByteRange) -> Response {
-        let mut fields = variant.partial_fields(&self.facts);
+    fn part(&self, variant: &Variant, range: ByteRange, now: i64) -> Response {
+        let mut fields = variant.partial_fields(&self.facts, now);
         fields.append("Content-Range", multipart::content_range(range, variant.content.length()));
         fields.append("Content-Length", range.len().to_string().into_bytes());
         let head = Rc::new(ReadyHead::new(Status::PARTIAL_CONTENT, fields));
         Response::ready(head, variant.content.part(range.first..range.last + 1))
     }
-}
-
-fn whole(variant: &Variant) -> Outcome {
-    Outcome::Answer(Response::ready(variant.full(), variant.content.whole()))
 }
 
 fn slot_index(coding: Coding) -> usize {

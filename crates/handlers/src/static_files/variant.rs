@@ -10,8 +10,8 @@ use saker_http::{
     date::{DATE_BYTES, format_date},
     entity_tag::EntityTag,
 };
-use saker_pipeline::{ReadyHead, field_edits};
-use std::{cell::OnceCell, rc::Rc};
+use saker_pipeline::{HeadEdits, HeadFacts, ReadyHead, field_edits};
+use std::{cell::RefCell, rc::Rc};
 
 /// Line terminators, separators and the `Rc` around a head, about.
 const HEAD_OVERHEAD_BYTES: usize = 200;
@@ -21,53 +21,86 @@ pub struct Variant {
     pub content: Content,
     tag: Option<Tag>,
     modified_s: i64,
-    full: Rc<ReadyHead>,
+    full: RefCell<Kept>,
     /// Made when the first client asks for it.
-    not_modified: OnceCell<Rc<ReadyHead>>,
+    not_modified: RefCell<Option<Kept>>,
+}
+
+/// A head, and the second that it was made in.
+struct Kept {
+    made_s: i64,
+    head: Rc<ReadyHead>,
 }
 
 impl Variant {
     pub fn new(facts: &Facts, coding: Coding, content: Content, tag: Option<Tag>, mtime_s: i64) -> Variant {
         // RFC 9110 section 8.8.2.1: never later than the time of the response.
         let modified_s = mtime_s.min(facts.built_s);
-        let mut fields = representation_fields(facts, coding, tag.as_ref(), modified_s);
-        fields.append("Content-Length", content.length().to_string().into_bytes());
-        let full = facts.ready_head(Status::OK, fields);
-        Variant { coding, content, tag, modified_s, full, not_modified: OnceCell::new() }
+        let fields = full_fields(facts, coding, tag.as_ref(), modified_s, content.length());
+        let now = facts.built_s;
+        let head = facts.ready_head(Status::OK, modified_s, now, fields);
+        Variant { coding, content, tag, modified_s, full: RefCell::new(Kept { made_s: now, head }), not_modified: RefCell::default() }
     }
 
     pub fn validators(&self, now: i64) -> Validators<'_> {
         Validators { entity_tag: self.tag.as_ref().map(Tag::as_entity_tag), last_modified: Some(self.modified_s), now }
     }
 
-    pub fn full(&self) -> Rc<ReadyHead> {
-        Rc::clone(&self.full)
+    pub fn full(&self, facts: &Facts, now: i64) -> Rc<ReadyHead> {
+        let mut kept = self.full.borrow_mut();
+        if facts.is_over(&kept, now) {
+            let fields = full_fields(facts, self.coding, self.tag.as_ref(), self.modified_s, self.content.length());
+            *kept = Kept { made_s: now, head: facts.ready_head(Status::OK, self.modified_s, now, fields) };
+        }
+        Rc::clone(&kept.head)
     }
 
     /// RFC 9110 section 15.4.5: what a cache needs to find the stored response and refresh it, and nothing else of ours.
-    pub fn not_modified(&self, facts: &Facts) -> Rc<ReadyHead> {
-        let make = || {
-            let mut fields = Fields::new();
-            match &self.tag {
-                Some(tag) => fields.append("ETag", tag.text.to_vec()),
-                None => fields.append("Last-Modified", format_date(self.modified_s).to_vec()),
+    pub fn not_modified(&self, facts: &Facts, now: i64) -> Rc<ReadyHead> {
+        let mut slot = self.not_modified.borrow_mut();
+        if let Some(kept) = slot.as_ref().filter(|kept| !facts.is_over(kept, now)) {
+            return Rc::clone(&kept.head);
+        }
+        let head = self.make_not_modified(facts, now);
+        *slot = Some(Kept { made_s: now, head: Rc::clone(&head) });
+        head
+    }
+
+    fn make_not_modified(&self, facts: &Facts, now: i64) -> Rc<ReadyHead> {
+        if facts.edits.as_ref().is_some_and(|edits| edits.describes_unmodified()) {
+            let mut fields = representation_fields(facts, self.coding, self.tag.as_ref(), self.modified_s);
+            facts.finish(Status::NOT_MODIFIED, self.modified_s, now, &mut fields);
+            for name in ["Content-Type", "Content-Encoding", "Content-Language"] {
+                fields.remove(name);
             }
-            facts.ready_head(Status::NOT_MODIFIED, fields)
-        };
-        Rc::clone(self.not_modified.get_or_init(make))
+            return Rc::new(ReadyHead::new(Status::NOT_MODIFIED, fields));
+        }
+        let mut fields = Fields::new();
+        match &self.tag {
+            Some(tag) => fields.append("ETag", tag.text.to_vec()),
+            None => fields.append("Last-Modified", format_date(self.modified_s).to_vec()),
+        }
+        facts.ready_head(Status::NOT_MODIFIED, self.modified_s, now, fields)
     }
 
     /// The fields of a 206, edits included, but for those that say which part it is: no edit may touch those.
-    pub fn partial_fields(&self, facts: &Facts) -> Fields {
+    pub fn partial_fields(&self, facts: &Facts, now: i64) -> Fields {
         let mut fields = representation_fields(facts, self.coding, self.tag.as_ref(), self.modified_s);
-        facts.finish(Status::PARTIAL_CONTENT, &mut fields);
+        facts.finish(Status::PARTIAL_CONTENT, self.modified_s, now, &mut fields);
         fields
     }
 
     pub fn memory_bytes(&self) -> usize {
         let head = |head: &ReadyHead| head.http1.len() * 3 + HEAD_OVERHEAD_BYTES;
-        size_of::<Variant>() + self.content.memory_bytes() + head(&self.full) + self.not_modified.get().map_or(0, |ready| head(ready))
+        let not_modified = self.not_modified.borrow().as_ref().map_or(0, |kept| head(&kept.head));
+        size_of::<Variant>() + self.content.memory_bytes() + head(&self.full.borrow().head) + not_modified
     }
+}
+
+fn full_fields(facts: &Facts, coding: Coding, tag: Option<&Tag>, modified_s: i64, length: u64) -> Fields {
+    let mut fields = representation_fields(facts, coding, tag, modified_s);
+    fields.append("Content-Length", length.to_string().into_bytes());
+    fields
 }
 
 fn representation_fields(facts: &Facts, coding: Coding, tag: Option<&Tag>, modified_s: i64) -> Fields {
@@ -89,16 +122,25 @@ fn representation_fields(facts: &Facts, coding: Coding, tag: Option<&Tag>, modif
 
 impl Facts {
     /// Lays the configured edits over `fields`. Vary comes after them, because an edit that takes it away would poison shared caches.
-    pub fn ready_head(&self, status: Status, mut fields: Fields) -> Rc<ReadyHead> {
-        self.finish(status, &mut fields);
+    fn ready_head(&self, status: Status, modified_s: i64, now: i64, mut fields: Fields) -> Rc<ReadyHead> {
+        self.finish(status, modified_s, now, &mut fields);
         Rc::new(ReadyHead::new(status, fields))
     }
 
-    fn finish(&self, status: Status, fields: &mut Fields) {
+    /// Rules of another front-end come last: they may take away what they like, as they always could.
+    fn finish(&self, status: Status, modified_s: i64, now: i64, fields: &mut Fields) {
         field_edits::apply(&self.settings.fields, status, fields);
         if self.varies {
             fields.add_token("Vary", "Accept-Encoding");
         }
+        if let Some(edits) = &self.edits {
+            edits.apply(&HeadFacts { status, now, modified_s: Some(modified_s) }, fields);
+        }
+    }
+
+    /// Another second may make another head.
+    fn is_over(&self, kept: &Kept, now: i64) -> bool {
+        kept.made_s != now && self.edits.as_deref().is_some_and(HeadEdits::changes_with_time)
     }
 }
 
