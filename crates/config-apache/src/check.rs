@@ -147,6 +147,7 @@ impl Checker<'_> {
 
     fn value_fault(&self, node: &Node, row: &Row) -> Option<String> {
         match row.name {
+            "Error" if node.text.is_empty() => Some("The Error directive was used with no message.".into()),
             "Error" => Some(shown(&node.text)),
             "Options" => {
                 let permitted = self.permission.map_or(ANY_OPTION, |permission| permission.options);
