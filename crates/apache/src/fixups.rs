@@ -5,6 +5,9 @@ use crate::{
     host::Host,
     local::Local,
     memo::Memo,
+    methods,
+    modules::mime::Facts,
+    response,
     rules::{ApacheRules, answer, apply, redirect},
     state::{peek, state},
 };
@@ -13,23 +16,66 @@ use saker_files::{Kind, Watcher};
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, NoBody, Response, Rules, Verdict};
 use saker_rewrite::{Action, Input, Settings, run_directory};
+use saker_telemetry::{error_log, message};
 use std::sync::Arc;
 
-pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Verdict {
+pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher) -> Verdict {
     let Some(local) = peek(exchange).and_then(|state| state.local.clone()) else { return Verdict::Pass };
     match rewrite_folder(exchange, host, watcher, &local) {
         Verdict::Pass => {}
         verdict => return verdict,
     }
+    local.env.apply(&mut exchange.environment);
     if let Some(redirected) = section_redirect(exchange, host, &local) {
         return redirected;
     }
-    match folder(rules, exchange, &local) {
+    match folder(rules, exchange, host, &local) {
         Verdict::Pass => {}
         verdict => return verdict,
     }
+    let local = peek(exchange).and_then(|state| state.local.clone()).unwrap_or(local);
     describe(&mut rules.memo.borrow_mut(), exchange, host, &local);
-    after_path(exchange, &local)
+    if !peek(exchange).is_some_and(|state| state.is_subrequest) {
+        response::request::edit(exchange, host, watcher, &local.headers.request, false);
+    }
+    response::prepare(exchange, host, watcher, &local);
+    content(exchange, host, &local)
+}
+
+/// What is answered in the place of a file.
+fn content(exchange: &mut Exchange, host: &Host, local: &Local) -> Verdict {
+    if exchange.handler.as_deref().is_some_and(is_program) {
+        let (handler, filename) = (exchange.handler.clone().unwrap_or_default(), peek(exchange).map(|state| state.filename.clone()));
+        let filename = String::from_utf8_lossy(filename.as_deref().unwrap_or_default()).into_owned();
+        error_log::log_client(
+            &message::HANDLER_NOT_THERE,
+            exchange.client.address,
+            format_args!("{filename}: {handler}: its source is not shown"),
+        );
+        return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
+    }
+    match methods::answer(exchange, host) {
+        Some(response) => Verdict::Answer(response),
+        None if is_unlistable(exchange) => Verdict::Answer(Response::new(Status::NOT_FOUND)),
+        None => after_path(exchange, local),
+    }
+}
+
+/// Only GET asks for listings.
+fn is_unlistable(exchange: &Exchange) -> bool {
+    let is_folder = peek(exchange).is_some_and(|state| state.kind == Some(Kind::Directory));
+    is_folder && exchange.head.view().method() == Method::Post
+}
+
+/// Handlers that run what the file holds: where they are missing, it is shown to nobody.
+fn is_program(handler: &str) -> bool {
+    let lower = handler.to_ascii_lowercase();
+    lower.starts_with("proxy:")
+        || lower.contains("php")
+        || matches!(
+            &*lower,
+            "cgi-script" | "fcgid-script" | "fastcgi-script" | "wsgi-script" | "perl-script" | "lua-script" | "lsapi-script"
+        )
 }
 
 /// Rules in directory context.
@@ -65,7 +111,7 @@ fn rewrite_folder(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local
             exchange.path = path;
             Verdict::Restart
         }
-        other => answer(exchange, other),
+        other => answer(exchange, host, other),
     }
 }
 
@@ -74,20 +120,18 @@ fn section_redirect(exchange: &Exchange, host: &Host, local: &Local) -> Option<V
     let own = local.alias.redirects.len().saturating_sub(host.defaults.alias.redirects.len());
     let mut of_sections = local.alias.clone();
     of_sections.redirects.truncate(own);
-    of_sections.redirect(&exchange.path, exchange.query.as_deref()).map(|redirected| redirect(exchange, redirected))
+    of_sections.redirect(&exchange.path, exchange.query.as_deref()).map(|redirected| redirect(exchange, host, redirected))
 }
 
 /// mod_dir: the slash behind a folder, its index file, and what answers for what is not there.
-fn folder(rules: &ApacheRules, exchange: &mut Exchange, local: &Local) -> Verdict {
+fn folder(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Local) -> Verdict {
     let kind = peek(exchange).and_then(|state| state.kind);
     if kind != Some(Kind::Directory) {
         return if kind.is_none() { fallback(exchange, local) } else { Verdict::Pass };
     }
-    if !matches!(exchange.head.view().method(), Method::Get | Method::Head | Method::Post) {
-        return Verdict::Pass;
-    }
     if !exchange.path.ends_with(b"/") {
         if local.dir.slash == Some(false) {
+            as_if_with_slash(exchange);
             return Verdict::Pass;
         }
         let mut location = saker_expressions::escape_uri(&exchange.path);
@@ -97,13 +141,18 @@ fn folder(rules: &ApacheRules, exchange: &mut Exchange, local: &Local) -> Verdic
             location.extend_from_slice(query);
             exchange.depends_on_request();
         }
-        return redirect(exchange, crate::modules::alias::Redirected { status: 301, location: Some(location) });
+        return redirect(exchange, host, crate::modules::alias::Redirected { status: 301, location: Some(location), is_relative: false });
+    }
+    if !matches!(exchange.head.view().method(), Method::Get | Method::Head | Method::Post) {
+        return Verdict::Pass;
     }
     if local.core.set_handler.as_ref().is_some_and(Option::is_some) && local.dir.check_handler != Some(false) {
         return Verdict::Pass;
     }
     for name in local.dir.index_names() {
-        match index(rules, exchange, local, name) {
+        match index(rules, exchange, host, local, name) {
+            // Taken over.
+            Verdict::Pass if peek(exchange).is_some_and(|state| state.kind == Some(Kind::File)) => return Verdict::Pass,
             Verdict::Pass => {}
             verdict => return verdict,
         }
@@ -111,18 +160,31 @@ fn folder(rules: &ApacheRules, exchange: &mut Exchange, local: &Local) -> Verdic
     fallback(exchange, local)
 }
 
+/// A folder under its name without the slash may be listed, or refused, under that name.
+fn as_if_with_slash(exchange: &mut Exchange) {
+    if let Some(mapped) = exchange.mapped.as_mut().filter(|mapped| !mapped.relative.is_empty()) {
+        mapped.relative.push(b'/');
+    }
+}
+
 /// An index file is a request of its own, which has to get as far as being answered.
-fn index(rules: &ApacheRules, exchange: &mut Exchange, local: &Local, name: &str) -> Verdict {
+fn index(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Local, name: &str) -> Verdict {
     let path = match name.strip_prefix('/') {
         Some(_) => name.as_bytes().to_vec(),
         None => [exchange.path.as_slice(), name.as_bytes()].concat(),
     };
     let mut inner = subrequest(exchange, path.clone());
-    let refused = descend(rules, &mut inner);
+    let refused = match descend(rules, &mut inner) {
+        Verdict::Pass => None,
+        Verdict::Answer(response) => Some(response),
+        // This step is asked again, and tries again.
+        other => return other,
+    };
     exchange.stamps.append(&mut inner.stamps);
     if inner.request_dependent {
         exchange.depends_on_request();
     }
+    exchange.user = inner.user.take().or(exchange.user.take());
     let found = peek(&inner).is_some_and(|state| state.kind == Some(Kind::File));
     match refused {
         None if found => {}
@@ -132,33 +194,29 @@ fn index(rules: &ApacheRules, exchange: &mut Exchange, local: &Local, name: &str
     }
     if let Some(Some(status)) = local.dir.index_redirect {
         let location = saker_expressions::escape_uri(&path);
-        return redirect(exchange, crate::modules::alias::Redirected { status, location: Some(location) });
+        return redirect(exchange, host, crate::modules::alias::Redirected { status, location: Some(location), is_relative: false });
     }
     adopt(exchange, inner);
     Verdict::Pass
 }
 
-/// The phases behind the choice of the host; `Some`: answered before its content.
-fn descend(rules: &ApacheRules, inner: &mut Exchange) -> Option<Response> {
+/// The phases behind the choice of the host, up to an answer or to its content.
+fn descend(rules: &ApacheRules, inner: &mut Exchange) -> Verdict {
+    (0..ROUNDS_MAX).find_map(|_| round(rules, inner)).unwrap_or_else(|| Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR)))
+}
+
+/// `None`: from the beginning.
+fn round(rules: &ApacheRules, inner: &mut Exchange) -> Option<Verdict> {
     let phases: [fn(&ApacheRules, &mut Exchange) -> Verdict; 4] =
         [Rules::server_rewrite, Rules::map_to_storage, Rules::access, Rules::fixups];
-    for _ in 0..ROUNDS_MAX {
-        let mut again = false;
-        for phase in phases {
-            match phase(rules, inner) {
-                Verdict::Pass => {}
-                Verdict::Answer(response) => return Some(response),
-                Verdict::Restart => {
-                    again = true;
-                    break;
-                }
-            }
-        }
-        if !again {
-            return None;
+    for phase in phases {
+        match phase(rules, inner) {
+            Verdict::Pass => {}
+            Verdict::Restart => return None,
+            other => return Some(other),
         }
     }
-    Some(Response::new(Status::INTERNAL_SERVER_ERROR))
+    Some(Verdict::Pass)
 }
 
 /// Restarts of a request that is only tried.
@@ -217,18 +275,17 @@ fn describe(memo: &mut Memo, exchange: &mut Exchange, host: &Host, local: &Local
     let Some(own) = peek(exchange) else { return };
     let facts = local.mime.facts(&own.filename, &host.types);
     let handler = own.forced_handler.clone().or_else(|| local.core.set_handler.clone().flatten()).or(facts.handler.clone());
-    let media_type = own.forced_type.clone().or_else(|| local.core.force_type.clone().flatten()).or(facts.media_type.clone());
+    let media_type = local.core.force_type.clone().flatten().or_else(|| own.forced_type.clone()).or_else(|| facts.content_type());
     exchange.handler = handler;
-    if let Some(extension) = last_extension(exchange) {
-        exchange.settings = memo.typed(&exchange.settings, &extension, media_type.as_deref());
-    }
+    state(exchange).content_lines = content_lines(&facts);
+    let content_type = media_type.map(|media_type| local.core.with_default_charset(&media_type));
+    exchange.settings = memo.typed(&exchange.settings, content_type.as_deref());
 }
 
-fn last_extension(exchange: &Exchange) -> Option<String> {
-    let filename = &peek(exchange)?.filename;
-    let name = filename.rsplit(|byte| *byte == b'/').next()?;
-    let at = name.iter().rposition(|byte| *byte == b'.')?;
-    Some(String::from_utf8_lossy(name.get(at + 1..)?).to_ascii_lowercase())
+/// Language and coding of a file's content.
+fn content_lines(facts: &Facts) -> Vec<(Box<str>, Box<[u8]>)> {
+    let line = |name: &str, values: &[Box<str>]| (!values.is_empty()).then(|| (name.into(), values.join(", ").into_bytes().into()));
+    [line("Content-Language", &facts.languages), line("Content-Encoding", &facts.codings)].into_iter().flatten().collect()
 }
 
 /// Files have nothing below them unless a handler says so.

@@ -1,7 +1,8 @@
 //! A host of Apache's: the server itself, or a `<VirtualHost>`, with everything from both laid together.
 
-use crate::{local::Local, sections::Section};
+use crate::{local::Local, reading::ProviderNames, sections::Section};
 use saker_config::model::Origin;
+use saker_http::path::Slashes;
 use saker_rewrite::Settings as RewriteSettings;
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
@@ -9,6 +10,10 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 pub struct Host {
     /// ServerName, without scheme and port.
     pub server_name: Option<Box<str>>,
+    /// Of ServerName.
+    pub server_port: Option<u16>,
+    /// AllowEncodedSlashes and MergeSlashes.
+    pub slashes: Slashes,
     pub server_admin: Option<Box<str>>,
     pub document_root: PathBuf,
     /// In force outside of all sections.
@@ -32,4 +37,6 @@ pub struct Apache {
     /// In the order of the model's sites.
     pub hosts: Vec<Arc<Host>>,
     pub environment: saker_config_apache::Environment,
+    /// Names of providers that `.htaccess` files may use.
+    pub aliases: ProviderNames,
 }

@@ -81,7 +81,7 @@ fn read(apache: &Apache, watcher: &Watcher, folder: &[u8], name: &str, permissio
     let found = match resolve(watcher, Path::new(OsStr::from_bytes(folder)), name.as_bytes(), LinkPolicy::Follow, stamps) {
         Ok(found) if found.metadata.kind == Kind::File => found,
         // As Apache: a folder of that name is no file.
-        Ok(_) | Err(ResolveError::NotFound) => return Outcome::Absent,
+        Ok(_) | Err(ResolveError::NotFound | ResolveError::LinkDangling) => return Outcome::Absent,
         Err(error) => {
             let text = format!("{shown}: {error}; the folder above it must be executable, the file readable");
             error_log::log(&message::HTACCESS_BROKEN, format_args!("{text}"));
@@ -102,7 +102,13 @@ fn read(apache: &Apache, watcher: &Watcher, folder: &[u8], name: &str, permissio
 fn settings(apache: &Apache, folder: &[u8], nodes: &[Node]) -> Outcome {
     let mut diagnostics = Vec::new();
     let place = Place::Htaccess(String::from_utf8_lossy(folder).into());
-    let mut reading = Reading { server_root: &apache.environment.server_root, place, methods: Methods::All, diagnostics: &mut diagnostics };
+    let mut reading = Reading {
+        server_root: &apache.environment.server_root,
+        place,
+        methods: Methods::All,
+        aliases: &apache.aliases,
+        diagnostics: &mut diagnostics,
+    };
     let local = read_all(nodes, &mut reading);
     match diagnostics.iter().find(|diagnostic| diagnostic.is_error()) {
         Some(error) => broken(error),

@@ -9,7 +9,7 @@ use crate::{
     modules::access::authz,
     overview::Overview,
     process::Process,
-    reading::{Methods, Place, Reading},
+    reading::{Methods, Place, ProviderNames, Reading},
     sections::{Condition, ConditionKind, Matcher, Section},
     server::{HostDraft, server_setter},
 };
@@ -39,18 +39,26 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let mut diagnostics = read.diagnostics;
     let mut process = Process::default();
     let server_root = read.environment.server_root.clone();
-    let mut reader = TreeReader { server_root: &server_root, diagnostics: &mut diagnostics, process: &mut process, hosts: Vec::new() };
+    let aliases = ProviderNames::of(&read.tree);
+    let mut reader = TreeReader {
+        server_root: &server_root,
+        aliases: &aliases,
+        diagnostics: &mut diagnostics,
+        process: &mut process,
+        hosts: Vec::new(),
+    };
     let mut main = HostDraft::main(&server_root);
     reader.host(&read.tree.nodes, &mut main);
     let drafts = reader.hosts;
     let overview = Overview::new(&process, &main, &drafts, &server_root);
     let (mut model, hosts) = process.finish(&main, &drafts, &mut diagnostics);
     model.sources = read.sources;
-    Loaded { model, overview, apache: Apache { hosts, environment: read.environment }, diagnostics }
+    Loaded { model, overview, apache: Apache { hosts, environment: read.environment, aliases }, diagnostics }
 }
 
 struct TreeReader<'r> {
     server_root: &'r PathBuf,
+    aliases: &'r ProviderNames,
     diagnostics: &'r mut Vec<Diagnostic>,
     process: &'r mut Process,
     hosts: Vec<HostDraft>,
@@ -75,7 +83,7 @@ impl TreeReader<'_> {
                     }
                     None => {
                         let local = draft.local.get_or_insert_default();
-                        read_one(node, local, &mut reading(self.server_root, Place::Server, self.diagnostics));
+                        read_one(node, local, &mut self.reading(Place::Server));
                     }
                 },
             }
@@ -93,8 +101,12 @@ impl TreeReader<'_> {
             (_, true) => Place::Directory(None),
             (_, false) => Place::Location,
         };
-        let local = read_all(&node.children, &mut reading(self.server_root, place, self.diagnostics));
+        let local = read_all(&node.children, &mut self.reading(place));
         sections.push(Arc::new(Section { matcher, local: Arc::new(local), origin: node.origin.clone() }));
+    }
+
+    fn reading(&mut self, place: Place) -> Reading<'_> {
+        Reading { server_root: self.server_root, place, methods: Methods::All, aliases: self.aliases, diagnostics: self.diagnostics }
     }
 
     fn complain(&mut self, node: &Node, outcome: Result<(), String>) {
@@ -102,10 +114,6 @@ impl TreeReader<'_> {
             self.diagnostics.push(node.error(message, None));
         }
     }
-}
-
-fn reading<'r>(server_root: &'r PathBuf, place: Place, diagnostics: &'r mut Vec<Diagnostic>) -> Reading<'r> {
-    Reading { server_root, place, methods: Methods::All, diagnostics }
 }
 
 /// The settings that a section's content makes.
@@ -175,7 +183,13 @@ fn inner(node: &Node, reading: &mut Reading<'_>) -> Local {
         Place::Server => Place::Inner,
         place => place.clone(),
     };
-    let mut inner = Reading { server_root: reading.server_root, place, methods: reading.methods.clone(), diagnostics: reading.diagnostics };
+    let mut inner = Reading {
+        server_root: reading.server_root,
+        place,
+        methods: reading.methods.clone(),
+        aliases: reading.aliases,
+        diagnostics: reading.diagnostics,
+    };
     read_all(&node.children, &mut inner)
 }
 
@@ -217,12 +231,26 @@ fn matcher(node: &Node, server_root: Option<&PathBuf>) -> Result<Matcher, String
         return pattern.map(|pattern| Matcher::Pattern(Arc::new(pattern))).map_err(|_| "Regex could not be compiled".to_owned());
     }
     let text = match server_root {
-        Some(root) if !text.starts_with(b"*") => root.join(std::ffi::OsStr::from_bytes(text)).as_os_str().as_bytes().to_vec(),
+        Some(root) if !text.starts_with(b"*") => without_dots(root.join(std::ffi::OsStr::from_bytes(text)).as_os_str().as_bytes()),
         _ => text.clone(),
     };
     let is_root = text.iter().all(|byte| *byte == b'/');
     let bare = if server_root.is_some() && !is_root { text.strip_suffix(b"/").unwrap_or(&text) } else { &text };
     Ok(Matcher::of_text(bare))
+}
+
+/// A path without `.`, `..` and empty components; with the slash at its end, if it has one.
+fn without_dots(path: &[u8]) -> Vec<u8> {
+    let mut kept: Vec<&[u8]> = Vec::new();
+    for component in path.split(|byte| *byte == b'/') {
+        match component {
+            b"" | b"." => {}
+            b".." => drop(kept.pop()),
+            name => kept.push(name),
+        }
+    }
+    let end: &[u8] = if path.ends_with(b"/") && !kept.is_empty() { b"/" } else { b"" };
+    [b"/", kept.join(&b'/').as_slice(), end].concat()
 }
 
 fn with_slash(path: &str) -> String {

@@ -37,8 +37,8 @@ pub struct Memo {
     typed: HashMap<Typed, (Arc<Settings>, Arc<Settings>)>,
 }
 
-/// Settings, an extension, and the type that it stands for.
-type Typed = (usize, Box<str>, Option<Box<str>>);
+/// Settings, and a Content-Type.
+type Typed = (usize, Option<Box<str>>);
 
 fn address<T>(of: &Arc<T>) -> usize {
     Arc::as_ptr(of) as usize
@@ -95,14 +95,14 @@ impl Memo {
         made
     }
 
-    /// The same with a type for an extension; `None`: with no type for it.
-    pub fn typed(&mut self, settings: &Arc<Settings>, extension: &str, media_type: Option<&str>) -> Arc<Settings> {
-        let key = (address(settings), extension.into(), media_type.map(Into::into));
+    /// The same with a Content-Type for the file; `None`: with none.
+    pub fn typed(&mut self, settings: &Arc<Settings>, content_type: Option<&str>) -> Arc<Settings> {
+        let key = (address(settings), content_type.map(Into::into));
         if let Some((_, known)) = self.typed.get(&key) {
             return Arc::clone(known);
         }
         let mut made = Settings::clone(settings);
-        made.files.types.insert(extension.to_owned(), media_type.unwrap_or_default().to_owned());
+        made.files.whole_type = Some(content_type.unwrap_or_default().to_owned());
         let made = Arc::new(made);
         if self.typed.len() >= KEPT_MAX {
             self.typed.clear();
@@ -138,9 +138,9 @@ mod tests {
     fn types_are_put_in_once() {
         let mut memo = Memo::default();
         let settings: Arc<Settings> = Arc::default();
-        let html = memo.typed(&settings, "x", Some("text/html"));
-        assert_eq!(html.files.types.get("x").map(String::as_str), Some("text/html"));
-        assert!(Arc::ptr_eq(&html, &memo.typed(&settings, "x", Some("text/html"))));
-        assert!(!Arc::ptr_eq(&html, &memo.typed(&settings, "x", None)));
+        let html = memo.typed(&settings, Some("text/html"));
+        assert_eq!(html.files.whole_type.as_deref(), Some("text/html"));
+        assert!(Arc::ptr_eq(&html, &memo.typed(&settings, Some("text/html"))));
+        assert!(!Arc::ptr_eq(&html, &memo.typed(&settings, None)));
     }
 }

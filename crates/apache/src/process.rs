@@ -14,6 +14,7 @@ use saker_config::{
     model::{AccessLog, AccessLogTarget, Address, Automatic, Listener, ListenerTls, Origin, Settings, Site, SiteName, SiteTls},
 };
 use saker_config_apache::Node;
+use saker_http::path::{EncodedSlashes, Slashes};
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
@@ -261,6 +262,11 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
     let rewrite = defaults.rewrite.server.clone();
     Host {
         server_name: draft.server_name.clone().or_else(|| main.server_name.clone()),
+        server_port: draft.server_port,
+        slashes: Slashes {
+            encoded: draft.encoded_slashes.or(main.encoded_slashes).unwrap_or(EncodedSlashes::Refuse),
+            merge: draft.merge_slashes.or(main.merge_slashes).unwrap_or(true),
+        },
         server_admin: draft.server_admin.clone().or_else(|| main.server_admin.clone()),
         document_root: draft.document_root.clone().or_else(|| main.document_root.clone()).unwrap_or_default(),
         defaults,

@@ -10,13 +10,16 @@ use crate::{
     host::{Apache, Host},
     htaccess::HtaccessFiles,
     memo::Memo,
-    modules::{self, alias::Redirected},
+    methods,
+    modules::{self, access::RecordFiles, alias::Redirected},
+    origin::origin,
+    response,
     state::{State, Translated, peek, state},
     walk::{self, Walked, Walker},
 };
 use saker_files::{Kind, Watcher};
 use saker_http::{Method, Status};
-use saker_pipeline::{Exchange, Mapped, Response, Rules, Verdict};
+use saker_pipeline::{Exchange, Mapped, Response, Rules, Verdict, phases::trace_answer};
 use saker_rewrite::{Action, Input, Outcome, run_server};
 use saker_telemetry::{error_log, message};
 use std::{cell::RefCell, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
@@ -26,11 +29,13 @@ pub struct ApacheRules {
     watcher: Watcher,
     htaccess: RefCell<HtaccessFiles>,
     pub(crate) memo: RefCell<Memo>,
+    /// Files of users and groups.
+    records: RefCell<RecordFiles>,
 }
 
 impl ApacheRules {
     pub fn new(apache: Arc<Apache>, watcher: Watcher) -> ApacheRules {
-        ApacheRules { apache, watcher, htaccess: RefCell::default(), memo: RefCell::default() }
+        ApacheRules { apache, watcher, htaccess: RefCell::default(), memo: RefCell::default(), records: RefCell::default() }
     }
 
     fn host(&self, exchange: &Exchange) -> Option<Arc<Host>> {
@@ -56,16 +61,22 @@ impl Rules for ApacheRules {
 
     fn server_rewrite(&self, exchange: &mut Exchange) -> Verdict {
         let Some(host) = self.host(exchange) else { return Verdict::Pass };
-        if exchange.head.view().method() == Method::Trace && !host.trace_enabled {
-            return Verdict::Answer(Response::new(Status::METHOD_NOT_ALLOWED));
+        if let Err(status) = methods::read_path(exchange, &host) {
+            return Verdict::Answer(Response::new(status));
         }
         // What a round before found out is not true of this one's path.
         let kept = std::mem::take(state(exchange));
-        let State { rewrite_ended, cookies, vary, is_subrequest, .. } = kept;
-        *state(exchange) = State { rewrite_ended, cookies, vary, is_subrequest, ..State::default() };
+        let State { rewrite_ended, cookies, vary, decided_by, is_subrequest, received, is_error_page, .. } = kept;
+        *state(exchange) = State { rewrite_ended, cookies, vary, decided_by, is_subrequest, received, is_error_page, ..State::default() };
         exchange.mapped = None;
         exchange.path_info.clear();
         exchange.handler = None;
+        if exchange.redirects == 0 && !is_subrequest {
+            response::request::edit(exchange, &host, &self.watcher, &host.defaults.headers.request, true);
+        }
+        if !is_subrequest {
+            modules::setenvif::of_server(exchange, &host, &self.watcher);
+        }
         match rewrite_host(exchange, &host, &self.watcher) {
             Verdict::Pass => {}
             verdict => return verdict,
@@ -74,13 +85,17 @@ impl Rules for ApacheRules {
             return Verdict::Pass;
         }
         match host.defaults.alias.redirect(&exchange.path, exchange.query.as_deref()) {
-            Some(redirected) => redirect(exchange, redirected),
+            Some(redirected) => redirect(exchange, &host, redirected),
             None => Verdict::Pass,
         }
     }
 
     fn map_to_storage(&self, exchange: &mut Exchange) -> Verdict {
         let Some(host) = self.host(exchange) else { return Verdict::Pass };
+        if exchange.head.view().method() == Method::Trace {
+            let refused = || methods::with_methods(Status::METHOD_NOT_ALLOWED, &host);
+            return Verdict::Answer(if host.trace_enabled { trace_answer(exchange) } else { refused() });
+        }
         let (filename, is_script) = filename(exchange, &host);
         let walked = match self.walk(exchange, &host, &filename) {
             Ok(walked) => walked,
@@ -101,13 +116,24 @@ impl Rules for ApacheRules {
         let local = walk::conditions(&mut self.memo.borrow_mut(), exchange, &host, &self.watcher, local);
         exchange.settings = self.memo.borrow_mut().settings(&local, &host);
         exchange.trace("map_to_storage", Some(&host.origin), || "mapped by Apache's rules".into());
+        if !state(exchange).is_subrequest {
+            modules::setenvif::of_section(exchange, &host, &self.watcher, &local);
+        }
         state(exchange).local = Some(local);
         Verdict::Pass
     }
 
     fn access(&self, exchange: &mut Exchange) -> Verdict {
         let Some(host) = self.host(exchange) else { return Verdict::Pass };
-        modules::access::access(exchange, &host, &self.watcher)
+        modules::access::access(exchange, &host, &self.watcher, &mut self.records.borrow_mut())
+    }
+
+    fn error_document(&self, exchange: &Exchange, page: &mut Exchange, status: Status) {
+        page.user.clone_from(&exchange.user);
+        page.environment = modules::env::redirected(exchange, status.0);
+        let own = state(page);
+        own.decided_by = peek(exchange).and_then(|state| state.decided_by.clone());
+        own.is_error_page = true;
     }
 
     fn fixups(&self, exchange: &mut Exchange) -> Verdict {
@@ -157,7 +183,7 @@ fn rewrite_host(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Verd
             exchange.path = path;
             Verdict::Pass
         }
-        other => answer(exchange, other),
+        other => answer(exchange, host, other),
     }
 }
 
@@ -196,9 +222,11 @@ pub fn apply(exchange: &mut Exchange, outcome: Outcome) -> Action {
 }
 
 /// Actions that end the descent.
-pub fn answer(exchange: &mut Exchange, action: Action) -> Verdict {
+pub fn answer(exchange: &mut Exchange, host: &Host, action: Action) -> Verdict {
     match action {
-        Action::Redirect { status, location } => redirect(exchange, Redirected { status, location: Some(location) }),
+        Action::Redirect { status, location } => {
+            redirect(exchange, host, Redirected { status, location: Some(location), is_relative: false })
+        }
         Action::Status(status) => Verdict::Answer(Response::new(Status(status))),
         Action::Proxy { .. } => {
             error_log::log_client(
@@ -213,37 +241,16 @@ pub fn answer(exchange: &mut Exchange, action: Action) -> Verdict {
 }
 
 /// Locations that begin with a slash are made whole, as Apache does unless RedirectRelative is on.
-pub fn redirect(exchange: &Exchange, redirected: Redirected) -> Verdict {
+pub fn redirect(exchange: &Exchange, host: &Host, redirected: Redirected) -> Verdict {
     let mut response = Response::new(Status(redirected.status));
     if let Some(location) = redirected.location {
         let whole = match location.first() {
-            Some(b'/') => [origin(exchange).as_slice(), &location].concat(),
+            Some(b'/') if !redirected.is_relative => [origin(exchange, host).as_slice(), &location].concat(),
             _ => location,
         };
         response.fields_mut().set("Location", whole);
     }
     Verdict::Answer(response)
-}
-
-/// `http://host:port` as the client knows it.
-fn origin(exchange: &Exchange) -> Vec<u8> {
-    let (scheme, default) = if exchange.client.secure { ("https://", 443) } else { ("http://", 80) };
-    let name = match exchange.host.is_empty() {
-        true => exchange.client.local.ip().to_string().into_bytes(),
-        false => exchange.host.clone(),
-    };
-    let port = port_asked_for(exchange).unwrap_or(exchange.client.local.port());
-    let mut origin = [scheme.as_bytes(), &name].concat();
-    if port != default {
-        origin.extend_from_slice(format!(":{port}").as_bytes());
-    }
-    origin
-}
-
-fn port_asked_for(exchange: &Exchange) -> Option<u16> {
-    let host = exchange.head.view().first("host")?;
-    let at = host.iter().rposition(|byte| *byte == b':')?;
-    std::str::from_utf8(host.get(at + 1..)?).ok()?.parse().ok()
 }
 
 /// The file that a path stands for, and whether it is a script.

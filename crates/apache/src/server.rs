@@ -8,6 +8,7 @@ use crate::{
 };
 use saker_config::model::{CertificateFiles, ClientCertificates, Origin, TlsVersion};
 use saker_config_apache::Node;
+use saker_http::path::EncodedSlashes;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -25,6 +26,8 @@ pub struct HostDraft {
     pub document_root: Option<PathBuf>,
     pub access_file_names: Option<Vec<Box<str>>>,
     pub trace_enabled: Option<bool>,
+    pub encoded_slashes: Option<EncodedSlashes>,
+    pub merge_slashes: Option<bool>,
     /// `None` as long as nothing was said outside of sections: most hosts among thousands are like that, and share the server's.
     pub local: Option<Box<Local>>,
     pub directories: Vec<Arc<Section>>,
@@ -79,6 +82,8 @@ impl HostDraft {
             document_root: None,
             access_file_names: None,
             trace_enabled: None,
+            encoded_slashes: None,
+            merge_slashes: None,
             local: None,
             directories: Vec::new(),
             locations: Vec::new(),
@@ -114,6 +119,16 @@ const SETTERS: &[(&str, ServerSet)] = &[
         host.trace_enabled = first(node).map(|word| !word.eq_ignore_ascii_case("off"));
         Ok(())
     }),
+    ("AllowEncodedSlashes", |node, host, _, _| {
+        host.encoded_slashes = Some(match first(node).unwrap_or_default().to_ascii_lowercase().as_str() {
+            "on" => EncodedSlashes::Decode,
+            "off" => EncodedSlashes::Refuse,
+            "nodecode" => EncodedSlashes::Keep,
+            _ => return Err("AllowEncodedSlashes must be On, Off, or NoDecode".into()),
+        });
+        Ok(())
+    }),
+    ("MergeSlashes", |node, host, _, _| crate::modules::dir::set_flag(node, &mut host.merge_slashes)),
     ("CustomLog", |node, host, _, root| {
         let words = texts(node);
         let format = words.get(1).cloned().unwrap_or_else(|| "%h %l %u %t \"%r\" %>s %b".into());

@@ -1,6 +1,6 @@
 //! From Apache's settings to those that our handlers know.
 
-use crate::{host::Host, local::Local, modules::core::Charset};
+use crate::{host::Host, local::Local};
 use saker_config::model::{Compression, EntityTagParts, Files, Settings, SymlinkPolicy};
 use saker_config_apache::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER_MATCH};
 
@@ -15,10 +15,6 @@ pub fn settings(local: &Local, host: &Host) -> Settings {
     } else {
         SymlinkPolicy::Never
     };
-    let charset = match &local.core.default_charset {
-        Some(Charset::Name(name)) => name.to_string(),
-        _ => String::new(),
-    };
     let defaults = Files::default();
     let files = Files {
         // Index files are tried by the rules, as requests of their own.
@@ -28,7 +24,8 @@ pub fn settings(local: &Local, host: &Host) -> Settings {
         symlinks,
         entity_tag: etag.unwrap_or(defaults.entity_tag),
         precompressed: false,
-        charset,
+        charset: String::new(),
+        takes_post: true,
         default_type: String::new(),
         ..defaults
     };

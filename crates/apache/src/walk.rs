@@ -64,7 +64,7 @@ impl Walker<'_> {
             }
             let kind = self.component(&folder, component, local.core.options.in_force())?;
             let Some(behind) = behind.filter(|_| kind == Some(Kind::Directory)) else {
-                return Ok(self.last(local, folder, (component, kind, behind), captures));
+                return self.last(local, folder, (component, kind, behind), captures);
             };
             folder.extend_from_slice(component);
             folder.push(b'/');
@@ -83,18 +83,19 @@ impl Walker<'_> {
         mut folder: Vec<u8>,
         (name, kind, behind): (&[u8], Option<Kind>, Option<&[u8]>),
         mut captures: Vec<(String, Vec<u8>)>,
-    ) -> Walked {
-        let is_folder = kind == Some(Kind::Directory);
-        if is_folder {
+    ) -> Result<Walked, Status> {
+        if kind == Some(Kind::Directory) {
             folder.extend_from_slice(name);
+            folder.push(b'/');
+            let local = self.folder(local, &folder)?;
+            let local = self.patterns(local, &folder, &mut captures);
+            folder.pop();
+            return Ok(Walked { local, filename: folder, kind, path_info: Vec::new(), captures });
         }
         let local = self.patterns(local, &folder, &mut captures);
-        if is_folder {
-            return Walked { local, filename: folder, kind, path_info: Vec::new(), captures };
-        }
         folder.extend_from_slice(name);
         let path_info = behind.map(|behind| [b"/", behind].concat()).unwrap_or_default();
-        Walked { local: files(self.memo, local, name, &mut captures), filename: folder, kind, path_info, captures }
+        Ok(Walked { local: files(self.memo, local, name, &mut captures), filename: folder, kind, path_info, captures })
     }
 
     /// The deepest folder on the way that a walk came through before, and what is left; else the root.
@@ -150,7 +151,7 @@ impl Walker<'_> {
             // Its own permissions are the handler's business.
             Err(ResolveError::Denied) => self.kind_of_closed(folder, name),
             Err(ResolveError::Descriptors) => Err(Status::SERVICE_UNAVAILABLE),
-            Err(ResolveError::LinkDenied | ResolveError::LinkLoop) => Err(Status::FORBIDDEN),
+            Err(ResolveError::LinkDenied | ResolveError::LinkLoop | ResolveError::LinkDangling) => Err(Status::FORBIDDEN),
             Err(ResolveError::Io(_)) => Err(Status::INTERNAL_SERVER_ERROR),
         }
     }
@@ -165,8 +166,9 @@ impl Walker<'_> {
     }
 }
 
-/// The first component, and what is behind its slash.
+/// The first component, and what is behind its slash. Several slashes are one.
 fn split(rest: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let rest = rest.get(rest.iter().take_while(|byte| **byte == b'/').count()..).unwrap_or_default();
     match rest.iter().position(|byte| *byte == b'/') {
         Some(at) => (rest.get(..at).unwrap_or_default(), rest.get(at + 1..)),
         None => (rest, None),
@@ -230,6 +232,7 @@ pub fn conditions(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher
         }
     }
     let (dependencies, stamps) = (evaluation.dependencies, seen.stamps.take());
+    state(exchange).vary.extend(dependencies.vary().map(str::to_owned));
     note_dependencies(exchange, &dependencies, stamps);
     merged
 }

@@ -49,6 +49,8 @@ pub enum ResolveError {
     LinkDenied,
     /// ELOOP: 403.
     LinkLoop,
+    /// A link whose target is not there: 404 (403 in Apache).
+    LinkDangling,
     /// EMFILE, ENFILE: 503.
     Descriptors,
     /// Anything else (errno): 500.
@@ -62,6 +64,7 @@ impl fmt::Display for ResolveError {
             ResolveError::Denied => f.write_str("the server's user may not read it (permissions of the file or of a folder above it)"),
             ResolveError::LinkDenied => f.write_str("a symbolic link on the way is not followed (`symlinks`)"),
             ResolveError::LinkLoop => f.write_str("symbolic links lead in a circle"),
+            ResolveError::LinkDangling => f.write_str("a symbolic link leads to what is not there"),
             ResolveError::Descriptors => f.write_str("no file descriptor is free"),
             ResolveError::Io(errno) => std::io::Error::from_raw_os_error(*errno).fmt(f),
         }

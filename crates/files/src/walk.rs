@@ -48,6 +48,8 @@ pub(crate) struct Walk<'a> {
     /// A thing in the last directory that is no directory: nothing can come after it.
     leaf: Option<Leaf>,
     links: usize,
+    /// While the target of a link is walked: how many steps are left behind it.
+    target_above: Option<usize>,
     root: Root,
 }
 
@@ -80,7 +82,7 @@ impl<'a> Walk<'a> {
         let fd = open_path(CWD, b"/")?;
         let metadata = Metadata::from(&fstat(&fd)?);
         let first = Directory { fd, metadata };
-        Ok(Walk { watcher, stamps, first, below: Vec::new(), leaf: None, links: 0, root: Root::default() })
+        Ok(Walk { watcher, stamps, first, below: Vec::new(), leaf: None, links: 0, target_above: None, root: Root::default() })
     }
 
     /// Goes on from where we are. A trailing slash asks for a directory.
@@ -88,8 +90,13 @@ impl<'a> Walk<'a> {
         let mut steps = Vec::new();
         push_components(&mut steps, path);
         while let Some(step) = steps.pop() {
+            // Below that many steps the path itself goes on, not the target of a link.
+            self.target_above = self.target_above.filter(|floor| steps.len() >= *floor);
             match step {
-                Step::Name(name) => self.step(name, policy, &mut steps)?,
+                Step::Name(name) => match self.step(name, policy, &mut steps) {
+                    Err(ResolveError::NotFound) if self.target_above.is_some() => return Err(ResolveError::LinkDangling),
+                    outcome => outcome?,
+                },
                 Step::LinkOwner(uid) if self.here().uid != uid => return Err(ResolveError::LinkDenied),
                 Step::LinkOwner(_) => {}
             }
@@ -191,6 +198,7 @@ impl<'a> Walk<'a> {
         if target.is_empty() {
             return Err(Errno::NOENT.into());
         }
+        self.target_above.get_or_insert(steps.len());
         if policy == LinkPolicy::OwnerMatch {
             steps.push(Step::LinkOwner(metadata.uid));
         }

@@ -19,6 +19,76 @@ pub enum PathError {
     AboveRoot,
 }
 
+/// What slashes in a path may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slashes {
+    pub encoded: EncodedSlashes,
+    /// Several are one.
+    pub merge: bool,
+}
+
+/// What becomes of `%2F`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EncodedSlashes {
+    Refuse,
+    /// They separate segments as others do.
+    Decode,
+    /// They stay as they are, encoded.
+    Keep,
+}
+
+/// As [`normalise`], with other rules for slashes.
+pub fn normalise_with(raw: &[u8], slashes: Slashes, out: &mut Vec<u8>) -> Result<(), PathError> {
+    if slashes == (Slashes { encoded: EncodedSlashes::Refuse, merge: true }) {
+        return normalise(raw, out);
+    }
+    out.clear();
+    if raw.first() != Some(&b'/') {
+        return Err(PathError::NotAbsolute);
+    }
+    // What is decoded may hold segments of its own.
+    let decoded = decode_whole(raw, slashes.encoded)?;
+    out.push(b'/');
+    let mut segments = decoded[1..].split(|byte| *byte == b'/').peekable();
+    while let Some(segment) = segments.next() {
+        let is_last = segments.peek().is_none();
+        match segment {
+            b"" if slashes.merge || is_last => {}
+            b"." => {}
+            b".." => {
+                let parent = memchr::memrchr(b'/', &out[..out.len() - 1]).ok_or(PathError::AboveRoot)?;
+                out.truncate(parent + 1);
+            }
+            name => {
+                out.extend_from_slice(name);
+                if !is_last {
+                    out.push(b'/');
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn decode_whole(raw: &[u8], encoded: EncodedSlashes) -> Result<Vec<u8>, PathError> {
+    let mut decoded = Vec::with_capacity(raw.len());
+    let mut bytes = raw.iter();
+    while let Some(byte) = bytes.next() {
+        let start = bytes.as_slice();
+        match *byte {
+            b'%' => match (escaped(bytes.next(), bytes.next())?, encoded) {
+                (0, _) => return Err(PathError::Nul),
+                (b'/', EncodedSlashes::Refuse) => return Err(PathError::EncodedSlash),
+                (b'/', EncodedSlashes::Keep) => decoded.extend_from_slice(&[b'%', start[0], start[1]]),
+                (byte, _) => decoded.push(byte),
+            },
+            0 => return Err(PathError::Nul),
+            byte => decoded.push(byte),
+        }
+    }
+    Ok(decoded)
+}
+
 /// Decodes and normalises `raw` into `out` (cleared first). Slashes are merged, `.` and `..` removed after decoding.
 /// A trailing slash stays where the raw path ends with `/`, `/.` or `/..`.
 pub fn normalise(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {

@@ -119,6 +119,8 @@ pub struct Exchange {
     pub host: Vec<u8>,
     /// Path decoded and normalised; starts with `/`. Changed by internal redirects.
     pub path: Vec<u8>,
+    /// The path holds `%2F` as it came, and [`Exchange::path`] nothing yet: the rules of its host read it.
+    pub encoded_slash: bool,
     /// Query as sent, without the question mark.
     pub query: Option<Vec<u8>>,
     pub site: Arc<Site>,
@@ -166,6 +168,7 @@ impl Exchange {
             body,
             host: Vec::new(),
             path: Vec::new(),
+            encoded_slash: false,
             query: None,
             settings: Arc::clone(&site.settings),
             site,

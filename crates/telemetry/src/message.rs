@@ -182,6 +182,7 @@ messages! {
         "See `saker check` for what to write instead.";
     RULES_GO_ROUND "SK0804" "apache" Error "rules led a request in circles, it was answered with an error" "See `saker explain` for the rules that took part.";
     ACCESS_REFUSED "SK0810" "apache" Error "a request was refused by rules about access" "Nothing, if it is meant so; the line says what refused it.";
+    HANDLER_NOT_THERE "SK0820" "apache" Error "a file is for a handler that is not there" "See `saker check`; until the handler comes, such files are answered with an error.";
 }
 
 /// The table as Markdown, for the reference pages.

@@ -53,6 +53,8 @@ pub struct Alias {
 pub struct Redirected {
     pub status: u16,
     pub location: Option<Vec<u8>>,
+    /// A path stays a path.
+    pub is_relative: bool,
 }
 
 impl Alias {
@@ -81,12 +83,16 @@ impl Alias {
 
     /// The file that a decoded path is mapped to, and whether it is a script.
     pub fn map(&self, path: &[u8], section: Option<&[u8]>) -> Option<(Vec<u8>, bool)> {
+        // Without AliasPreservePath the whole section is one file or folder.
+        let section = section.filter(|_| self.preserve_path == Some(true));
         self.mappings.iter().find_map(|mapping| Some((mapping.file(path, section)?, mapping.is_script)))
     }
 
     /// What a decoded path is redirected to.
     pub fn redirect(&self, path: &[u8], query: Option<&[u8]>) -> Option<Redirected> {
-        self.redirects.iter().find_map(|redirect| redirect.answer(path, query))
+        let is_relative = self.redirect_relative == Some(true);
+        let redirected = self.redirects.iter().find_map(|redirect| redirect.answer(path, query))?;
+        Some(Redirected { is_relative, ..redirected })
     }
 }
 
@@ -119,7 +125,7 @@ impl Redirect {
             }
             From::Section => self.to.as_ref().map(|to| with_query(to.to_vec(), query)),
         };
-        Some(Redirected { status: self.status, location })
+        Some(Redirected { status: self.status, location, is_relative: false })
     }
 }
 

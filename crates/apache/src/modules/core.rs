@@ -67,6 +67,9 @@ pub struct Core {
     pub file_etag: Option<FileEtag>,
     pub request_body_bytes_max: Option<u64>,
     pub signature: Option<Signature>,
+    /// UseCanonicalName; DNS counts as on.
+    pub canonical_name: Option<bool>,
+    pub canonical_physical_port: Option<bool>,
     /// `<Files>` and `<FilesMatch>`, in the order in which they are laid over.
     pub files: Vec<Arc<Section>>,
     /// `<If>`, `<ElseIf>`, `<Else>`.
@@ -100,6 +103,8 @@ impl Core {
         ("FileETag", set_file_etag),
         ("LimitRequestBody", set_limit_request_body),
         ("ServerSignature", set_signature),
+        ("UseCanonicalName", set_canonical_name),
+        ("UseCanonicalPhysicalPort", |node, local, _| super::dir::set_flag(node, &mut local.core.canonical_physical_port)),
     ];
 
     pub fn under(&self, over: &Core) -> Core {
@@ -117,8 +122,22 @@ impl Core {
             file_etag: over.file_etag.or(self.file_etag),
             request_body_bytes_max: over.request_body_bytes_max.or(self.request_body_bytes_max),
             signature: over.signature.or(self.signature),
+            canonical_name: over.canonical_name.or(self.canonical_name),
+            canonical_physical_port: over.canonical_physical_port.or(self.canonical_physical_port),
             files: self.files.iter().chain(&over.files).cloned().collect(),
             conditions: self.conditions.iter().chain(&over.conditions).cloned().collect(),
+        }
+    }
+
+    /// A type with AddDefaultCharset's charset, where it is one of the two that take it and has none.
+    pub fn with_default_charset(&self, content_type: &str) -> Box<str> {
+        let takes_one = |essence: &str| essence.eq_ignore_ascii_case("text/html") || essence.eq_ignore_ascii_case("text/plain");
+        let essence = content_type.split(';').next().unwrap_or_default().trim();
+        match &self.default_charset {
+            Some(Charset::Name(name)) if takes_one(essence) && !content_type.to_ascii_lowercase().contains("charset=") => {
+                format!("{content_type}; charset={name}").into()
+            }
+            _ => content_type.into(),
         }
     }
 
@@ -247,6 +266,20 @@ fn set_signature(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<
         "off" => Signature::Off,
         "email" => Signature::EMail,
         _ => return Err("ServerSignature: use one of: off | on | email".into()),
+    });
+    Ok(())
+}
+
+fn set_canonical_name(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
+    let word = texts(node).into_iter().next().unwrap_or_default();
+    local.core.canonical_name = Some(match word.to_ascii_lowercase().as_str() {
+        "on" => true,
+        "off" => false,
+        "dns" => {
+            reading.warn(node, "UseCanonicalName DNS takes the ServerName: addresses are not looked up");
+            true
+        }
+        _ => return Err("parameter must be 'on', 'off', or 'dns'".into()),
     });
     Ok(())
 }

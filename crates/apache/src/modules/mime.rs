@@ -69,6 +69,17 @@ pub struct Facts {
     pub input_filters: Vec<Box<str>>,
 }
 
+impl Facts {
+    /// The type with the charset that some extension stands for, in the place of its own.
+    pub fn content_type(&self) -> Option<Box<str>> {
+        let media_type = self.media_type.as_ref()?;
+        let Some(charset) = &self.charset else { return Some(media_type.clone()) };
+        let kept = media_type.split(';').filter(|part| !part.trim_start().to_ascii_lowercase().starts_with("charset="));
+        let kept: Vec<&str> = kept.collect();
+        Some(format!("{}; charset={charset}", kept.join(";").trim_end()).into())
+    }
+}
+
 /// One of the facts of an extension.
 type Slot = fn(&mut Extension) -> &mut Option<Option<Box<str>>>;
 

@@ -54,6 +54,10 @@ pub struct Files {
     pub types: BTreeMap<String, String>,
     /// Where nothing is known about the extension; empty sends no Content-Type.
     pub default_type: String,
+    /// POST is answered as GET is.
+    pub takes_post: bool,
+    /// The Content-Type of everything, charset included, whatever its extension says; empty sends none.
+    pub whole_type: Option<String>,
     /// Parts of one multipart/byteranges answer; more are answered with the whole.
     pub ranges_max: u32,
 }
@@ -70,6 +74,8 @@ impl Default for Files {
             charset: "utf-8".into(),
             types: BTreeMap::new(),
             default_type: "application/octet-stream".into(),
+            takes_post: false,
+            whole_type: None,
             ranges_max: 16,
         }
     }

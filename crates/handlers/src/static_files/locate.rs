@@ -61,7 +61,7 @@ fn index(watcher: &Watcher, exchange: &mut Exchange, relative: Vec<u8>, folder: 
                 exchange.trace("content", None, || format!("index file `{name}`"));
                 return Located::File(found(watcher, exchange, candidate, resolved));
             }
-            Ok(_) | Err(ResolveError::NotFound) => {}
+            Ok(_) | Err(ResolveError::NotFound | ResolveError::LinkDangling) => {}
             // Not to be passed over: the next name, or a listing, might show what was meant to be closed.
             Err(error) => return Located::Refused(status_of(error)),
         }
@@ -138,7 +138,7 @@ pub fn link_policy(policy: SymlinkPolicy) -> LinkPolicy {
 
 fn status_of(error: ResolveError) -> Status {
     match error {
-        ResolveError::NotFound => Status::NOT_FOUND,
+        ResolveError::NotFound | ResolveError::LinkDangling => Status::NOT_FOUND,
         ResolveError::Denied | ResolveError::LinkDenied | ResolveError::LinkLoop => Status::FORBIDDEN,
         ResolveError::Descriptors => Status::SERVICE_UNAVAILABLE,
         ResolveError::Io(_) => Status::INTERNAL_SERVER_ERROR,

@@ -47,6 +47,7 @@ impl StaticFiles {
     async fn answer(&self, exchange: &mut Exchange) -> Response {
         match exchange.head.view().method() {
             Method::Get | Method::Head => {}
+            Method::Post if exchange.settings.files.takes_post => {}
             Method::Options => return with_allow(Status::NO_CONTENT),
             _ => return with_allow(Status::METHOD_NOT_ALLOWED),
         }

@@ -25,6 +25,9 @@ pub fn is_hidden_name(name: &[u8]) -> bool {
 
 /// Content-Type of a file, charset included. `None`: send none.
 pub fn content_type(files: &Files, name: &[u8]) -> Option<Vec<u8>> {
+    if let Some(whole) = &files.whole_type {
+        return (!whole.is_empty()).then(|| whole.as_bytes().to_vec());
+    }
     let media_type = media_type_of(files, name)?;
     let mut text = media_type.as_bytes().to_vec();
     if !files.charset.is_empty() && !media_type.contains(';') && media_type::takes_charset(media_type.as_bytes()) {

@@ -13,6 +13,7 @@ mod server_rewrite;
 
 pub use access::body_bytes_max;
 pub use challenge::CHALLENGES;
+pub use post_read::trace_answer;
 
 use crate::{Exchange, Response, Rules, Services, Verdict, throttle::Admission};
 use saker_http::Status;
@@ -44,9 +45,10 @@ pub async fn run(exchange: &mut Exchange, services: &Services) -> Response {
     descend(exchange, services, 0).await
 }
 
-/// What an internal redirect (an error page) runs again: the path is known, the host chosen.
-pub async fn run_again(exchange: &mut Exchange, services: &Services) -> Response {
-    if rules(exchange, services).is_some() {
+/// What an internal redirect (the page for an error of `outer`) runs again: the path is known, the host chosen.
+pub async fn run_again(exchange: &mut Exchange, services: &Services, outer: &Exchange, status: Status) -> Response {
+    if let Some(rules) = rules(exchange, services) {
+        rules.error_document(outer, exchange, status);
         return descend(exchange, services, BEHIND_HOST).await;
     }
     // Nobody is asked a second time whether he may see the page that says he may not.
@@ -64,6 +66,7 @@ async fn descend(exchange: &mut Exchange, services: &Services, mut from: usize) 
                 exchange.trace(phase.name, None, || format!("answers {}", response.status.0));
                 return response;
             }
+            Verdict::Wait(pause) => pause.await,
             Verdict::Restart if exchange.redirects >= RESTARTS_MAX => {
                 exchange.trace(phase.name, None, || format!("begins again for the {RESTARTS_MAX}th time: the rules go in circles"));
                 return Response::new(Status::INTERNAL_SERVER_ERROR);

@@ -2,16 +2,18 @@
 
 use crate::{Body, Chunk, Exchange, Response, Services};
 use saker_http::{
-    KnownField, Method, Status, host, path,
+    KnownField, Method, Status, host,
+    path::{self, PathError},
     target::{self, Target},
 };
 
-pub(super) fn post_read(exchange: &mut Exchange, _: &Services) -> Option<Response> {
-    if exchange.head.view().method() == Method::Extension {
-        // RFC 9110 section 9.1: a method that is not recognised is 501.
-        return Some(Response::new(Status::NOT_IMPLEMENTED));
+pub(super) fn post_read(exchange: &mut Exchange, services: &Services) -> Option<Response> {
+    // A front-end has its own words for methods and for what it can't make sense of.
+    let has_rules = services.rules.is_some();
+    if exchange.head.view().method() == Method::Extension && !has_rules {
+        return Some(unknown_method());
     }
-    match read_target(exchange) {
+    match read_target(exchange, has_rules) {
         Ok(answer) => answer,
         Err(status) => {
             exchange.trace("post_read", None, || "the request-target can't be made sense of".into());
@@ -20,7 +22,12 @@ pub(super) fn post_read(exchange: &mut Exchange, _: &Services) -> Option<Respons
     }
 }
 
-fn read_target(exchange: &mut Exchange) -> Result<Option<Response>, Status> {
+/// RFC 9110 section 9.1: a method that is not recognised is 501.
+pub(super) fn unknown_method() -> Response {
+    Response::new(Status::NOT_IMPLEMENTED)
+}
+
+fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Response>, Status> {
     let view = exchange.head.view();
     let method = view.method();
     let target = target::split(method, view.target()).map_err(|_| Status::BAD_REQUEST)?;
@@ -35,21 +42,26 @@ fn read_target(exchange: &mut Exchange) -> Result<Option<Response>, Status> {
     };
     let asterisk = matches!(target, Target::Asterisk);
     let mut decoded = Vec::with_capacity(raw_path.len());
-    path::normalise(raw_path, &mut decoded).map_err(status_of)?;
+    let encoded_slash = match path::normalise(raw_path, &mut decoded) {
+        // Whether that may be is for the rules of its host to say.
+        Err(PathError::EncodedSlash) if has_rules => true,
+        Err(PathError::Nul) if has_rules => return Err(Status::NOT_FOUND),
+        outcome => outcome.map_err(status_of).map(|()| false)?,
+    };
     let host = match authority {
         b"" => Vec::new(),
         text => host::canonical_host(host::parse_authority(text).ok_or(Status::BAD_REQUEST)?.host),
     };
     let query = query.map(<[u8]>::to_vec);
-    (exchange.host, exchange.path, exchange.query) = (host, decoded, query);
+    (exchange.host, exchange.path, exchange.query, exchange.encoded_slash) = (host, decoded, query, encoded_slash);
     // `OPTIONS *` asks about the server as a whole (RFC 9110 section 9.3.7).
-    Ok(asterisk.then(|| with_methods(Status::NO_CONTENT)))
+    Ok(asterisk.then(|| if has_rules { Response::new(Status::OK) } else { with_methods(Status::NO_CONTENT) }))
 }
 
-fn status_of(error: path::PathError) -> Status {
+fn status_of(error: PathError) -> Status {
     match error {
         // As Apache with AllowEncodedSlashes off, its default.
-        path::PathError::EncodedSlash => Status::NOT_FOUND,
+        PathError::EncodedSlash => Status::NOT_FOUND,
         _ => Status::BAD_REQUEST,
     }
 }
@@ -62,7 +74,7 @@ pub(super) fn with_methods(status: Status) -> Response {
 }
 
 /// The answer to TRACE: the head as we got it (RFC 9110 section 9.3.8), without what could be a secret.
-pub(super) fn trace_answer(exchange: &Exchange) -> Response {
+pub fn trace_answer(exchange: &Exchange) -> Response {
     let view = exchange.head.view();
     let mut text = Vec::new();
     for part in [view.method_token(), b" ", view.target(), b" ", view.version().as_str().as_bytes(), b"\r\n"] {

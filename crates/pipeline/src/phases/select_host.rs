@@ -1,6 +1,6 @@
 //! From listener and host to site.
 
-use super::post_read::{trace_answer, with_methods};
+use super::post_read::{trace_answer, unknown_method, with_methods};
 use crate::{Exchange, Response, Services};
 use saker_http::{Method, Status};
 use std::sync::Arc;
@@ -20,11 +20,13 @@ pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Optio
     None
 }
 
-/// TRACE is answered once its site is known, because a site may allow it.
+/// TRACE is answered once its site is known, because a site may allow it; so is what a front-end might have had its own words for.
 pub(super) fn refuse_trace(exchange: &Exchange) -> Option<Response> {
     match exchange.head.view().method() {
         Method::Trace if exchange.settings.trace => Some(trace_answer(exchange)),
         Method::Trace => Some(with_methods(Status::METHOD_NOT_ALLOWED)),
+        Method::Extension => Some(unknown_method()),
+        _ if exchange.encoded_slash => Some(Response::new(Status::NOT_FOUND)),
         _ => None,
     }
 }

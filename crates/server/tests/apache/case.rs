@@ -78,8 +78,10 @@ impl Topic {
             }
             ["file", path @ ..] => case.files.push((path.join(" "), Content::Text(unblanked(content)))),
             ["files", paths @ ..] => {
-                // Each says its own name.
-                case.files.extend(paths.iter().map(|path| (path.to_string(), Content::Text(format!("{path}\n")))));
+                // Each says where it is.
+                let named = |path: &&str| (path.to_string(), Content::Text(format!("{}/{path}\n", case.name)));
+                let named: Vec<_> = paths.iter().map(named).collect();
+                case.files.extend(named);
             }
             ["link", path, "->", target] => case.files.push((path.to_string(), Content::Link(target.to_string()))),
             ["dir", path] => case.files.push((path.to_string(), Content::Directory)),

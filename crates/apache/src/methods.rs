@@ -1,0 +1,79 @@
+//! What files answer to other methods than GET, and how a path is read anew where its host has its own rules for slashes.
+//!
+//! Apache's handler for files takes POST as GET, tells OPTIONS what it takes, and refuses the rest, whether the file is there or not.
+
+use crate::host::Host;
+use saker_http::{Method, Status, path, target};
+use saker_pipeline::{Exchange, Response};
+
+/// Methods that Apache has a number for; others are none to it.
+const KNOWN: &[&[u8]] = &[
+    b"PROPFIND",
+    b"PROPPATCH",
+    b"MKCOL",
+    b"COPY",
+    b"MOVE",
+    b"LOCK",
+    b"UNLOCK",
+    b"VERSION-CONTROL",
+    b"CHECKOUT",
+    b"UNCHECKOUT",
+    b"CHECKIN",
+    b"UPDATE",
+    b"LABEL",
+    b"REPORT",
+    b"MKWORKSPACE",
+    b"MKACTIVITY",
+    b"BASELINE-CONTROL",
+    b"MERGE",
+];
+
+/// The answer to methods that read no file. `None`: the file answers.
+pub fn answer(exchange: &mut Exchange, host: &Host) -> Option<Response> {
+    let view = exchange.head.view();
+    let status = match view.method() {
+        Method::Get | Method::Head => return None,
+        Method::Post => {
+            // What is found out for a POST is no answer to a GET: rules tell them apart.
+            exchange.depends_on_request();
+            return None;
+        }
+        Method::Options => Status::OK,
+        Method::Extension if !KNOWN.contains(&view.method_token()) => Status::NOT_IMPLEMENTED,
+        _ => Status::METHOD_NOT_ALLOWED,
+    };
+    let mut response = with_methods(status, host);
+    let content_type = exchange.settings.files.whole_type.as_ref().filter(|text| status == Status::OK && !text.is_empty());
+    if let Some(content_type) = content_type {
+        response.fields_mut().set("Content-Type", content_type.clone().into_bytes());
+    }
+    Some(response)
+}
+
+/// The methods that files take.
+pub fn with_methods(status: Status, host: &Host) -> Response {
+    let mut response = Response::new(status);
+    let methods: &[u8] = if host.trace_enabled { b"GET,POST,OPTIONS,HEAD,TRACE" } else { b"GET,POST,OPTIONS,HEAD" };
+    response.fields_mut().set("Allow", methods);
+    response
+}
+
+/// Reads the path of the request again, where AllowEncodedSlashes or MergeSlashes make another one of it.
+pub fn read_path(exchange: &mut Exchange, host: &Host) -> Result<(), Status> {
+    let is_usual = host.slashes.merge && !exchange.encoded_slash;
+    if is_usual || exchange.redirects > 0 {
+        return Ok(());
+    }
+    let view = exchange.head.view();
+    let raw = match target::split(view.method(), view.target()) {
+        Ok(target::Target::Origin { path, .. } | target::Target::Absolute { path, .. }) => path,
+        _ => return Ok(()),
+    };
+    let mut read = Vec::with_capacity(raw.len());
+    path::normalise_with(raw, host.slashes, &mut read).map_err(|error| match error {
+        path::PathError::EncodedSlash | path::PathError::Nul => Status::NOT_FOUND,
+        _ => Status::BAD_REQUEST,
+    })?;
+    (exchange.path, exchange.encoded_slash) = (read, false);
+    Ok(())
+}
