@@ -5,7 +5,7 @@
 //! everything else, so settings that can be left out are options.
 
 use crate::{
-    modules::{access::authz::Authz, alias::Alias, core::Core, dir::Dir, mime::Mime, rewrite::Rewrite},
+    modules::{access::authz::Authz, alias::Alias, core::Core, dir::Dir, expires::Expires, headers::Headers, mime::Mime, rewrite::Rewrite},
     reading::Reading,
 };
 use saker_config::model::Origin;
@@ -40,6 +40,8 @@ modules! {
     alias: Alias,
     authz: Authz,
     dir: Dir,
+    expires: Expires,
+    headers: Headers,
     mime: Mime,
     rewrite: Rewrite,
 }

@@ -71,6 +71,7 @@ impl Rules for ApacheRules {
         exchange.mapped = None;
         exchange.path_info.clear();
         exchange.handler = None;
+        exchange.settings = self.memo.borrow_mut().settings(&host.defaults, &host);
         if exchange.redirects == 0 && !is_subrequest {
             response::request::edit(exchange, &host, &self.watcher, &host.defaults.headers.request, true);
         }

@@ -1,6 +1,6 @@
 //! What the rules know about a request between two phases; kept in the exchange.
 
-use crate::local::Local;
+use crate::{local::Local, response::edits::Received};
 use saker_files::Kind;
 use saker_pipeline::Exchange;
 use std::sync::Arc;
@@ -24,6 +24,16 @@ pub struct State {
     pub cookies: Vec<(Vec<u8>, Vec<u8>)>,
     /// Names for the Vary field.
     pub vary: Vec<String>,
+    /// What access was last decided by: with the same settings it is not decided again.
+    pub decided_by: Option<Arc<Local>>,
+    /// When the request came, where something wants to know.
+    pub received: Option<Received>,
+    /// Heads that are ready get their edits on the way up, because these depend on the request.
+    pub edits_ready_heads: bool,
+    /// What describes the file's content besides its type: language and coding.
+    pub content_lines: Vec<(Box<str>, Box<[u8]>)>,
+    /// Its answer stands for an error.
+    pub is_error_page: bool,
     /// Inside a look-ahead, or at an index file that is tried.
     pub is_subrequest: bool,
 }

@@ -284,6 +284,20 @@ impl RequestHead {
         }
         RequestHead { bytes: bytes.into(), index }
     }
+
+    /// The same request with other field lines.
+    pub fn with_fields<'f>(&self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> RequestHead {
+        let view = self.view();
+        let mut bytes = Vec::with_capacity(self.bytes.len());
+        let mut index = HeadIndex { method: view.method(), version: view.version(), ..HeadIndex::default() };
+        index.method_token = append(&mut bytes, view.method_token());
+        index.target = append(&mut bytes, view.target());
+        for (name, value) in fields {
+            let span = FieldSpan { name: append(&mut bytes, name), value: append(&mut bytes, value) };
+            index.push(&bytes, span);
+        }
+        RequestHead { bytes: bytes.into(), index }
+    }
 }
 
 fn append(bytes: &mut Vec<u8>, part: &[u8]) -> Span {

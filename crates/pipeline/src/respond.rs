@@ -32,7 +32,7 @@ async fn error_document(exchange: &mut Exchange, services: &Services, response: 
     let settings = Arc::clone(&exchange.settings);
     match settings.error_page(response.status) {
         Some(ErrorPage::Path(path)) => match internal_page(exchange, services, path, response.status).await {
-            Some(page) => merge(response, page),
+            Some(page) => merge(response, page, exchange.rules_state.is_some()),
             None => built_in_page(response),
         },
         Some(ErrorPage::Text(text)) => text_page(response, text),
@@ -54,7 +54,12 @@ async fn internal_page(exchange: &mut Exchange, services: &Services, path: &str,
     if let (Some(steps), Some(more)) = (&mut exchange.trace, inner.trace) {
         *steps = more;
     }
-    (page.status == Status::OK).then_some(page)
+    if page.status != Status::OK {
+        return None;
+    }
+    // What the rules found out about the page is what counts for the answer from here on.
+    exchange.rules_state = inner.rules_state.take().or(exchange.rules_state.take());
+    Some(page)
 }
 
 fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
@@ -75,11 +80,14 @@ fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
 /// What describes the page's content, and nothing else of it: validators, lifetimes and edited fields belong to the page under its own
 /// address, and the filters still see to the fields of the error.
 const CONTENT_FIELDS: [&str; 4] = ["Content-Type", "Content-Encoding", "Content-Language", "Vary"];
+/// Apache sends them with the page, and so do sites with its rules.
+const VALIDATORS: [&str; 3] = ["Last-Modified", "ETag", "Accept-Ranges"];
 
 /// The error's status and own fields (Allow, Retry-After, WWW-Authenticate…) with the page's content.
-fn merge(mut error: Response, mut page: Response) -> Response {
+fn merge(mut error: Response, mut page: Response, with_validators: bool) -> Response {
     let fields = error.fields_mut();
-    for name in CONTENT_FIELDS {
+    let validators = VALIDATORS.iter().filter(|_| with_validators);
+    for name in CONTENT_FIELDS.iter().chain(validators).copied() {
         if let Some(value) = page.fields().first(name) {
             fields.set(name, value.to_vec());
         }

@@ -4,5 +4,7 @@ pub mod access;
 pub mod alias;
 pub mod core;
 pub mod dir;
+pub mod expires;
+pub mod headers;
 pub mod mime;
 pub mod rewrite;

@@ -1,0 +1,276 @@
+//! What mod_headers does to a table of fields.
+//!
+//! Difficulty: Apache has two tables of response fields and lays the one before the other in the end, so that the same name may go out
+//! twice; users' configurations show it, and so it is the same here (`super::lay`).
+
+use crate::modules::headers::{Action, Edit, Tag, Value, When};
+use saker_expressions::{Evaluation, Facts, Pattern};
+use saker_http::Fields;
+use std::{
+    borrow::Cow,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+/// When a request came.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    pub at: SystemTime,
+    pub began: Instant,
+}
+
+/// What edits ask besides the table that they change.
+pub struct World<'w> {
+    pub facts: &'w dyn Facts,
+    pub received: Received,
+    /// Lines of the request.
+    pub request: &'w [(&'w [u8], &'w [u8])],
+}
+
+impl Received {
+    pub fn now() -> Received {
+        Received { at: SystemTime::now(), began: Instant::now() }
+    }
+}
+
+/// Whether the condition of an edit holds.
+pub fn holds(edit: &Edit, facts: &dyn Facts) -> bool {
+    match &edit.condition {
+        When::Always | When::Early => true,
+        When::Set(name) => facts.environment(name).is_some(),
+        When::Unset(name) => facts.environment(name).is_none(),
+        // As Apache: what can't be evaluated is as if there were no condition.
+        When::Holds(expression) => expression.evaluate(&mut Evaluation::new(facts)).unwrap_or(true),
+    }
+}
+
+/// Applies one edit to `table`. What `echo` finds in the request comes back.
+pub fn apply(edit: &Edit, table: &mut Fields, world: &World<'_>) -> Vec<(String, Vec<u8>)> {
+    let name = || edit.name.to_string();
+    let old = || table.first(&edit.name).map(<[u8]>::to_vec);
+    match &edit.action {
+        Action::Set(value) => table.set(name(), safe(text(value, world))),
+        Action::Add(value) => table.append(name(), safe(text(value, world))),
+        Action::Append(value) => {
+            let joined = joined(old(), &safe(text(value, world)));
+            set_first(table, &edit.name, joined);
+        }
+        Action::Merge(value) => merge(table, &edit.name, &safe(text(value, world))),
+        Action::SetIfEmpty(value) if old().is_none_or(|old| old.is_empty()) => table.set(name(), safe(text(value, world))),
+        Action::SetIfEmpty(_) | Action::Note => {}
+        Action::Unset => {
+            table.remove(&edit.name);
+        }
+        Action::Edit { pattern, replacement, all } => rewrite(table, &edit.name, pattern, &text(replacement, world), *all),
+        Action::Echo(pattern) => return echo(pattern, world),
+    }
+    Vec::new()
+}
+
+/// Line breaks in a value would start fields of their own (RFC 9110 section 5.5).
+fn safe(mut value: Vec<u8>) -> Vec<u8> {
+    value.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n' | 0)).for_each(|byte| *byte = b' ');
+    value
+}
+
+fn joined(old: Option<Vec<u8>>, new: &[u8]) -> Vec<u8> {
+    old.map_or_else(|| new.to_vec(), |old| [old.as_slice(), b", ", new].concat())
+}
+
+/// Changes the first line of a name; the others stay.
+fn set_first(table: &mut Fields, name: &str, value: Vec<u8>) {
+    let mut done = false;
+    let mut changed = Fields::new();
+    for (known, old) in table.iter() {
+        let is_it = !done && known.eq_ignore_ascii_case(name);
+        done |= is_it;
+        changed.append(known.to_owned(), if is_it { value.clone() } else { old.to_vec() });
+    }
+    if !done {
+        changed.append(name.to_owned(), value);
+    }
+    *table = changed;
+}
+
+/// Adds an element to a list unless it is there, compared as it is written.
+fn merge(table: &mut Fields, name: &str, new: &[u8]) {
+    let old = table.first(name).map(<[u8]>::to_vec);
+    let is_there = old.as_deref().is_some_and(|old| elements(old).any(|element| element == new));
+    if !is_there {
+        set_first(table, name, joined(old, new));
+    }
+}
+
+/// Between commas that stand in no quotes, without space before them.
+fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut quoted = false;
+    list.split(move |byte| {
+        quoted ^= *byte == b'"';
+        *byte == b',' && !quoted
+    })
+    .map(<[u8]>::trim_ascii_start)
+}
+
+/// Every line of the name, by a pattern.
+fn rewrite(table: &mut Fields, name: &str, pattern: &Pattern, replacement: &[u8], all: bool) {
+    let mut kept = Fields::new();
+    let mut edited = Vec::new();
+    for (known, value) in table.iter() {
+        match known.eq_ignore_ascii_case(name) {
+            true => edited.push((known.to_owned(), safe(replaced(pattern, value, replacement, all)))),
+            false => kept.append(known.to_owned(), value.to_vec()),
+        }
+    }
+    edited.into_iter().for_each(|(name, value)| kept.append(name, value));
+    *table = kept;
+}
+
+/// More matches than a value has bytes there can't be; patterns that match nothing advance by a byte.
+fn replaced(pattern: &Pattern, value: &[u8], replacement: &[u8], all: bool) -> Vec<u8> {
+    let mut done = Vec::new();
+    let mut rest = value;
+    while let Ok(Some(spans)) = pattern.captures(rest) {
+        let Some(whole) = spans.get(0) else { break };
+        done.extend_from_slice(rest.get(..whole.start).unwrap_or_default());
+        substitute(replacement, |group| spans.text(group, rest), &mut done);
+        let is_empty = whole.is_empty();
+        rest = rest.get(whole.end..).unwrap_or_default();
+        if !all || rest.is_empty() {
+            break;
+        }
+        if is_empty {
+            done.extend_from_slice(rest.get(..1).unwrap_or_default());
+            rest = rest.get(1..).unwrap_or_default();
+        }
+    }
+    done.extend_from_slice(rest);
+    done
+}
+
+/// `$1` (and `&` for all of the match, as Apache has it); a backslash takes the meaning away.
+fn substitute<'t>(replacement: &[u8], group: impl Fn(usize) -> &'t [u8], done: &mut Vec<u8>) {
+    let mut bytes = replacement.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match (byte, bytes.peek().copied()) {
+            (b'&', _) => done.extend_from_slice(group(0)),
+            (b'$', Some(digit @ b'0'..=b'9')) => {
+                bytes.next();
+                done.extend_from_slice(group(usize::from(digit - b'0')));
+            }
+            (b'\\', Some(next @ (b'$' | b'&'))) => {
+                bytes.next();
+                done.push(next);
+            }
+            (byte, _) => done.push(byte),
+        }
+    }
+}
+
+fn echo(pattern: &Pattern, world: &World<'_>) -> Vec<(String, Vec<u8>)> {
+    let wanted = world.request.iter().filter(|(name, _)| pattern.is_match(name).unwrap_or(false));
+    wanted.map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), value.to_vec())).collect()
+}
+
+fn text(value: &Value, world: &World<'_>) -> Vec<u8> {
+    match value {
+        Value::Expression(expression) => expression.evaluate(&mut Evaluation::new(world.facts)).unwrap_or_default(),
+        Value::Format(tags) => tags.iter().flat_map(|tag| tag_text(tag, world).into_owned()).collect(),
+    }
+}
+
+fn tag_text<'t>(tag: &'t Tag, world: &'t World<'_>) -> Cow<'t, [u8]> {
+    let null = || Cow::Borrowed(&b"(null)"[..]);
+    match tag {
+        Tag::Text(text) => Cow::Borrowed(text),
+        Tag::Environment(name) => world.facts.environment(name).map_or_else(null, |value| Cow::Owned(safe(value.into_owned()))),
+        Tag::Tls(name) => world.facts.tls_variable(name).unwrap_or_else(null),
+        Tag::ReceivedAt => {
+            let since = world.received.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            Cow::Owned(format!("t={}", micros(since)).into_bytes())
+        }
+        Tag::Duration => Cow::Owned(format!("D={}", micros(world.received.began.elapsed())).into_bytes()),
+        Tag::Load => Cow::Owned(load().into_bytes()),
+        Tag::Idle => Cow::Borrowed(b"i=100"),
+        Tag::Busy => Cow::Borrowed(b"b=0"),
+    }
+}
+
+fn micros(time: Duration) -> u128 {
+    time.as_micros()
+}
+
+/// The load averages of the last 1, 5 and 15 minutes.
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let averages: Vec<&str> = text.split_ascii_whitespace().take(3).collect();
+    format!("l={}", averages.join("/"))
+}
+
+/// The edits in order, but for those of the other time.
+pub fn apply_all(edits: &[Arc<Edit>], early: bool, table: &mut Fields, world: &World<'_>) -> Vec<(String, Vec<u8>)> {
+    let mut echoed = Vec::new();
+    for edit in edits.iter().filter(|edit| edit.is_early() == early && holds(edit, world.facts)) {
+        echoed.append(&mut apply(edit, table, world));
+    }
+    echoed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::response::facts::OfEnvironment;
+    use saker_expressions::PatternOptions;
+    use saker_pipeline::Environment;
+
+    fn run(name: &str, action: Action) -> String {
+        let mut table = Fields::new();
+        table.append("A", &b"1"[..]);
+        table.append("L", &b"x, \"y, z\""[..]);
+        table.append("A", &b"2"[..]);
+        let mut environment = Environment::default();
+        environment.set(b"E", b"value");
+        let request: [(&[u8], &[u8]); 2] = [(b"TS-One", b"1"), (b"Other", b"2")];
+        let world = World { facts: &OfEnvironment(&environment), received: Received::now(), request: &request };
+        let edit = Edit { action, name: name.into(), condition: When::Always, asks_request: false };
+        let echoed = apply(&edit, &mut table, &world);
+        let lines = table.iter().map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(value)));
+        let echoed = echoed.iter().map(|(name, value)| format!("echo {name}={}", String::from_utf8_lossy(value)));
+        lines.chain(echoed).collect::<Vec<_>>().join("|")
+    }
+
+    fn value(text: &str) -> Value {
+        Value::parse(text.as_bytes()).unwrap()
+    }
+
+    fn pattern(text: &str) -> Pattern {
+        Pattern::compile(text, PatternOptions::default()).unwrap()
+    }
+
+    fn edit(text: &str, replacement: &str, all: bool) -> Action {
+        Action::Edit { pattern: pattern(text), replacement: value(replacement), all }
+    }
+
+    #[test]
+    fn each_action_does_what_apache_does() {
+        let list = "L=x, \"y, z\"";
+        let cases = [
+            ("a", Action::Set(value("3")), format!("A=3|{list}")),
+            ("A", Action::Append(value("3")), format!("A=1, 3|{list}|A=2")),
+            ("A", Action::Add(value("%{E}e")), format!("A=1|{list}|A=2|A=value")),
+            ("A", Action::Unset, list.to_owned()),
+            ("A", Action::SetIfEmpty(value("3")), format!("A=1|{list}|A=2")),
+            ("B", Action::SetIfEmpty(value("3")), format!("A=1|{list}|A=2|B=3")),
+            ("L", Action::Merge(value("x")), format!("A=1|{list}|A=2")),
+            ("L", Action::Merge(value("z\"")), format!("A=1|{list}, z\"|A=2")),
+            ("L", edit("[xy]", "<$0&>", false), "A=1|A=2|L=<xx>, \"y, z\"".to_owned()),
+            ("L", edit("[xy]", "<$0>", true), "A=1|A=2|L=<x>, \"<y>, z\"".to_owned()),
+            ("A", edit("$", ";s", true), format!("{list}|A=1;s|A=2;s")),
+            ("x", Action::Echo(pattern("^TS")), format!("A=1|{list}|A=2|echo TS-One=1")),
+            ("B", Action::Set(value("a\\r\\nC: d")), format!("A=1|{list}|A=2|B=a  C: d")),
+            ("B", Action::Set(value("expr=%{env:E}x")), format!("A=1|{list}|A=2|B=valuex")),
+        ];
+        for (name, action, expected) in cases {
+            assert_eq!(run(name, action), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What the rules do to responses: lifetimes (mod_expires), edits of fields (mod_headers), and what describes a file besides its type.
+//!
+//! Two ways to a head: what follows from the resource alone is laid over when a head is made that is kept ([`prepare`] leaves it in the
+//! exchange); everything else is laid over on the way up ([`ResponseRules`]). Difficulty: Apache's two tables of fields. What is set `always`
+//! stands in a table of its own, which survives errors and goes out before the other one; an error drops the other with everything in it.
+
+pub mod edits;
+pub mod facts;
+mod kept;
+pub mod request;
+
+use crate::{
+    facts::Seen,
+    host::{Apache, Host},
+    local::Local,
+    modules::headers::Edit,
+    state::{State, peek, state},
+};
+use edits::{Received, World, apply_all};
+use facts::Answered;
+use kept::Kept;
+use saker_expressions::Facts;
+use saker_files::{Kind, Watcher};
+use saker_http::{Fields, Status};
+use saker_pipeline::{Exchange, Filter, HeadFacts, LocalFuture, Response};
+use std::{rc::Rc, sync::Arc};
+
+/// Fields that are the driver's, whatever the rules say (RFC 9110 section 7.6.1, RFC 9112 section 6); Apache keeps Date and Server to itself.
+const DRIVERS: [&str; 7] = ["Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade", "Date", "Server"];
+
+/// What is laid over one response.
+pub struct Layers<'l> {
+    pub local: &'l Local,
+    /// Of the host: edits before everything else are its alone.
+    pub defaults: &'l Local,
+    /// Lines that survive errors.
+    pub always: &'l [(Box<str>, Box<[u8]>)],
+    /// Lines about the content.
+    pub content: &'l [(Box<str>, Box<[u8]>)],
+    pub vary: &'l [String],
+}
+
+/// How Apache would have come to a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// A handler has answered; the page for an error counts.
+    Content,
+    /// A phase before has refused, failed or redirected.
+    Refusal,
+}
+
+impl Layers<'_> {
+    pub fn lay(&self, way: Way, head: &HeadFacts, world: &World<'_>, fields: &mut Fields) {
+        let mut always = Fields::new();
+        let drivers: Vec<(String, Vec<u8>)> = DRIVERS.iter().filter_map(|name| taken(fields, name)).collect();
+        self.early(way, world, &mut always, fields);
+        self.always.iter().for_each(|(name, value)| always.append(name.to_string(), value.to_vec()));
+        if way == Way::Content {
+            let missing = self.content.iter().filter(|(name, _)| !fields.has(name)).collect::<Vec<_>>();
+            missing.into_iter().for_each(|(name, value)| fields.append(name.to_string(), value.to_vec()));
+            self.vary.iter().for_each(|name| fields.add_token("Vary", name));
+        }
+        if self.local.expires.is_active() {
+            // The note that goes with a redirect is HTML.
+            let is_note = way == Way::Refusal && !fields.has("Content-Type");
+            if is_note {
+                fields.append("Content-Type", &b"text/html"[..]);
+            }
+            self.local.expires.apply(head, fields);
+            if is_note {
+                fields.remove("Content-Type");
+            }
+        }
+        self.edit(&self.local.headers.always, head, world, &mut always, fields, true);
+        if way == Way::Content {
+            self.edit(&self.local.headers.success, head, world, &mut always, fields, false);
+        }
+        finish(always, drivers, fields);
+    }
+
+    /// What was put into the tables before anything else happened, as far as nothing has replaced it.
+    fn early(&self, way: Way, world: &World<'_>, always: &mut Fields, fields: &mut Fields) {
+        let headers = &self.defaults.headers;
+        apply_all(&headers.always, true, always, world);
+        if way == Way::Content && headers.success.iter().any(|edit| edit.is_early()) {
+            let mut early = Fields::new();
+            apply_all(&headers.success, true, &mut early, world);
+            for (name, value) in early.iter() {
+                if !fields.has(name) {
+                    fields.append(name.to_owned(), value.to_vec());
+                }
+            }
+        }
+    }
+
+    fn edit(&self, all: &[Arc<Edit>], head: &HeadFacts, world: &World<'_>, always: &mut Fields, fields: &mut Fields, is_always: bool) {
+        for edit in all.iter().filter(|edit| !edit.is_early()) {
+            // A type is no field of either table in Apache: what sets it sets it for good.
+            let of_type = edit.name.eq_ignore_ascii_case("Content-Type");
+            let echoed = {
+                let (seen_fields, seen_always) = (fields.clone(), always.clone());
+                let facts = Answered { request: world.facts, status: head.status, fields: &seen_fields, always: &seen_always };
+                if !edits::holds(edit, &facts) {
+                    continue;
+                }
+                let world = World { facts: &facts, ..*world };
+                let table = if is_always && !of_type { &mut *always } else { &mut *fields };
+                edits::apply(edit, table, &world)
+            };
+            echoed.into_iter().for_each(|(name, value)| fields.append(name, value));
+        }
+    }
+}
+
+fn taken(fields: &mut Fields, name: &str) -> Option<(String, Vec<u8>)> {
+    let value = fields.first(name)?.to_vec();
+    fields.remove(name);
+    Some((name.to_owned(), value))
+}
+
+/// One table before the other; what is the driver's stays as it was.
+fn finish(always: Fields, drivers: Vec<(String, Vec<u8>)>, fields: &mut Fields) {
+    let own = std::mem::take(fields);
+    for (name, value) in always.iter().chain(own.iter()) {
+        if !DRIVERS.iter().any(|driver| driver.eq_ignore_ascii_case(name)) {
+            fields.append(name.to_owned(), value.to_vec());
+        }
+    }
+    drivers.into_iter().for_each(|(name, value)| fields.append(name, value));
+}
+
+/// Decides, once everything about the content is known, which way its head gets what the rules say.
+pub fn prepare(exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher, local: &Arc<Local>) {
+    let headers = [&local.headers, &host.defaults.headers];
+    let asks = headers.iter().any(|headers| headers.success.iter().chain(&headers.always).any(|edit| edit.asks_request));
+    let own = peek(exchange).cloned().unwrap_or_default();
+    if asks || !own.cookies.is_empty() || !own.vary.is_empty() {
+        exchange.depends_on_request();
+        exchange.head_edits = None;
+        state(exchange).edits_ready_heads = true;
+        return;
+    }
+    exchange.head_edits = Some(Rc::new(Kept::new(exchange, own, host, watcher, local)));
+}
+
+/// Lines about a file's content that its type does not say.
+pub fn content_lines(own: &State) -> Vec<(Box<str>, Box<[u8]>)> {
+    if own.kind == Some(Kind::File) { own.content_lines.clone() } else { Vec::new() }
+}
+
+/// Lays the rules over responses that are on their way up (filter, the last).
+pub struct ResponseRules {
+    apache: Arc<Apache>,
+    watcher: Watcher,
+}
+
+impl ResponseRules {
+    pub fn new(apache: Arc<Apache>, watcher: Watcher) -> ResponseRules {
+        ResponseRules { apache, watcher }
+    }
+
+    fn lay(&self, exchange: &Exchange, response: &mut Response) {
+        let Some(host) = self.apache.hosts.get(exchange.site_index) else { return };
+        let own = peek(exchange).cloned().unwrap_or_default();
+        // Before the walk, what is in force for the whole host is in force.
+        let local = own.local.clone().unwrap_or_else(|| Arc::clone(&host.defaults));
+        let way = way(response.status, &own);
+        let seen = Seen::new(exchange, &own, host, &self.watcher);
+        let request: Vec<(&[u8], &[u8])> = exchange.head.view().fields().collect();
+        let received = own.received.unwrap_or_else(Received::now);
+        let world = World { facts: &seen as &dyn Facts, received, request: &request };
+        let always: Vec<(Box<str>, Box<[u8]>)> =
+            own.cookies.iter().map(|(_, value)| ("Set-Cookie".into(), value.as_slice().into())).collect();
+        let content = if response.status.is_error() { Vec::new() } else { content_lines(&own) };
+        let layers = Layers { local: &local, defaults: &host.defaults, always: &always, content: &content, vary: &own.vary };
+        let head = HeadFacts { status: response.status, now: exchange.now, modified_s: None };
+        layers.lay(way, &head, &world, response.fields_mut());
+    }
+}
+
+/// Errors and redirects are refusals, unless a page of the site stands for the error.
+fn way(status: Status, own: &State) -> Way {
+    let went_well = status.0 < 300 || status == Status::NOT_MODIFIED;
+    if went_well || own.is_error_page { Way::Content } else { Way::Refusal }
+}
+
+impl Filter for ResponseRules {
+    fn name(&self) -> &'static str {
+        "rules"
+    }
+
+    fn takes_ready(&self, exchange: &Exchange) -> bool {
+        peek(exchange).is_some_and(|state| state.edits_ready_heads)
+    }
+
+    fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()> {
+        self.lay(exchange, response);
+        Box::pin(std::future::ready(()))
+    }
+}

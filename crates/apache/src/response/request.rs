@@ -1,0 +1,39 @@
+//! `RequestHeader`: edits of the request's own fields, before the rules or after them.
+
+use super::edits::{Received, World, apply_all};
+use crate::{
+    facts::Seen,
+    host::Host,
+    modules::headers::Edit,
+    state::{peek, state},
+};
+use saker_files::Watcher;
+use saker_http::Fields;
+use saker_pipeline::Exchange;
+use std::sync::Arc;
+
+/// Fields that decide what a file is answered with: an outcome that kept them would look at those of the next request.
+const DECIDING: [&str; 7] =
+    ["Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "Accept-Encoding"];
+
+/// Applies those of the time to the request's head.
+pub fn edit(exchange: &mut Exchange, host: &Host, watcher: &Watcher, edits: &[Arc<Edit>], early: bool) {
+    let mut wanted = edits.iter().filter(|edit| edit.is_early() == early).peekable();
+    if wanted.peek().is_none() {
+        return;
+    }
+    if wanted.any(|edit| edit.asks_request || DECIDING.iter().any(|name| name.eq_ignore_ascii_case(&edit.name))) {
+        exchange.depends_on_request();
+    }
+    let own = peek(exchange).cloned().unwrap_or_default();
+    let received = *state(exchange).received.get_or_insert_with(Received::now);
+    let mut fields = Fields::new();
+    for (name, value) in exchange.head.view().fields() {
+        fields.append(String::from_utf8_lossy(name).into_owned(), value.to_vec());
+    }
+    {
+        let seen = Seen::new(exchange, &own, host, watcher);
+        apply_all(edits, early, &mut fields, &World { facts: &seen, received, request: &[] });
+    }
+    exchange.head = exchange.head.with_fields(fields.iter().map(|(name, value)| (name.as_bytes(), value)));
+}
