@@ -5,7 +5,18 @@
 //! everything else, so settings that can be left out are options.
 
 use crate::{
-    modules::{access::authz::Authz, alias::Alias, core::Core, dir::Dir, expires::Expires, headers::Headers, mime::Mime, rewrite::Rewrite},
+    modules::{
+        access::{authn::Authn, authz::Authz, compat::AccessCompat},
+        alias::Alias,
+        core::Core,
+        dir::Dir,
+        env::Env,
+        expires::Expires,
+        headers::Headers,
+        mime::Mime,
+        rewrite::Rewrite,
+        setenvif::SetEnvIf,
+    },
     reading::Reading,
 };
 use saker_config::model::Origin;
@@ -37,13 +48,17 @@ macro_rules! modules {
 
 modules! {
     core: Core,
+    access_compat: AccessCompat,
     alias: Alias,
+    authn: Authn,
     authz: Authz,
     dir: Dir,
+    env: Env,
     expires: Expires,
     headers: Headers,
     mime: Mime,
     rewrite: Rewrite,
+    setenvif: SetEnvIf,
 }
 
 /// The setter of a directive, by the manual's spelling.

@@ -1,7 +1,7 @@
 //! Where a directive stands while it is read: what setters want to know besides its text.
 
 use saker_config::Diagnostic;
-use saker_config_apache::Node;
+use saker_config_apache::{Node, Tree};
 use std::path::{Path, PathBuf};
 
 /// What kind of section (or file) directives are read in.
@@ -19,11 +19,34 @@ pub enum Place {
     Htaccess(Box<str>),
 }
 
+/// Names that a configuration gives to providers (`<AuthnProviderAlias>`, `<AuthzProviderAlias>`).
+#[derive(Clone, Debug, Default)]
+pub struct ProviderNames {
+    pub authn: Vec<Box<str>>,
+    pub authz: Vec<Box<str>>,
+}
+
+impl ProviderNames {
+    pub fn of(tree: &Tree) -> ProviderNames {
+        let mut names = ProviderNames::default();
+        tree.walk(&mut |node| {
+            let of_kind = match node.canonical_name() {
+                "<AuthnProviderAlias" => &mut names.authn,
+                "<AuthzProviderAlias" => &mut names.authz,
+                _ => return,
+            };
+            of_kind.extend(node.arguments().get(1).map(|name| String::from_utf8_lossy(name).into()));
+        });
+        names
+    }
+}
+
 pub struct Reading<'r> {
     pub server_root: &'r Path,
     pub place: Place,
     /// Of `<Limit>` and `<LimitExcept>` around it.
     pub methods: Methods,
+    pub aliases: &'r ProviderNames,
     pub diagnostics: &'r mut Vec<Diagnostic>,
 }
 

@@ -24,8 +24,10 @@ pub struct State {
     pub cookies: Vec<(Vec<u8>, Vec<u8>)>,
     /// Names for the Vary field.
     pub vary: Vec<String>,
-    /// What access was last decided by: with the same settings it is not decided again.
-    pub decided_by: Option<Arc<Local>>,
+    /// What access was last decided by, and the folder: with both the same it is not decided again.
+    pub decided_by: Option<(Arc<Local>, Box<[u8]>)>,
+    /// The value of Authentication-Info.
+    pub authentication_info: Option<Vec<u8>>,
     /// When the request came, where something wants to know.
     pub received: Option<Received>,
     /// Heads that are ready get their edits on the way up, because these depend on the request.

@@ -4,6 +4,8 @@
 //! Where the difficulty is: such rules may change the path and let everything begin again, which is counted and bounded.
 
 use crate::{Exchange, Response};
+use saker_http::Status;
+use std::{future::Future, pin::Pin};
 
 /// What a step makes of a request.
 pub enum Verdict {
@@ -12,6 +14,8 @@ pub enum Verdict {
     Answer(Response),
     /// The path (or query) of the exchange has been changed: begin again behind the choice of the host.
     Restart,
+    /// The step can't tell yet: wait for this, then ask it again.
+    Wait(Pin<Box<dyn Future<Output = ()>>>),
 }
 
 impl From<Option<Response>> for Verdict {
@@ -37,4 +41,7 @@ pub trait Rules {
 
     /// Everything that comes between access and content: rewriting by a folder's rules, index files, types, handlers.
     fn fixups(&self, exchange: &mut Exchange) -> Verdict;
+
+    /// Before `page` descends as the error document of `exchange`: what it has to know of it.
+    fn error_document(&self, exchange: &Exchange, page: &mut Exchange, status: Status);
 }

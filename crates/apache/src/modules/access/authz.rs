@@ -5,13 +5,13 @@
 
 use super::requirement::Requirement;
 use crate::{
-    load::read_one,
+    load::{read_all, read_one},
     local::{Local, Set},
     modules::dir::set_flag,
     reading::{Methods, Place, Reading},
 };
 use saker_config_apache::{Node, word};
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// How the rules of a container go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,13 @@ impl Group {
     }
 }
 
+/// `<AuthzProviderAlias>`: a requirement with settings of its own. All of them stand in the server's own configuration.
+#[derive(Clone, Debug)]
+pub struct ProviderAlias {
+    pub requirement: Requirement,
+    pub local: Arc<Local>,
+}
+
 /// AuthMerging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merging {
@@ -97,6 +104,8 @@ pub struct Authz {
     pub group: Option<Arc<Group>>,
     merging: Option<Merging>,
     pub forbidden_on_failure: Option<bool>,
+    /// By name, which tells capital letters from small ones.
+    pub aliases: Option<Arc<HashMap<Box<[u8]>, ProviderAlias>>>,
     /// Containers around the directive that is being read.
     open: Vec<Group>,
 }
@@ -107,6 +116,7 @@ impl Authz {
         ("<RequireAll", |node, local, reading| add_group(node, local, reading, Group::new(Logic::All))),
         ("<RequireAny", |node, local, reading| add_group(node, local, reading, Group::new(Logic::Any))),
         ("<RequireNone", |node, local, reading| add_group(node, local, reading, Group { negated: true, ..Group::new(Logic::Any) })),
+        ("<AuthzProviderAlias", add_alias),
         ("AuthMerging", set_merging),
         ("AuthzSendForbiddenOnFailure", |node, local, _| set_flag(node, &mut local.authz.forbidden_on_failure)),
     ];
@@ -120,7 +130,8 @@ impl Authz {
             (Some(Merging::With(logic)), Some(outer), Some(inner)) => (over.merging, Some(Arc::new(merged(logic, outer, inner)))),
             (Some(Merging::With(_)), outer, inner) => (over.merging, inner.as_ref().or(outer.as_ref()).cloned()),
         };
-        Authz { group, merging, forbidden_on_failure, open: Vec::new() }
+        let aliases = over.aliases.as_ref().or(self.aliases.as_ref()).cloned();
+        Authz { group, merging, forbidden_on_failure, aliases, open: Vec::new() }
     }
 
     /// Where the next rule goes.
@@ -181,6 +192,23 @@ fn add_group(node: &Node, local: &mut Local, reading: &mut Reading<'_>, group: G
         true => outer.members.extend(group.members),
         false => outer.members.push(Arc::new(Rule::Group(group))),
     }
+    Ok(())
+}
+
+/// A provider, the alias, and what would stand behind the provider after `Require`.
+fn add_alias(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
+    let words = node.arguments();
+    let (Some(provider), Some(name)) = (words.first(), words.get(1)) else {
+        return Err("<AuthzProviderAlias> directive requires additional arguments".into());
+    };
+    if words.len() > 3 {
+        reading.warn(node, "only the first argument counts; several must be enclosed in quotation marks");
+    }
+    let parameters = words.get(2).map(Vec::as_slice).unwrap_or_default();
+    let requirement = Requirement::parse(provider, parameters, node, reading)?;
+    let inner = read_all(&node.children, reading);
+    let alias = ProviderAlias { requirement, local: Arc::new(inner) };
+    Arc::make_mut(local.authz.aliases.get_or_insert_default()).insert(name.as_slice().into(), alias);
     Ok(())
 }
 

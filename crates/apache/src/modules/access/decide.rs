@@ -1,31 +1,38 @@
-//! The sequence of the access step: what may be decided without a user, then who it is, then whether he may.
+//! The sequence of the access step: where the request comes from, what may be decided without a user, who it is, and whether he may.
 //!
-//! As Apache's `ap_process_request_internal` has it. Difficulty: whatever was looked at besides the path has to be noted in the exchange.
+//! As Apache's `ap_process_request_internal` has it. Difficulty: whatever was looked at besides the path has to be noted in the exchange;
+//! and a step that has to wait (a password, a name server) ends this one, which is asked again from its beginning.
 
 use super::{
     authz::{Group, Logic, Rule},
+    identify::Identified,
+    records::RecordFiles,
     requirement::Decision,
 };
 use crate::{
+    blocking::Pause,
     facts::{Seen, note_dependencies},
     host::Host,
     local::Local,
-    state::{State, peek},
+    state::{State, peek, state},
 };
-use saker_expressions::{Dependencies, Dependency, Evaluation, EvaluationError, Expression};
+use saker_expressions::{Dependencies, Dependency, Evaluation, EvaluationError, Expression, StringExpression};
 use saker_files::{Stamp, Watcher};
 use saker_http::Status;
 use saker_pipeline::{Exchange, Response, Verdict};
 use saker_telemetry::{error_log, message};
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// One request while it is decided about; what was looked at is collected.
 pub struct Inquiry<'e> {
-    pub exchange: &'e Exchange,
+    pub exchange: &'e mut Exchange,
     pub state: &'e State,
     pub host: &'e Host,
-    pub local: &'e Local,
+    pub local: Arc<Local>,
     pub watcher: &'e Watcher,
+    pub records: &'e mut RecordFiles,
+    /// What [`Decision::Pending`] waits for; `None`: too many wait already.
+    pub pause: Option<Pause>,
     dependencies: Dependencies,
     stamps: Vec<Stamp>,
 }
@@ -35,27 +42,63 @@ enum Outcome {
     Granted,
     /// Whoever says who he is may be granted it.
     WithoutUser,
-    Refused(Status),
+    /// Of 401 with the challenge.
+    Refused(Status, Option<String>),
+    Wait(Option<Pause>),
 }
 
 /// May this request be answered?
-pub fn access(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Verdict {
-    let Some(state) = peek(exchange).cloned() else { return Verdict::Pass };
-    let Some(local) = state.local.clone() else { return Verdict::Pass };
-    if let Some(origin) = &local.denied {
-        error_log::log(&message::ACCESS_RULE_NOT_HONOURED, format_args!("{origin}"));
-        return Verdict::Answer(Response::new(Status::FORBIDDEN));
+pub fn access(exchange: &mut Exchange, host: &Host, watcher: &Watcher, records: &mut RecordFiles) -> Verdict {
+    let Some(own) = peek(exchange).cloned() else { return Verdict::Pass };
+    let Some(local) = own.local.clone() else { return Verdict::Pass };
+    let folder = folder(&own.filename);
+    if own.decided_by.as_ref().is_some_and(|(before, there)| Arc::ptr_eq(before, &local) && **there == *folder) {
+        return Verdict::Pass;
     }
-    let mut inquiry =
-        Inquiry { exchange, state: &state, host, local: &local, watcher, dependencies: Dependencies::new(), stamps: Vec::new() };
-    let outcome = inquiry.authorize();
+    exchange.user = None;
+    let mut inquiry = Inquiry {
+        exchange,
+        state: &own,
+        host,
+        local: Arc::clone(&local),
+        watcher,
+        records,
+        pause: None,
+        dependencies: Dependencies::new(),
+        stamps: Vec::new(),
+    };
+    let outcome = inquiry.decide();
     let (dependencies, stamps) = (inquiry.dependencies, inquiry.stamps);
     note_dependencies(exchange, &dependencies, stamps);
-    match outcome {
-        Outcome::Granted => Verdict::Pass,
-        Outcome::WithoutUser => Verdict::Answer(Response::new(Status::FORBIDDEN)),
-        Outcome::Refused(status) => Verdict::Answer(Response::new(status)),
+    if let Outcome::Wait(Some(pause)) = outcome {
+        return Verdict::Wait(pause);
     }
+    state(exchange).decided_by = Some((local, folder.into()));
+    verdict(exchange, outcome)
+}
+
+fn verdict(exchange: &mut Exchange, outcome: Outcome) -> Verdict {
+    let (status, challenge) = match outcome {
+        Outcome::Granted => return Verdict::Pass,
+        Outcome::Refused(status, challenge) => (status, challenge),
+        Outcome::WithoutUser => (Status::FORBIDDEN, None),
+        Outcome::Wait(_) => (Status::SERVICE_UNAVAILABLE, None),
+    };
+    exchange.trace("access", None, || format!("rules about access answer {}", status.0));
+    let mut response = Response::new(status);
+    if let Some(challenge) = challenge {
+        response.fields_mut().set("WWW-Authenticate", challenge.into_bytes());
+    }
+    Verdict::Answer(response)
+}
+
+/// Of a file name, or a folder itself.
+fn folder(filename: &[u8]) -> &[u8] {
+    filename.iter().rposition(|byte| *byte == b'/').and_then(|at| filename.get(..at)).unwrap_or_default()
+}
+
+fn refused(status: Status) -> Outcome {
+    Outcome::Refused(status, None)
 }
 
 impl Inquiry<'_> {
@@ -67,34 +110,103 @@ impl Inquiry<'_> {
         self.exchange.head.view().method_token()
     }
 
+    pub fn path(&self) -> String {
+        String::from_utf8_lossy(&self.exchange.path).into_owned()
+    }
+
     pub fn log(&self, facts: fmt::Arguments<'_>) {
         error_log::log_client(&message::ACCESS_REFUSED, self.exchange.client.address, facts);
     }
 
     /// An expression about this request.
     pub fn evaluate(&mut self, expression: &Expression) -> Result<bool, EvaluationError> {
+        self.evaluation(|evaluation| expression.evaluate(evaluation))
+    }
+
+    pub fn evaluate_text(&mut self, expression: &StringExpression) -> Result<Vec<u8>, EvaluationError> {
+        self.evaluation(|evaluation| expression.evaluate(evaluation))
+    }
+
+    fn evaluation<T>(&mut self, evaluate: impl FnOnce(&mut Evaluation<'_>) -> T) -> T {
         let seen = Seen::new(self.exchange, self.state, self.host, self.watcher);
         let mut evaluation = Evaluation::new(&seen);
-        let result = expression.evaluate(&mut evaluation);
+        let result = evaluate(&mut evaluation);
         self.dependencies.merge(&evaluation.dependencies);
-        self.stamps.extend(seen.stamps.take());
+        let stamps = seen.stamps.take();
+        self.stamps.extend(stamps);
         result
     }
 
-    fn filename(&self) -> impl fmt::Display {
-        String::from_utf8_lossy(&self.state.filename).into_owned()
+    fn decide(&mut self) -> Outcome {
+        if let Some(origin) = &self.local.denied {
+            error_log::log(&message::ACCESS_RULE_NOT_HONOURED, format_args!("{origin}"));
+            return refused(Status::FORBIDDEN);
+        }
+        let local = Arc::clone(&self.local);
+        let any = local.access_compat.satisfy_any(self.method());
+        match local.access_compat.lets_in(self) {
+            Decision::Granted if any => return Outcome::Granted,
+            Decision::Granted => {}
+            Decision::Pending => return Outcome::Wait(self.pause.take()),
+            _ if any => {}
+            _ => return self.denied_by_configuration(),
+        }
+        match self.authorize(false) {
+            Outcome::WithoutUser => self.with_user(),
+            outcome => outcome,
+        }
     }
 
-    fn authorize(&mut self) -> Outcome {
-        let Some(group) = self.local.authz.group.as_deref() else { return Outcome::Granted };
-        match self.group(group, Logic::All) {
-            Decision::Granted => Outcome::Granted,
-            Decision::DeniedWithoutUser => Outcome::WithoutUser,
-            Decision::Denied | Decision::Neutral => {
-                self.log(format_args!("client denied by server configuration: {}", self.filename()));
-                Outcome::Refused(Status::FORBIDDEN)
+    fn with_user(&mut self) -> Outcome {
+        match self.identify() {
+            Identified::Yes => self.authorize(true),
+            Identified::Refused(status, challenge) => Outcome::Refused(status, challenge),
+            Identified::Wait(pause) => Outcome::Wait(Some(pause)),
+            Identified::Declined => {
+                self.log(format_args!(
+                    "No authentication done but request not allowed without authentication for {}. Authentication not configured?",
+                    self.path()
+                ));
+                refused(Status::INTERNAL_SERVER_ERROR)
             }
-            Decision::Error => Outcome::Refused(Status::INTERNAL_SERVER_ERROR),
+        }
+    }
+
+    fn denied_by_configuration(&self) -> Outcome {
+        self.log(format_args!("client denied by server configuration: {}", String::from_utf8_lossy(&self.state.filename)));
+        refused(Status::FORBIDDEN)
+    }
+
+    fn authorize(&mut self, has_user: bool) -> Outcome {
+        let Some(group) = self.local.authz.group.clone() else { return self.without_rules() };
+        match self.group(&group, Logic::All) {
+            Decision::Granted => Outcome::Granted,
+            Decision::DeniedWithoutUser if !has_user => Outcome::WithoutUser,
+            Decision::DeniedWithoutUser => {
+                self.log(format_args!("authorization failure (no authenticated user): {}", self.path()));
+                Outcome::Refused(Status::UNAUTHORIZED, self.challenge())
+            }
+            Decision::Denied | Decision::Neutral if has_user && self.auth_type().is_some() => self.not_for_this_user(),
+            Decision::Denied | Decision::Neutral => self.denied_by_configuration(),
+            Decision::Error => refused(Status::INTERNAL_SERVER_ERROR),
+            Decision::Pending => Outcome::Wait(self.pause.take()),
+        }
+    }
+
+    fn without_rules(&mut self) -> Outcome {
+        if self.auth_type().is_none() {
+            return Outcome::Granted;
+        }
+        self.log(format_args!("AuthType configured with no corresponding authorization directives"));
+        refused(Status::INTERNAL_SERVER_ERROR)
+    }
+
+    fn not_for_this_user(&mut self) -> Outcome {
+        let user = self.exchange.user.as_deref().unwrap_or_default();
+        self.log(format_args!("user {user}: authorization failure for \"{}\"", self.path()));
+        match self.local.authz.forbidden_on_failure {
+            Some(true) => refused(Status::FORBIDDEN),
+            _ => Outcome::Refused(Status::UNAUTHORIZED, self.challenge()),
         }
     }
 
@@ -135,7 +247,7 @@ fn for_other_methods(outer: Logic) -> Decision {
 fn step(logic: Logic, so_far: Decision, next: Decision) -> (bool, Decision) {
     use Decision::*;
     match (logic, so_far, next) {
-        (_, _, Error) => (true, Error),
+        (_, _, Error | Pending) => (true, next),
         (_, so_far, Neutral) => (false, so_far),
         (Logic::All, _, Denied) => (true, Denied),
         (Logic::Any, _, Granted) => (true, Granted),
@@ -151,5 +263,50 @@ fn negated(is_negated: bool, decision: Decision) -> Decision {
         (true, Decision::Granted) => Decision::Denied,
         (true, Decision::Denied | Decision::DeniedWithoutUser) => Decision::Neutral,
         (_, decision) => decision,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Decision::*;
+
+    fn all_of(logic: Logic, members: &[Decision]) -> Decision {
+        let mut result = Neutral;
+        for member in members {
+            let (is_final, next) = step(logic, result, *member);
+            result = next;
+            if is_final {
+                break;
+            }
+        }
+        result
+    }
+
+    #[test]
+    fn containers() {
+        for (members, all, any) in [
+            (&[][..], Neutral, Neutral),
+            (&[Granted, Granted], Granted, Granted),
+            (&[Granted, Denied], Denied, Granted),
+            (&[Denied, Granted], Denied, Granted),
+            (&[Neutral, Neutral], Neutral, Neutral),
+            (&[Neutral, Granted], Granted, Granted),
+            (&[Granted, DeniedWithoutUser], DeniedWithoutUser, Granted),
+            (&[DeniedWithoutUser, Granted], DeniedWithoutUser, Granted),
+            (&[DeniedWithoutUser, Denied], Denied, DeniedWithoutUser),
+            (&[Denied, DeniedWithoutUser], Denied, DeniedWithoutUser),
+            (&[Granted, Error, Denied], Error, Granted),
+            (&[Denied, Pending, Granted], Denied, Pending),
+        ] {
+            assert_eq!((all_of(Logic::All, members), all_of(Logic::Any, members)), (all, any), "{members:?}");
+        }
+    }
+
+    #[test]
+    fn negation_grants_nothing() {
+        for (plain, not) in [(Granted, Denied), (Denied, Neutral), (DeniedWithoutUser, Neutral), (Neutral, Neutral), (Error, Error)] {
+            assert_eq!((negated(true, plain), negated(false, plain)), (not, plain));
+        }
     }
 }

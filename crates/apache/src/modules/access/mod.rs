@@ -4,8 +4,16 @@
 //! Difficulty: what nobody has to ask for (`Require all granted`) must leave no mark on the exchange, so that its outcome may be kept;
 //! everything that looks at the client, its user or its environment says so.
 
+pub mod authn;
 pub mod authz;
+pub mod compat;
 mod decide;
+mod digest;
+mod hosts;
+mod identify;
+mod passwords;
+mod records;
 mod requirement;
 
 pub use decide::access;
+pub use records::RecordFiles;

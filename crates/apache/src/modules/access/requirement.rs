@@ -3,11 +3,11 @@
 //! One variant per provider of Apache's modules. Difficulty: a provider that wants a user says so before anybody was asked for a name, so
 //! "no" and "not without a user" are different answers. What can't be found out here denies, and says so when it is read.
 
-use super::decide::Inquiry;
+use super::{decide::Inquiry, hosts::in_domain};
 use crate::reading::{Place, Reading};
 use saker_config_apache::{Node, words};
-use saker_expressions::{Dependency, Expression, ExpressionOptions, Subnet};
-use std::sync::Arc;
+use saker_expressions::{Dependency, Expression, ExpressionOptions, StringExpression, Subnet};
+use std::{os::unix::fs::MetadataExt, path::Path, sync::Arc};
 
 /// Of a rule, or a whole container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Decision {
     Neutral,
     /// Answered with 500.
     Error,
+    /// Has to be asked again.
+    Pending,
 }
 
 #[derive(Clone, Debug)]
@@ -34,9 +36,21 @@ pub enum Requirement {
     Local,
     /// mod_ssl's `ssl`.
     Encrypted,
+    Host(Words),
+    ForwardName(Words),
+    User(Words),
+    ValidUser,
+    Group(Words),
+    FileOwner,
+    FileGroup,
+    /// `<AuthzProviderAlias>`.
+    Alias(Box<[u8]>),
     /// Denies.
     Impossible,
 }
+
+/// Words of a line that may contain variables.
+type Words = Arc<StringExpression>;
 
 /// Methods that Apache knows by number. HEAD is GET there.
 const METHODS: &[&str] = &[
@@ -80,14 +94,22 @@ impl Requirement {
             b"method" => Requirement::Method(methods(rest)?),
             b"expr" => expression(rest, reading)?,
             b"ip" => Requirement::Ip(networks(rest)?),
-            b"local" if !rest.is_empty() => return Err("'require local' does not take arguments".into()),
             b"local" => Requirement::Local,
             b"ssl" if !rest.is_empty() => return Err("'Require ssl' does not take arguments".into()),
             b"ssl" => Requirement::Encrypted,
-            _ => {
+            b"host" => Requirement::Host(line(rest)?),
+            b"forward-dns" => Requirement::ForwardName(line(rest)?),
+            b"user" => Requirement::User(line(rest)?),
+            b"valid-user" => Requirement::ValidUser,
+            b"group" => Requirement::Group(line(rest)?),
+            b"file-owner" => Requirement::FileOwner,
+            b"file-group" => Requirement::FileGroup,
+            lower if ELSEWHERE.iter().any(|known| known.as_bytes() == lower) => {
                 reading.warn(node, format!("Require {shown} is not honoured: it grants nothing to anybody"));
                 Requirement::Impossible
             }
+            _ if reading.aliases.authz.iter().any(|known| **known == *shown) => Requirement::Alias(name.into()),
+            _ => return Err(format!("Unknown Authz provider: {shown}")),
         })
     }
 
@@ -116,9 +138,121 @@ impl Requirement {
             // The listener's, like the scheme.
             Requirement::Encrypted => inquiry.exchange.client.tls,
             Requirement::Impossible => false,
+            Requirement::Host(words) => return inquiry.client_is_in(words),
+            Requirement::ForwardName(words) => return inquiry.client_is_one_of(words),
+            Requirement::Alias(name) => return inquiry.check_alias(name),
+            by_user => return inquiry.check_user(by_user),
         };
         if yes { Decision::Granted } else { Decision::Denied }
     }
+}
+
+/// Providers of modules that are not here.
+const ELSEWHERE: &[&str] = &[
+    "dbm-group",
+    "dbm-file-group",
+    "dbd-group",
+    "dbd-login",
+    "dbd-logout",
+    "ldap-user",
+    "ldap-group",
+    "ldap-dn",
+    "ldap-attribute",
+    "ldap-filter",
+    "ldap-search",
+    "ssl-verify-client",
+];
+
+impl Inquiry<'_> {
+    fn line(&mut self, words_of: &Words) -> Vec<Vec<u8>> {
+        match words_of.constant() {
+            Some(text) => words(text),
+            None => words(&self.evaluate_text(words_of).unwrap_or_default()),
+        }
+    }
+
+    fn client_is_in(&mut self, domains: &Words) -> Decision {
+        let domains = self.line(domains);
+        match self.client_name() {
+            Err(later) => later,
+            Ok(Some(name)) if domains.iter().any(|domain| in_domain(domain, name.as_bytes())) => Decision::Granted,
+            Ok(_) => Decision::Denied,
+        }
+    }
+
+    fn client_is_one_of(&mut self, names: &Words) -> Decision {
+        self.asked(Dependency::Client);
+        let client = self.exchange.client.ip();
+        for name in self.line(names) {
+            match self.addresses_of(&String::from_utf8_lossy(&name)) {
+                Err(later) => return later,
+                Ok(addresses) if addresses.contains(&client) => return Decision::Granted,
+                Ok(_) => {}
+            }
+        }
+        Decision::Denied
+    }
+
+    fn check_alias(&mut self, name: &[u8]) -> Decision {
+        let alias = self.local.authz.aliases.as_ref().and_then(|all| all.get(name)).cloned();
+        let Some(alias) = alias else { return Decision::Denied };
+        self.with_settings(&alias.local, |inquiry| alias.requirement.check(inquiry))
+    }
+
+    /// What depends on who it is.
+    fn check_user(&mut self, requirement: &Requirement) -> Decision {
+        self.asked(Dependency::User);
+        let Some(user) = self.exchange.user.clone() else { return Decision::DeniedWithoutUser };
+        let granted = match requirement {
+            Requirement::ValidUser => true,
+            Requirement::User(words) => self.line(words).iter().any(|word| *word == user.as_bytes()),
+            Requirement::Group(words) => {
+                let groups = self.line(words);
+                self.is_in_group(&user, &groups)
+            }
+            Requirement::FileOwner => self.owner_name(Path::new("/etc/passwd"), |metadata| metadata.uid()) == Some(user.as_bytes().into()),
+            Requirement::FileGroup => match self.owner_name(Path::new("/etc/group"), |metadata| metadata.gid()) {
+                Some(group) => self.is_in_group(&user, &[group]),
+                None => false,
+            },
+            _ => false,
+        };
+        if granted { Decision::Granted } else { Decision::Denied }
+    }
+
+    /// Names of groups are compared without regard to case, those of users are not.
+    fn is_in_group(&mut self, user: &str, groups: &[Vec<u8>]) -> bool {
+        let Some(path) = self.local.authn.group_file.clone() else {
+            self.log(format_args!("No group file was specified in the configuration"));
+            return false;
+        };
+        match self.records.read(self.watcher, &path) {
+            Ok(records) => records
+                .iter()
+                .filter(|(name, _)| groups.iter().any(|group| group.eq_ignore_ascii_case(name)))
+                .any(|(_, lines)| lines.iter().any(|line| words(line).iter().any(|member| *member == user.as_bytes()))),
+            Err(error) => {
+                self.log(format_args!("Could not open group file: {}: {error}", path.display()));
+                false
+            }
+        }
+    }
+
+    /// The name that the system's file has for a number (in its third column) of the request's file.
+    fn owner_name(&mut self, names: &Path, number: fn(&std::fs::Metadata) -> u32) -> Option<Vec<u8>> {
+        use std::os::unix::ffi::OsStrExt;
+        let metadata = std::fs::metadata(std::ffi::OsStr::from_bytes(&self.state.filename)).ok()?;
+        let number = number(&metadata).to_string();
+        let records = self.records.read(self.watcher, names).ok()?;
+        let has_number = |line: &[u8]| line.split(|byte| *byte == b':').nth(1) == Some(number.as_bytes());
+        let found = records.iter().find(|(_, lines)| lines.iter().any(|line| has_number(line)));
+        found.map(|(name, _)| name.to_vec())
+    }
+}
+
+fn line(text: &[u8]) -> Result<Words, String> {
+    let compiled = StringExpression::compile(text, ExpressionOptions::default());
+    compiled.map(Arc::new).map_err(|error| format!("Cannot parse expression in require line: {}", error.message))
 }
 
 fn boxed(text: &[u8]) -> Vec<Box<[u8]>> {
@@ -142,7 +276,7 @@ fn networks(text: &[u8]) -> Result<Vec<Subnet>, String> {
     let parse =
         |word: Vec<u8>| Subnet::parse(&word).map_err(|_| format!("ip address '{}' appears to be invalid", String::from_utf8_lossy(&word)));
     let all: Vec<Subnet> = words(text).into_iter().map(parse).collect::<Result<_, _>>()?;
-    if all.is_empty() { Err("'require ip' requires at least one argument".into()) } else { Ok(all) }
+    if all.is_empty() { Err("'require ip' requires an argument".into()) } else { Ok(all) }
 }
 
 /// Quotes around the whole are not part of it.

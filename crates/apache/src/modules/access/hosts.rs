@@ -1,0 +1,88 @@
+//! Names of clients, and addresses of names, for rules that are written with names.
+//!
+//! Difficulty: a name server may take its time, so both are looked up on threads of their own and kept for a while. A client has a name only
+//! if that name leads back to its address.
+
+use super::{decide::Inquiry, requirement::Decision};
+use crate::blocking::{Answer, Answers};
+use saker_expressions::Dependency;
+use std::{
+    net::{IpAddr, ToSocketAddrs},
+    time::Duration,
+};
+
+const KEPT_MAX: usize = 10_000;
+const KEPT_FOR: Duration = Duration::from_secs(60);
+
+static NAMES: Answers<IpAddr, Option<String>> = Answers::new(KEPT_MAX, KEPT_FOR);
+static ADDRESSES: Answers<String, Vec<IpAddr>> = Answers::new(KEPT_MAX, KEPT_FOR);
+
+impl Inquiry<'_> {
+    /// In small letters. The error is what the rule comes to for now.
+    pub fn client_name(&mut self) -> Result<Option<String>, Decision> {
+        self.asked(Dependency::Client);
+        let address = self.exchange.client.ip();
+        let answer = NAMES.ask(&address, None, move || name_of(address));
+        self.answered(answer)
+    }
+
+    pub fn addresses_of(&mut self, name: &str) -> Result<Vec<IpAddr>, Decision> {
+        let owned = name.to_owned();
+        let answer = ADDRESSES.ask(&owned.clone(), Vec::new(), move || addresses(&owned));
+        self.answered(answer)
+    }
+
+    fn answered<V>(&mut self, answer: Answer<V>) -> Result<V, Decision> {
+        match answer {
+            Answer::Known(value) => Ok(value),
+            Answer::Wait(pause) => {
+                self.pause = Some(pause);
+                Err(Decision::Pending)
+            }
+            Answer::Busy => Err(Decision::Pending),
+        }
+    }
+}
+
+fn name_of(address: IpAddr) -> Option<String> {
+    let name = dns_lookup::lookup_addr(&address).ok()?.trim_end_matches('.').to_ascii_lowercase();
+    let is_name = name.parse::<IpAddr>().is_err();
+    (is_name && addresses(&name).contains(&address)).then_some(name)
+}
+
+fn addresses(name: &str) -> Vec<IpAddr> {
+    (name, 0).to_socket_addrs().into_iter().flatten().map(|address| address.ip().to_canonical()).collect()
+}
+
+/// Whether `name` is `domain` or below it. `.example.com` is what is below it, and letters count the same.
+pub fn in_domain(domain: &[u8], name: &[u8]) -> bool {
+    let Some(start) = name.len().checked_sub(domain.len()) else { return false };
+    let (before, end) = name.split_at(start);
+    end.eq_ignore_ascii_case(domain) && (before.is_empty() || domain.starts_with(b".") || before.ends_with(b"."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains() {
+        for (domain, name, expected) in [
+            ("example.com", "example.com", true),
+            ("Example.com", "www.example.COM", true),
+            (".example.com", "www.example.com", true),
+            (".example.com", "example.com", false),
+            ("example.com", "badexample.com", false),
+            ("example.com", "com", false),
+            ("com", "example.com", true),
+        ] {
+            assert_eq!(in_domain(domain.as_bytes(), name.as_bytes()), expected, "{domain} {name}");
+        }
+    }
+
+    #[test]
+    fn this_machine_has_a_name() {
+        assert!(addresses("localhost").iter().any(IpAddr::is_loopback));
+        assert!(addresses("no such name").is_empty());
+    }
+}

@@ -1,0 +1,112 @@
+//! Files of users and groups: a name, a colon, and what is said about it, on each line.
+//!
+//! A worker reads one when it is first asked about and again when it has changed. Difficulty: a file that can't be read is not an empty
+//! one; who needs it is answered with an error.
+
+use saker_files::{Kind, LinkPolicy, Stamp, Watcher, resolve};
+use std::{
+    collections::HashMap,
+    os::unix::{ffi::OsStrExt, fs::FileExt},
+    path::{Path, PathBuf},
+    rc::Rc,
+};
+
+/// Files that a worker keeps.
+const KEPT_MAX: usize = 1000;
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// By name, in the order of the lines.
+pub type Records = HashMap<Box<[u8]>, Vec<Box<[u8]>>>;
+
+struct Kept {
+    stamps: Box<[Stamp]>,
+    records: Result<Rc<Records>, String>,
+}
+
+#[derive(Default)]
+pub struct RecordFiles {
+    by_path: HashMap<PathBuf, Kept>,
+}
+
+impl RecordFiles {
+    /// The error says why the file can't be read.
+    pub fn read(&mut self, watcher: &Watcher, path: &Path) -> Result<Rc<Records>, String> {
+        let now_ms = watcher.now_ms();
+        if let Some(kept) = self.by_path.get(path)
+            && kept.stamps.iter().all(|stamp| stamp.is_current(now_ms))
+        {
+            return kept.records.clone();
+        }
+        let mut stamps = Vec::new();
+        let records = read(watcher, path, &mut stamps).map(Rc::new);
+        if self.by_path.len() >= KEPT_MAX {
+            self.by_path.clear();
+        }
+        self.by_path.insert(path.to_owned(), Kept { stamps: stamps.into(), records: records.clone() });
+        records
+    }
+}
+
+fn read(watcher: &Watcher, path: &Path, stamps: &mut Vec<Stamp>) -> Result<Records, String> {
+    let relative: Vec<&[u8]> =
+        path.as_os_str().as_bytes().split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect();
+    let found = resolve(watcher, Path::new("/"), &relative.join(&b'/'), LinkPolicy::Follow, stamps).map_err(|error| error.to_string())?;
+    if found.metadata.kind != Kind::File || found.metadata.size > FILE_BYTES_MAX {
+        return Err("it is no file, or too large".into());
+    }
+    let mut text = vec![0; found.metadata.size as usize];
+    found.file.read_exact_at(&mut text, 0).map_err(|error| error.to_string())?;
+    Ok(parse(&text))
+}
+
+/// Empty lines and those that begin with `#` say nothing.
+pub fn parse(text: &[u8]) -> Records {
+    let mut records = Records::new();
+    for line in text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
+        let Some(at) = line.iter().position(|byte| *byte == b':').filter(|_| !line.starts_with(b"#")) else { continue };
+        let (name, rest) = (line.get(..at).unwrap_or_default(), line.get(at + 1..).unwrap_or_default());
+        records.entry(name.into()).or_default().push(rest.into());
+    }
+    records
+}
+
+/// What stands before the next colon.
+pub fn field(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == b':').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        let records = parse(b"# a:b\n\nuser:hash:more\r\n  other:x  \nuser:second\nno colon\n:empty");
+        let of = |name: &[u8]| records.get(name).map(|lines| lines.iter().map(|line| String::from_utf8_lossy(line)).collect::<Vec<_>>());
+        assert_eq!(of(b"user"), Some(vec!["hash:more".into(), "second".into()]));
+        assert_eq!(of(b"other"), Some(vec!["x".into()]));
+        assert_eq!((records.len(), of(b"")), (3, Some(vec!["empty".into()])));
+        assert_eq!(field(b"hash:more"), b"hash");
+    }
+
+    #[test]
+    fn a_file_is_read_again_when_it_changed() {
+        let folder = std::env::temp_dir().join(format!("saker-records-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (path, watcher, mut files) = (folder.join("users"), Watcher::start().unwrap(), RecordFiles::default());
+        assert!(files.read(&watcher, &path).is_err());
+        std::fs::write(&path, "a:1\n").unwrap();
+        let eventually = |files: &mut RecordFiles, name: &[u8]| {
+            (0..200).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                files.read(&watcher, &path).is_ok_and(|records| records.contains_key(name))
+            })
+        };
+        assert!(eventually(&mut files, b"a"));
+        let same = Rc::ptr_eq(&files.read(&watcher, &path).unwrap(), &files.read(&watcher, &path).unwrap());
+        assert!(same, "read without need");
+        std::fs::write(&path, "bee:1\n").unwrap();
+        assert!(eventually(&mut files, b"bee"));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
