@@ -5,7 +5,7 @@
 //! Absent on purpose: anything that `process` could need. A command calls it and is over.
 
 mod address;
-mod apache;
+pub mod apache;
 mod arguments;
 mod check;
 mod daemon;

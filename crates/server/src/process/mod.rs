@@ -108,6 +108,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
         let _inside = runtime.enter();
         operator.begin_automatic(prepared);
     }
+    crate::cli::apache::detach::let_go();
     pid_file.iter_mut().for_each(pid_file::PidFile::fill);
     serve(&runtime, signals, operator, control_socket);
     drop(lock);

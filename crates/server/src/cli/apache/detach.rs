@@ -1,10 +1,11 @@
 //! A server in the background: this program once more, in a session of its own, waited for until it serves.
 //!
-//! The difficulty: whoever started us wants to know whether it serves, and its errors. So its standard error stays ours until it has said
-//! that it has started, by its process id in the file.
+//! The difficulty: whoever started us wants to know whether it serves, and its errors, and reads our output to its end. So its standard error
+//! stays ours until it serves, which its process id in the file says, and is let go before that.
 
 use super::control;
 use std::{
+    fs::File,
     os::unix::process::CommandExt,
     path::Path,
     process::{Command, ExitCode, Stdio},
@@ -12,6 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Tells the new process that nobody reads it once it serves.
+const DETACHED: &str = "SAKER_DETACHED";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts the same command line once more, in the foreground of its own.
@@ -24,7 +27,7 @@ pub fn start(program: &str, pid_file: Option<&Path>) -> ExitCode {
     let mut command = Command::new(executable);
     // The same name, so that the same arguments are understood; a group of its own, so that the terminal's signals don't reach it.
     command.arg0(words.next().unwrap_or_else(|| program.into())).args(words).arg("-DFOREGROUND").process_group(0);
-    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).env(DETACHED, "1");
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return failed(program, &error.to_string()),
@@ -43,6 +46,17 @@ pub fn start(program: &str, pid_file: Option<&Path>) -> ExitCode {
         thread::sleep(Duration::from_millis(20));
     }
     failed(program, "the server did not start in time")
+}
+
+/// To be called when the server serves: what it inherited of a terminal or a pipe is let go.
+pub fn let_go() {
+    if std::env::var_os(DETACHED).is_none() {
+        return;
+    }
+    if let Ok(nothing) = File::options().write(true).open("/dev/null") {
+        // At worst somebody waits for an end of file that comes later.
+        let _ = rustix::stdio::dup2_stderr(nothing);
+    }
 }
 
 fn failed(program: &str, why: &str) -> ExitCode {

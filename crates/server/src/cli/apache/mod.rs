@@ -6,7 +6,7 @@
 
 mod arguments;
 mod control;
-mod detach;
+pub mod detach;
 mod show;
 
 use crate::process::{self, ApacheInput, Source, load_apache};
