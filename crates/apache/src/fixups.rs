@@ -34,10 +34,11 @@ pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, wa
         verdict => return verdict,
     }
     let local = peek(exchange).and_then(|state| state.local.clone()).unwrap_or(local);
-    describe(&mut rules.memo.borrow_mut(), exchange, host, &local);
+    describe(&mut rules.memo.borrow_mut(), exchange, host, watcher, &local);
     if !peek(exchange).is_some_and(|state| state.is_subrequest) {
         response::request::edit(exchange, host, watcher, &local.headers.request, false);
     }
+    modules::access::fake_credentials(exchange, host, watcher, &local);
     response::prepare(exchange, host, watcher, &local);
     content(exchange, host, &local)
 }
@@ -134,7 +135,9 @@ fn folder(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Loc
             as_if_with_slash(exchange);
             return Verdict::Pass;
         }
-        let mut location = saker_expressions::escape_uri(&exchange.path);
+        // Two slashes at the beginning would make a host of the first component.
+        let slashes = exchange.path.iter().take_while(|byte| **byte == b'/').count();
+        let mut location = saker_expressions::escape_uri(exchange.path.get(slashes.saturating_sub(1)..).unwrap_or_default());
         location.push(b'/');
         if let Some(query) = &exchange.query {
             location.push(b'?');
@@ -143,19 +146,25 @@ fn folder(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Loc
         }
         return redirect(exchange, host, crate::modules::alias::Redirected { status: 301, location: Some(location), is_relative: false });
     }
-    if !matches!(exchange.head.view().method(), Method::Get | Method::Head | Method::Post) {
+    if !matches!(exchange.head.view().method(), Method::Get | Method::Head | Method::Post | Method::Options) {
         return Verdict::Pass;
     }
-    if local.core.set_handler.as_ref().is_some_and(Option::is_some) && local.dir.check_handler != Some(false) {
+    if local.core.set_handler.as_ref().is_some_and(Option::is_some) && local.dir.check_handler == Some(true) {
         return Verdict::Pass;
     }
+    let (mut refusal, is_only) = (None, local.dir.index_names().count() == 1);
     for name in local.dir.index_names() {
         match index(rules, exchange, host, local, name) {
+            // One that may not be seen is passed over as long as there are others; if there is none, nothing else is shown either.
+            Verdict::Answer(response) if response.status.is_error() && !is_only => refusal = Some(response),
             // Taken over.
             Verdict::Pass if peek(exchange).is_some_and(|state| state.kind == Some(Kind::File)) => return Verdict::Pass,
             Verdict::Pass => {}
             verdict => return verdict,
         }
+    }
+    if let Some(refusal) = refusal {
+        return Verdict::Answer(refusal);
     }
     fallback(exchange, local)
 }
@@ -271,15 +280,19 @@ fn fallback(exchange: &mut Exchange, local: &Local) -> Verdict {
 }
 
 /// Type, charset, handler.
-fn describe(memo: &mut Memo, exchange: &mut Exchange, host: &Host, local: &Local) {
+fn describe(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) {
     let Some(own) = peek(exchange) else { return };
-    let facts = local.mime.facts(&own.filename, &host.types);
+    let facts = match local.mime.use_path_info {
+        Some(true) => local.mime.facts(&[own.filename.as_slice(), &exchange.path_info].concat(), &host.types),
+        _ => local.mime.facts(&own.filename, &host.types),
+    };
     let handler = own.forced_handler.clone().or_else(|| local.core.set_handler.clone().flatten()).or(facts.handler.clone());
     let media_type = local.core.force_type.clone().flatten().or_else(|| own.forced_type.clone()).or_else(|| facts.content_type());
     exchange.handler = handler;
     state(exchange).content_lines = content_lines(&facts);
     let content_type = media_type.map(|media_type| local.core.with_default_charset(&media_type));
     exchange.settings = memo.typed(&exchange.settings, content_type.as_deref());
+    response::encoding::choose(memo, exchange, host, watcher, local, &facts.output_filters, content_type.as_deref());
 }
 
 /// Language and coding of a file's content.
@@ -288,9 +301,17 @@ fn content_lines(facts: &Facts) -> Vec<(Box<str>, Box<[u8]>)> {
     [line("Content-Language", &facts.languages), line("Content-Encoding", &facts.codings)].into_iter().flatten().collect()
 }
 
+/// Handlers of ours that are no files; every other name that we don't know stands for a file, as in Apache.
+fn takes_path_info(handler: &str) -> bool {
+    matches!(handler, "server-status" | "server-info" | "type-map" | "send-as-is" | "imap-file")
+}
+
 /// Files have nothing below them unless a handler says so.
 fn after_path(exchange: &mut Exchange, local: &Local) -> Verdict {
-    if exchange.path_info.is_empty() || local.core.accept_path_info == Some(true) || exchange.handler.is_some() {
+    if exchange.path_info.is_empty()
+        || local.core.accept_path_info == Some(true)
+        || exchange.handler.as_deref().is_some_and(takes_path_info)
+    {
         return Verdict::Pass;
     }
     Verdict::Answer(Response::new(Status::NOT_FOUND))

@@ -171,6 +171,7 @@ impl Process {
             }
         }
         let (server, limits) = (&mut model.server, &mut model.limits);
+        server.sites_in_order = true;
         server.user = self.user.clone();
         server.group = self.group.clone();
         server.error_log.path = self.error_log.clone();
@@ -191,7 +192,9 @@ impl Process {
     }
 
     fn site(&self, main: &HostDraft, shared: &Shared, draft: &HostDraft, host: &Host, listeners: Vec<Address>) -> Site {
-        let own = draft.server_name.iter().chain(&draft.aliases).filter_map(|name| site_name(name)).collect();
+        let written = || draft.server_name.iter().chain(&draft.aliases);
+        let own = written().filter_map(|name| site_name(name)).collect();
+        let patterns = written().filter(|name| site_name(name).is_none()).map(|name| name.to_ascii_lowercase()).collect();
         let logs = if draft.logs.is_empty() { &main.logs } else { &draft.logs };
         let tls = &draft.tls;
         let site_tls = SiteTls {
@@ -205,6 +208,7 @@ impl Process {
         };
         Site {
             names: own,
+            patterns,
             listeners,
             root: Some(host.document_root.clone()),
             access_logs: logs.iter().map(|log| self.log(log)).collect(),

@@ -42,6 +42,13 @@ impl ApacheRules {
         self.apache.hosts.get(exchange.site_index).cloned()
     }
 
+    /// In force until the walk has found the file's own: errors before it have their pages, too.
+    fn settings_of_host(&self, exchange: &mut Exchange, host: &Arc<Host>) {
+        let mut memo = self.memo.borrow_mut();
+        let local = walk::locations(&mut memo, host, Arc::clone(&host.defaults), &exchange.path, &mut Vec::new());
+        exchange.settings = memo.settings(&local, host);
+    }
+
     fn walk(&self, exchange: &mut Exchange, host: &Host, filename: &[u8]) -> Result<Walked, Status> {
         let (mut htaccess, mut memo) = (self.htaccess.borrow_mut(), self.memo.borrow_mut());
         let host_index = exchange.site_index;
@@ -61,6 +68,7 @@ impl Rules for ApacheRules {
 
     fn server_rewrite(&self, exchange: &mut Exchange) -> Verdict {
         let Some(host) = self.host(exchange) else { return Verdict::Pass };
+        self.settings_of_host(exchange, &host);
         if let Err(status) = methods::read_path(exchange, &host) {
             return Verdict::Answer(Response::new(status));
         }
@@ -95,6 +103,7 @@ impl Rules for ApacheRules {
         let Some(host) = self.host(exchange) else { return Verdict::Pass };
         if exchange.head.view().method() == Method::Trace {
             let refused = || methods::with_methods(Status::METHOD_NOT_ALLOWED, &host);
+            // RFC 9110 section 15.5.6: a 405 says what would have been allowed (Apache's does not here).
             return Verdict::Answer(if host.trace_enabled { trace_answer(exchange) } else { refused() });
         }
         let (filename, is_script) = filename(exchange, &host);
@@ -130,6 +139,9 @@ impl Rules for ApacheRules {
     }
 
     fn error_document(&self, exchange: &Exchange, page: &mut Exchange, status: Status) {
+        if let Some(value) = exchange.head.view().first("authorization") {
+            modules::access::set_authorization(page, value);
+        }
         page.user.clone_from(&exchange.user);
         page.environment = modules::env::redirected(exchange, status.0);
         let own = state(page);

@@ -7,7 +7,7 @@ use saker_config_apache::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER
 /// Made for every outcome that is not kept.
 pub fn settings(local: &Local, host: &Host) -> Settings {
     let options = local.core.options.in_force();
-    let etag = local.core.file_etag.map(|parts| EntityTagParts { inode: parts.inode, mtime: parts.mtime, size: parts.size });
+    let etag = local.core.file_etag.in_force();
     let symlinks = if options.contains(FOLLOW_SYM_LINKS) {
         SymlinkPolicy::Follow
     } else if options.contains(SYM_LINKS_IF_OWNER_MATCH) {
@@ -22,7 +22,7 @@ pub fn settings(local: &Local, host: &Host) -> Settings {
         listing: options.contains(INDEXES),
         hidden: true,
         symlinks,
-        entity_tag: etag.unwrap_or(defaults.entity_tag),
+        entity_tag: EntityTagParts { inode: etag.inode, mtime: etag.mtime, size: etag.size },
         precompressed: false,
         charset: String::new(),
         takes_post: true,
@@ -34,6 +34,8 @@ pub fn settings(local: &Local, host: &Host) -> Settings {
         files,
         compression: Compression { codings: Vec::new(), ..Compression::default() },
         error_pages: pages.collect(),
+        // Whatever the text is.
+        error_text_type: Some("text/html; charset=iso-8859-1".into()),
         trace: host.trace_enabled,
         body_bytes_max: Some(local.core.request_body_bytes_max.unwrap_or(1 << 30)),
         ..Settings::default()

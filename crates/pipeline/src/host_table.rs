@@ -14,8 +14,12 @@ struct Hosts {
     exact: Names,
     /// By the part after `*.`.
     wildcard: Names,
+    /// Names with wildcards of other forms.
+    patterns: Vec<(Box<[u8]>, usize)>,
     catch_all: Option<usize>,
     first: Option<usize>,
+    /// The first site that has a name for the host, however exact it is.
+    in_order: bool,
 }
 
 /// How a site was chosen, for `explain`.
@@ -46,7 +50,7 @@ pub struct HostTable {
 impl HostTable {
     pub fn new(model: &Model) -> HostTable {
         let hosts_of = |address: &Address| {
-            let mut hosts = Hosts::default();
+            let mut hosts = Hosts { in_order: model.server.sites_in_order, ..Hosts::default() };
             for (index, site) in model.sites.iter().enumerate().filter(|(_, site)| listens(site, address)) {
                 hosts.add(index, site);
             }
@@ -75,9 +79,13 @@ impl Hosts {
                 SiteName::Any => drop(self.catch_all.get_or_insert(index)),
             }
         }
+        self.patterns.extend(site.patterns.iter().map(|pattern| (pattern.as_bytes().into(), index)));
     }
 
     fn select(&self, host: &[u8]) -> Option<(usize, Choice)> {
+        if self.in_order {
+            return self.first_of_all(host).or(self.first.map(|index| (index, Choice::FirstSite)));
+        }
         if let Some(index) = self.exact.get(host) {
             return Some((*index, Choice::Exact));
         }
@@ -89,12 +97,45 @@ impl Hosts {
 
     /// One probe per label, longest suffix first.
     fn wildcard_of(&self, host: &[u8]) -> Option<usize> {
-        if self.wildcard.is_empty() {
-            return None;
-        }
-        let dots = host.iter().enumerate().filter(|(_, byte)| **byte == b'.');
-        dots.map(|(at, _)| &host[at + 1..]).find_map(|suffix| self.wildcard.get(suffix).copied())
+        self.wildcards_of(host).next()
     }
+
+    fn wildcards_of<'h>(&'h self, host: &'h [u8]) -> impl Iterator<Item = usize> + 'h {
+        let host = if self.wildcard.is_empty() { &[][..] } else { host };
+        let dots = host.iter().enumerate().filter(|(_, byte)| **byte == b'.');
+        dots.map(|(at, _)| &host[at + 1..]).filter_map(|suffix| self.wildcard.get(suffix).copied())
+    }
+
+    /// Only patterns of odd forms are looked at one by one.
+    fn first_of_all(&self, host: &[u8]) -> Option<(usize, Choice)> {
+        let exact = self.exact.get(host).map(|index| (*index, Choice::Exact));
+        let wildcard = self.wildcards_of(host).min().map(|index| (index, Choice::Wildcard));
+        let pattern = self.patterns.iter().find(|(pattern, _)| matches(pattern, host)).map(|(_, index)| (*index, Choice::Wildcard));
+        let any = self.catch_all.map(|index| (index, Choice::CatchAll));
+        [exact, wildcard, pattern, any].into_iter().flatten().min_by_key(|(index, _)| *index)
+    }
+}
+
+/// `*` is any number of bytes, `?` one. Goes back to the last star only, so that time stays bounded.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut from, mut star) = (0, 0, None);
+    while at < text.len() {
+        match pattern.get(from) {
+            Some(b'*') => {
+                star = Some((from, at));
+                from += 1;
+            }
+            Some(byte) if *byte == b'?' || *byte == text[at] => (at, from) = (at + 1, from + 1),
+            _ => match star {
+                Some((star_at, taken)) => {
+                    star = Some((star_at, taken + 1));
+                    (at, from) = (taken + 1, star_at + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[from..].iter().all(|byte| *byte == b'*')
 }
 
 #[cfg(test)]
@@ -104,6 +145,30 @@ mod tests {
 
     fn site(names: &[SiteName]) -> Arc<Site> {
         Arc::new(Site { names: names.to_vec(), ..Site::new(Origin::built_in()) })
+    }
+
+    #[test]
+    fn patterns() {
+        let rows =
+            [("w?.test", "w1.test", true), ("w?.test", "w12.test", false), ("pre-*.test", "pre-x.y.test", true), ("*a*b", "xaxbxb", true)];
+        for (pattern, text, expected) in rows {
+            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn in_order_the_first_name_counts() {
+        let address = Address::Tcp(([127, 0, 0, 1], 80).into());
+        let listener = saker_config::model::Listener::new(address.clone(), Origin::built_in());
+        let wild = site(&[SiteName::Exact("x.example".into()), SiteName::Wildcard("late.example".into())]);
+        let odd = Arc::new(Site { patterns: vec!["w*.example".into()], ..Site::new(Origin::built_in()) });
+        let sites = vec![site(&[SiteName::Exact("first.example".into())]), wild, site(&[SiteName::Exact("a.late.example".into())]), odd];
+        let mut model = Model { listeners: vec![listener], sites, ..Model::default() };
+        model.server.sites_in_order = true;
+        let table = HostTable::new(&model);
+        for (host, index) in [("a.late.example", 1), ("www.example", 3), ("nobody.example", 0)] {
+            assert_eq!(table.select(&address, host.as_bytes()).map(|chosen| chosen.0), Some(index), "{host}");
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ async fn error_document(exchange: &mut Exchange, services: &Services, response: 
             Some(page) => merge(response, page, exchange.rules_state.is_some()),
             None => built_in_page(response),
         },
-        Some(ErrorPage::Text(text)) => text_page(response, text),
+        Some(ErrorPage::Text(text)) => text_page(response, text, settings.error_text_type.as_deref()),
         Some(ErrorPage::Redirect(to)) => {
             let mut response = response;
             response.status = Status::FOUND;
@@ -68,9 +68,10 @@ fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
     let method = if view.method() == Method::Head { "HEAD" } else { "GET" };
     let fields = [("Host", text("host")), ("Accept-Encoding", text("accept-encoding")), ("Accept-Language", text("accept-language"))];
     let head = RequestHead::build(method, path, view.version(), &fields);
+    let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query.as_bytes().to_vec())));
     let mut inner = Exchange::new(exchange.client.clone(), head, Box::new(NoBody), Arc::clone(&exchange.site), exchange.now);
     inner.host = exchange.host.clone();
-    inner.path = path.as_bytes().to_vec();
+    (inner.path, inner.query) = (path.as_bytes().to_vec(), query);
     inner.site_index = exchange.site_index;
     inner.redirects = exchange.redirects + 1;
     inner.trace = exchange.trace.take().inspect(|steps| exchange.trace = Some(steps.clone()));
@@ -96,9 +97,9 @@ fn merge(mut error: Response, mut page: Response, with_validators: bool) -> Resp
     error
 }
 
-fn text_page(mut response: Response, text: &str) -> Response {
-    let kind: &[u8] = if text.starts_with('<') { b"text/html; charset=utf-8" } else { b"text/plain; charset=utf-8" };
-    response.fields_mut().set("Content-Type", kind);
+fn text_page(mut response: Response, text: &str, kind: Option<&str>) -> Response {
+    let by_content = || if text.starts_with('<') { "text/html; charset=utf-8" } else { "text/plain; charset=utf-8" };
+    response.fields_mut().set("Content-Type", kind.unwrap_or_else(by_content).as_bytes().to_vec());
     response.body = Body::Memory(Chunk::from(text.as_bytes().to_vec()));
     response
 }

@@ -64,7 +64,7 @@ pub struct Core {
     pub force_type: Option<Option<Box<str>>>,
     pub set_handler: Option<Option<Box<str>>>,
     pub accept_path_info: Option<bool>,
-    pub file_etag: Option<FileEtag>,
+    pub file_etag: FileEtagSaid,
     pub request_body_bytes_max: Option<u64>,
     pub signature: Option<Signature>,
     /// UseCanonicalName; DNS counts as on.
@@ -81,6 +81,32 @@ pub struct FileEtag {
     pub inode: bool,
     pub mtime: bool,
     pub size: bool,
+}
+
+/// What FileETag lines say, of inode, time and size: set, or added to and taken from what is in force outside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileEtagSaid {
+    absolute: Option<[bool; 3]>,
+    changes: [Option<bool>; 3],
+}
+
+impl FileEtagSaid {
+    /// Apache's default is time and size.
+    const DEFAULT: [bool; 3] = [false, true, true];
+
+    fn under(&self, over: &FileEtagSaid) -> FileEtagSaid {
+        if over.absolute.is_some() {
+            return *over;
+        }
+        let changes = [0, 1, 2].map(|part| over.changes[part].or(self.changes[part]));
+        FileEtagSaid { absolute: self.absolute, changes }
+    }
+
+    pub fn in_force(&self) -> FileEtag {
+        let base = self.absolute.unwrap_or(Self::DEFAULT);
+        let [inode, mtime, size] = [0, 1, 2].map(|part| self.changes[part].unwrap_or(base[part]));
+        FileEtag { inode, mtime, size }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +145,7 @@ impl Core {
             force_type: said(&self.force_type, &over.force_type),
             set_handler: said(&self.set_handler, &over.set_handler),
             accept_path_info: over.accept_path_info.or(self.accept_path_info),
-            file_etag: over.file_etag.or(self.file_etag),
+            file_etag: self.file_etag.under(&over.file_etag),
             request_body_bytes_max: over.request_body_bytes_max.or(self.request_body_bytes_max),
             signature: over.signature.or(self.signature),
             canonical_name: over.canonical_name.or(self.canonical_name),
@@ -230,25 +256,30 @@ fn set_accept_path_info(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> 
     Ok(())
 }
 
-fn set_file_etag(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let mut parts = FileEtag::default();
+fn set_file_etag(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
+    let mut said = FileEtagSaid::default();
     for word in texts(node) {
         let name = word.to_ascii_lowercase();
-        let (on, name) = match name.strip_prefix(['+', '-']) {
-            Some(rest) => (!name.starts_with('-'), rest.to_owned()),
-            None => (true, name),
-        };
-        match name.as_str() {
-            "all" => parts = FileEtag { inode: on, mtime: on, size: on },
-            "none" => parts = FileEtag::default(),
-            "inode" => parts.inode = on,
-            "mtime" => parts.mtime = on,
-            "size" => parts.size = on,
-            "digest" => {}
+        let change = name.strip_prefix('+').map(|name| (true, name)).or_else(|| name.strip_prefix('-').map(|name| (false, name)));
+        let (on, bare) = change.unwrap_or((true, &name));
+        let part = match bare {
+            "all" => [true; 3],
+            "none" => [false; 3],
+            "inode" => [true, false, false],
+            "mtime" => [false, true, false],
+            "size" => [false, false, true],
+            "digest" => {
+                reading.warn(node, "no digests are made of files: the tag is made of time and size");
+                [false, true, true]
+            }
             _ => return Err(format!("Unknown keyword '{word}' for FileETag directive")),
+        };
+        match change {
+            Some(_) => part.iter().zip(&mut said.changes).filter(|(has, _)| **has).for_each(|(_, slot)| *slot = Some(on)),
+            None => said.absolute = Some(said.absolute.map_or(part, |so_far| [0, 1, 2].map(|at| so_far[at] || part[at]))),
         }
     }
-    local.core.file_etag = Some(parts);
+    local.core.file_etag = local.core.file_etag.under(&said);
     Ok(())
 }
 

@@ -219,6 +219,7 @@ impl SiteDraft {
         let https_redirect = self.https_redirect.as_ref().map(|(status, _)| HttpsRedirect { status: *status, port: self.https_port(all) });
         let names = self.names.map_or_else(|| vec![SiteName::Any], |names| names.into_iter().map(|(name, _)| name).collect());
         Site {
+            patterns: Vec::new(),
             names,
             listeners: self.listeners.into_iter().map(|(address, _)| address).collect(),
             root: self.root.map(|(root, _)| root),

@@ -59,6 +59,8 @@ pub struct Server {
     /// User and group to change to after binding; names or numbers. Only as root.
     pub user: Option<String>,
     pub group: Option<String>,
+    /// Where several sites have a name for a host, the first one takes it, as Apache does; otherwise the most exact.
+    pub sites_in_order: bool,
     /// Control socket, process id and what must survive a restart.
     pub state_dir: PathBuf,
     pub error_log: ErrorLog,
@@ -82,6 +84,7 @@ impl Default for Server {
             affinity: Affinity::Off,
             user: None,
             group: None,
+            sites_in_order: false,
             state_dir: PathBuf::from("/var/lib/saker"),
             error_log: ErrorLog { path: None, level: LogLevel::Notice },
             pid_file: None,

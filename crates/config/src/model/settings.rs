@@ -10,6 +10,8 @@ pub struct Settings {
     pub compression: Compression,
     pub fields: Vec<FieldEdit>,
     pub error_pages: BTreeMap<u16, ErrorPage>,
+    /// Content-Type of error pages that are texts; `None`: by what the text looks like.
+    pub error_text_type: Option<String>,
     pub throttle: Throttle,
     /// Answer TRACE (RFC 9110 section 9.3.8)? Off by default.
     pub trace: bool,
@@ -88,6 +90,19 @@ pub enum CompressionCoding {
     Zstd,
 }
 
+/// What the entity tag of a coded body has besides that of the plain one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodedTags {
+    /// Coding and level: another level makes other bytes.
+    Level,
+    /// The coding alone (Apache's `AddSuffix`).
+    Coding,
+    /// Nothing (`NoChange`).
+    Same,
+    /// There is none (`Remove`).
+    Absent,
+}
+
 /// Compression on the fly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compression {
@@ -101,6 +116,13 @@ pub struct Compression {
     pub zstd_level: u32,
     /// Media types beyond the built-in list.
     pub types: Vec<String>,
+    /// Whatever the type.
+    pub every_type: bool,
+    /// Coded bodies are sent even where they are no smaller (Apache does that).
+    pub even_if_larger: bool,
+    /// Pages for errors, too.
+    pub errors: bool,
+    pub tags: CodedTags,
 }
 
 impl Default for Compression {
@@ -113,6 +135,10 @@ impl Default for Compression {
             brotli_quality: 5,
             zstd_level: 6,
             types: Vec::new(),
+            every_type: false,
+            even_if_larger: false,
+            errors: true,
+            tags: CodedTags::Level,
         }
     }
 }

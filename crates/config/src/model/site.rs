@@ -17,6 +17,8 @@ pub enum SiteName {
 #[derive(Debug)]
 pub struct Site {
     pub names: Vec<SiteName>,
+    /// Names with `*` or `?` elsewhere than `*.` at their beginning; only Apache's configuration has such.
+    pub patterns: Vec<String>,
     /// Only on these listeners; empty: on all.
     pub listeners: Vec<Address>,
     /// Document root. `None` for a site of redirects alone.
@@ -37,6 +39,7 @@ impl Site {
     pub fn new(origin: Origin) -> Site {
         Site {
             names: Vec::new(),
+            patterns: Vec::new(),
             listeners: Vec::new(),
             root: None,
             access_logs: Vec::new(),

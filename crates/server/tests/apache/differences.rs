@@ -3,8 +3,8 @@
 use std::{collections::HashSet, fs, path::Path, sync::Mutex};
 
 pub struct Differences {
-    /// Fields that are never compared, in small letters.
-    ignored: Vec<String>,
+    /// Fields that are not compared, in small letters; in answers of this kind (`4`, `304`), or in all.
+    ignored: Vec<(String, String)>,
     accepted: Vec<Accepted>,
     met: Mutex<HashSet<usize>>,
 }
@@ -23,7 +23,11 @@ impl Differences {
             let (what, reason) = line.split_once(" -- ").unwrap_or_else(|| panic!("no reason: {line}"));
             assert!(!reason.trim().is_empty(), "no reason: {line}");
             match what.split_once(": ").map(|(kind, rest)| (kind, rest.trim())) {
-                Some(("ignore", name)) => all.ignored.push(name.to_ascii_lowercase()),
+                Some(("ignore", rest)) => {
+                    let (name, statuses) = rest.split_once(' ').unwrap_or((rest, ""));
+                    all.ignored
+                        .extend(statuses.split(',').map(|status| (name.to_ascii_lowercase(), status.trim_end_matches('x').to_owned())));
+                }
                 Some(("accept", rest)) => {
                     let (what, request) = rest.split_once(' ').unwrap_or_else(|| panic!("no request: {line}"));
                     all.accepted.push(Accepted { request: request.trim().to_owned(), what: what.split(',').map(str::to_owned).collect() });
@@ -34,8 +38,9 @@ impl Differences {
         all
     }
 
-    pub fn ignores(&self, field: &str) -> bool {
-        self.ignored.iter().any(|name| name == field)
+    pub fn ignores(&self, field: &str, status: u16) -> bool {
+        let status = status.to_string();
+        self.ignored.iter().any(|(name, start)| name == field && status.starts_with(start.as_str()))
     }
 
     pub fn accept(&self, request: &str, what: &str) -> bool {
