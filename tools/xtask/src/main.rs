@@ -14,9 +14,13 @@ use std::{
 const HELP: &str = "cargo xtask tidy              check the house rules; all findings at once
 cargo xtask demo [DIR]        make the demo site (demo/site)
 cargo xtask bench-files DIR   make the files that the benches serve
-cargo xtask docs              write docs/reference.md anew
+cargo xtask docs              write the pages that are made from tables anew
 ";
-const REFERENCE: &str = "docs/reference.md";
+
+/// Pages that are made from tables, and what makes them.
+type Page = (&'static str, fn() -> String);
+const PAGES: &[Page] =
+    &[("docs/reference.md", saker_config::reference_markdown), ("docs/apache-directives.md", saker_config_apache::reference_markdown)];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -26,7 +30,7 @@ fn main() -> ExitCode {
         ["demo"] => done(demo::write(&root().join("demo/site"))),
         ["demo", folder] => done(demo::write(Path::new(folder))),
         ["bench-files", folder] => done(saker_testkit::bench_files::write(Path::new(folder))),
-        ["docs"] => done(write_reference()),
+        ["docs"] => done(write_pages()),
         _ => {
             eprint!("{HELP}");
             ExitCode::FAILURE
@@ -35,7 +39,7 @@ fn main() -> ExitCode {
 }
 
 fn tidy() -> ExitCode {
-    let findings = tidy::check(&root(), REFERENCE, &saker_config::reference_markdown());
+    let findings = tidy::check(&root(), PAGES);
     for finding in &findings {
         eprintln!("{finding}");
     }
@@ -46,10 +50,9 @@ fn tidy() -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn write_reference() -> io::Result<()> {
-    let path = root().join(REFERENCE);
+fn write_pages() -> io::Result<()> {
     fs::create_dir_all(root().join("docs"))?;
-    fs::write(path, saker_config::reference_markdown())
+    PAGES.iter().try_for_each(|(path, made)| fs::write(root().join(path), made()))
 }
 
 /// The repository, wherever Cargo was called.

@@ -49,7 +49,7 @@ pub struct File {
 }
 
 /// All findings, in the order of the files.
-pub fn check(root: &Path, reference: &str, reference_markdown: &str) -> Vec<Finding> {
+pub fn check(root: &Path, pages: &[crate::Page]) -> Vec<Finding> {
     let files = files(root);
     let (mut exceptions, mut findings) = Exceptions::parse(EXCEPTIONS, &text(root, EXCEPTIONS));
     let test_files = rules::test_files(&files);
@@ -63,8 +63,10 @@ pub fn check(root: &Path, reference: &str, reference_markdown: &str) -> Vec<Find
         }
     }
     exceptions.report_unused(EXCEPTIONS, &mut findings);
-    if text(root, reference) != reference_markdown {
-        findings.push(Finding::new(reference, 0, "is not what the directives say: run `make docs`"));
+    for (path, made) in pages {
+        if text(root, path) != made() {
+            findings.push(Finding::new(path, 0, "is not what the directives say: run `make docs`"));
+        }
     }
     rules::changelog(&text(root, "CHANGELOG.md"), &text(root, "Cargo.toml"), &mut findings);
     findings.sort();
