@@ -79,6 +79,12 @@ fn is_program(handler: &str) -> bool {
         )
 }
 
+/// Types by which PHP's modules and those of panels are called.
+fn is_program_type(media_type: &str) -> bool {
+    let lower = media_type.to_ascii_lowercase();
+    lower.starts_with("application/x-httpd-") && !lower.ends_with("-source") || lower.contains("lsphp")
+}
+
 /// Rules in directory context.
 fn rewrite_folder(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) -> Verdict {
     let Some(section) = local.rewrite.section.as_ref() else { return Verdict::Pass };
@@ -288,7 +294,8 @@ fn describe(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &Wat
     };
     let handler = own.forced_handler.clone().or_else(|| local.core.set_handler.clone().flatten()).or(facts.handler.clone());
     let media_type = local.core.force_type.clone().flatten().or_else(|| own.forced_type.clone()).or_else(|| facts.content_type());
-    exchange.handler = handler;
+    // The old way to PHP: where no handler is named, the type is the handler's name.
+    exchange.handler = handler.or_else(|| media_type.clone().filter(|media_type| is_program_type(media_type)));
     state(exchange).content_lines = content_lines(&facts);
     let content_type = media_type.map(|media_type| local.core.with_default_charset(&media_type));
     exchange.settings = memo.typed(&exchange.settings, content_type.as_deref());
