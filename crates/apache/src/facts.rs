@@ -199,8 +199,9 @@ impl World for Seen<'_> {
         None
     }
 
+    /// As Apache: by the port of ServerName, which most hosts do not say.
     fn is_own_host(&self, host: &[u8], port: u16) -> bool {
-        *host == *self.server_name() && port == self.exchange.client.local.port()
+        self.host.server_port == Some(port) && host.eq_ignore_ascii_case(&self.server_name())
     }
 
     fn home_folder(&self, _user: &[u8]) -> Option<Vec<u8>> {

@@ -6,15 +6,15 @@ use crate::{
     local::Local,
     memo::Memo,
     methods,
-    modules::mime::Facts,
+    modules::{self, mime::Facts},
     response,
     rules::{ApacheRules, answer, apply, redirect},
     state::{peek, state},
 };
 use saker_config_apache::options::{FOLLOW_SYM_LINKS, SYM_LINKS_IF_OWNER_MATCH};
 use saker_files::{Kind, Watcher};
-use saker_http::{Method, Status};
-use saker_pipeline::{Exchange, NoBody, Response, Rules, Verdict};
+use saker_http::{Method, Status, path::normalise_with};
+use saker_pipeline::{Environment, Exchange, NoBody, Response, Rules, Verdict};
 use saker_rewrite::{Action, Input, Settings, run_directory};
 use saker_telemetry::{error_log, message};
 use std::sync::Arc;
@@ -54,6 +54,9 @@ fn content(exchange: &mut Exchange, host: &Host, local: &Local) -> Verdict {
             format_args!("{filename}: {handler}: its source is not shown"),
         );
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
+    }
+    if peek(exchange).is_some_and(|state| state.is_subrequest) {
+        return after_path(exchange, local);
     }
     match methods::answer(exchange, host) {
         Some(response) => Verdict::Answer(response),
@@ -115,11 +118,38 @@ fn rewrite_folder(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local
     match apply(exchange, outcome) {
         Action::Pass | Action::Stay => Verdict::Pass,
         Action::InternalRedirect(path) | Action::PassThrough(path) | Action::Translate(path) | Action::Filename(path) => {
-            exchange.path = path;
-            Verdict::Restart
+            let own = state(exchange);
+            (own.is_rewritten, own.rewritten_as) = (true, own.kind);
+            internal_redirect(exchange, host, &path)
         }
         other => answer(exchange, host, other),
     }
+}
+
+/// To another path of the site, read as one from a client would be; variables are of the request that was left.
+fn internal_redirect(exchange: &mut Exchange, host: &Host, path: &[u8]) -> Verdict {
+    let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let mut read = Vec::with_capacity(path.len());
+    if let Err(error) = normalise_with(path, host.slashes, &mut read) {
+        return Verdict::Answer(Response::new(methods::status_of(error)));
+    }
+    exchange.environment = redirected_environment(exchange);
+    exchange.path = read;
+    Verdict::Restart
+}
+
+/// Each with `REDIRECT_` before it, and what was asked for.
+fn redirected_environment(exchange: &Exchange) -> Environment {
+    let mut all = Environment::default();
+    for (name, value) in exchange.environment.iter().filter(|(name, _)| !name.starts_with(b"REDIRECT_REDIRECT_")) {
+        all.set(&[b"REDIRECT_", name].concat(), value);
+    }
+    all.set(b"REDIRECT_STATUS", b"200");
+    all.set(b"REDIRECT_URL", &exchange.path);
+    if let Some(query) = &exchange.query {
+        all.set(b"REDIRECT_QUERY_STRING", query);
+    }
+    all
 }
 
 /// Redirect and RedirectMatch of folders, files and locations; the host's own came before.
@@ -189,16 +219,23 @@ fn index(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Loca
         None => [exchange.path.as_slice(), name.as_bytes()].concat(),
     };
     let mut inner = subrequest(exchange, path.clone());
-    let refused = match descend(rules, &mut inner) {
-        Verdict::Pass => None,
-        Verdict::Answer(response) => Some(response),
-        // This step is asked again, and tries again.
-        other => return other,
-    };
+    let outcome = descend(rules, &mut inner);
     exchange.stamps.append(&mut inner.stamps);
     if inner.request_dependent {
         exchange.depends_on_request();
     }
+    let refused = match outcome {
+        Verdict::Pass => None,
+        Verdict::Answer(response) => Some(response),
+        // Rules lead on from what is there; what is not there is no index file, wherever they would lead.
+        Verdict::Restart if peek(&inner).is_some_and(|state| state.rewritten_as == Some(Kind::File)) => {
+            adopt(exchange, inner);
+            return Verdict::Restart;
+        }
+        Verdict::Restart => return Verdict::Pass,
+        // This step is asked again, and tries again.
+        other => return other,
+    };
     exchange.user = inner.user.take().or(exchange.user.take());
     let found = peek(&inner).is_some_and(|state| state.kind == Some(Kind::File));
     match refused {
@@ -227,6 +264,7 @@ fn round(rules: &ApacheRules, inner: &mut Exchange) -> Option<Verdict> {
     for phase in phases {
         match phase(rules, inner) {
             Verdict::Pass => {}
+            Verdict::Restart if peek(inner).is_some_and(|state| state.is_rewritten) => return Some(Verdict::Restart),
             Verdict::Restart => return None,
             other => return Some(other),
         }
@@ -281,6 +319,7 @@ fn fallback(exchange: &mut Exchange, local: &Local) -> Verdict {
     if path == exchange.path {
         return Verdict::Pass;
     }
+    exchange.environment = redirected_environment(exchange);
     exchange.path = path;
     Verdict::Restart
 }

@@ -2,7 +2,8 @@
 //!
 //! Apache's handler for files takes POST as GET, tells OPTIONS what it takes, and refuses the rest, whether the file is there or not.
 
-use crate::host::Host;
+use crate::{host::Host, state::peek};
+use saker_files::Kind;
 use saker_http::{Method, Status, path, target};
 use saker_pipeline::{Exchange, Response};
 
@@ -43,9 +44,10 @@ pub fn answer(exchange: &mut Exchange, host: &Host) -> Option<Response> {
         _ => Status::METHOD_NOT_ALLOWED,
     };
     let mut response = with_methods(status, host);
-    let content_type = exchange.settings.files.whole_type.as_ref().filter(|text| status == Status::OK && !text.is_empty());
-    if let Some(content_type) = content_type {
-        response.fields_mut().set("Content-Type", content_type.clone().into_bytes());
+    let is_folder = peek(exchange).is_some_and(|state| state.kind == Some(Kind::Directory));
+    let content_type = if is_folder { Some("httpd/unix-directory") } else { exchange.settings.files.whole_type.as_deref() };
+    if let Some(content_type) = content_type.filter(|text| status == Status::OK && !text.is_empty()) {
+        response.fields_mut().set("Content-Type", content_type.as_bytes().to_vec());
     }
     Some(response)
 }
@@ -70,10 +72,15 @@ pub fn read_path(exchange: &mut Exchange, host: &Host) -> Result<(), Status> {
         _ => return Ok(()),
     };
     let mut read = Vec::with_capacity(raw.len());
-    path::normalise_with(raw, host.slashes, &mut read).map_err(|error| match error {
-        path::PathError::EncodedSlash | path::PathError::Nul => Status::NOT_FOUND,
-        _ => Status::BAD_REQUEST,
-    })?;
+    path::normalise_with(raw, host.slashes, &mut read).map_err(status_of)?;
     (exchange.path, exchange.encoded_slash) = (read, false);
     Ok(())
+}
+
+/// What a path that can't be read is answered with.
+pub fn status_of(error: path::PathError) -> Status {
+    match error {
+        path::PathError::EncodedSlash | path::PathError::Nul => Status::NOT_FOUND,
+        _ => Status::BAD_REQUEST,
+    }
 }

@@ -1,7 +1,7 @@
 //! `scheme://name:port` of the server, as redirects to itself begin.
 //!
 //! Difficulty: which name and which port is a matter of UseCanonicalName and UseCanonicalPhysicalPort, and of whether the request is still
-//! the one that the client sent: the port that it asked for is forgotten by internal redirects and look-aheads.
+//! the one that the client sent: look-aheads forget the port that it asked for.
 
 use crate::{host::Host, state::peek};
 use saker_http::{host, target};
@@ -34,7 +34,7 @@ fn name(exchange: &Exchange, host: &Host, canonical: bool) -> Vec<u8> {
 
 fn port_asked_for(exchange: &Exchange) -> Option<u16> {
     let view = exchange.head.view();
-    if exchange.redirects > 0 {
+    if peek(exchange).is_some_and(|state| state.is_subrequest) {
         return None;
     }
     let authority = match target::split(view.method(), view.target()) {

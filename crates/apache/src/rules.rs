@@ -19,7 +19,7 @@ use crate::{
 };
 use saker_files::{Kind, Watcher};
 use saker_http::{Method, Status};
-use saker_pipeline::{Exchange, Mapped, Response, Rules, Verdict, phases::trace_answer};
+use saker_pipeline::{Exchange, Mapped, Response, Rules, Verdict, phases::trace_answer, respond::built_in_page};
 use saker_rewrite::{Action, Input, Outcome, run_server};
 use saker_telemetry::{error_log, message};
 use std::{cell::RefCell, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
@@ -84,6 +84,9 @@ impl Rules for ApacheRules {
             response::request::edit(exchange, &host, &self.watcher, &host.defaults.headers.request, true);
         }
         if !is_subrequest {
+            if exchange.redirects == 0 {
+                modules::remoteip::find_client(exchange, &host);
+            }
             modules::setenvif::of_server(exchange, &host, &self.watcher);
         }
         match rewrite_host(exchange, &host, &self.watcher) {
@@ -240,6 +243,8 @@ pub fn answer(exchange: &mut Exchange, host: &Host, action: Action) -> Verdict {
         Action::Redirect { status, location } => {
             redirect(exchange, host, Redirected { status, location: Some(location), is_relative: false })
         }
+        // A rule that ends with success has a page of the server's own.
+        Action::Status(status @ 200..=299) => Verdict::Answer(built_in_page(Response::new(Status(status)))),
         Action::Status(status) => Verdict::Answer(Response::new(Status(status))),
         Action::Proxy { .. } => {
             error_log::log_client(

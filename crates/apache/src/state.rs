@@ -36,6 +36,9 @@ pub struct State {
     pub content_lines: Vec<(Box<str>, Box<[u8]>)>,
     /// Its answer stands for an error.
     pub is_error_page: bool,
+    /// Rules of a folder have led to another path, and what was at the old one.
+    pub is_rewritten: bool,
+    pub rewritten_as: Option<Kind>,
     /// Inside a look-ahead, or at an index file that is tried.
     pub is_subrequest: bool,
 }
