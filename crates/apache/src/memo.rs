@@ -4,7 +4,7 @@
 //! is new to it only. Difficulty: results are found by the identity of what they were made of, so each keeps its ingredients alive.
 
 use crate::{host::Host, local::Local, settings};
-use saker_config::model::Settings;
+use saker_config::model::{Compression, CompressionCoding, Settings};
 use saker_files::Stamp;
 use std::{collections::HashMap, sync::Arc};
 
@@ -34,6 +34,8 @@ pub struct Memo {
     folder_count: usize,
     /// By settings and host; hosts outlive this.
     settings: HashMap<(usize, usize), (Arc<Local>, Arc<Settings>)>,
+    /// By settings and what is added to them.
+    compressed: HashMap<(usize, Vec<CompressionCoding>, u64), (Arc<Settings>, Arc<Settings>)>,
     typed: HashMap<Typed, (Arc<Settings>, Arc<Settings>)>,
 }
 
@@ -92,6 +94,20 @@ impl Memo {
             self.settings.clear();
         }
         self.settings.insert(key, (Arc::clone(local), Arc::clone(&made)));
+        made
+    }
+
+    /// The same with content encoded.
+    pub fn compressed(&mut self, settings: &Arc<Settings>, compression: Compression) -> Arc<Settings> {
+        let key = (address(settings), compression.codings.clone(), compression.min_bytes);
+        if let Some((_, known)) = self.compressed.get(&key) {
+            return Arc::clone(known);
+        }
+        let made = Arc::new(Settings { compression, ..Settings::clone(settings) });
+        if self.compressed.len() >= KEPT_MAX {
+            self.compressed.clear();
+        }
+        self.compressed.insert(key, (Arc::clone(settings), Arc::clone(&made)));
         made
     }
 

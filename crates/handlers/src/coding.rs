@@ -57,10 +57,14 @@ pub fn from_config(coding: CompressionCoding) -> Coding {
 
 /// Encodes a whole body. `None` where that does not make it smaller: it is sent as it is then.
 pub fn encode(coding: Coding, levels: Levels, data: &[u8]) -> Option<Vec<u8>> {
+    encode_all(coding, levels, data).filter(|encoded| encoded.len() < data.len())
+}
+
+/// The same, however long it becomes.
+pub fn encode_all(coding: Coding, levels: Levels, data: &[u8]) -> Option<Vec<u8>> {
     let mut encoder = Encoder::new(coding, levels, Some(data.len()))?;
     encoder.write(data).ok()?;
-    let encoded = encoder.finish().ok()?;
-    (encoded.len() < data.len()).then_some(encoded)
+    encoder.finish().ok()
 }
 
 /// Encodes piece by piece: `write` as input comes, `flush` when what was written has to be decodable now, `take` what came out.

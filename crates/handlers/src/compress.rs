@@ -43,8 +43,11 @@ async fn compress(exchange: &mut Exchange, response: &mut Response) {
     exchange.depends_on_request();
     response.fields_mut().add_token("Vary", "Accept-Encoding");
     let Some(coding) = selected(exchange) else { return };
-    let levels = Levels::from(&exchange.settings.compression);
-    let Some(body) = encoded(coding, levels, std::mem::take(&mut response.body)).await.map_err(|body| response.body = body).ok() else {
+    let compression = &exchange.settings.compression;
+    let (levels, even_if_larger) = (Levels::from(compression), compression.even_if_larger);
+    let Some(body) =
+        encoded(coding, levels, std::mem::take(&mut response.body), even_if_larger).await.map_err(|body| response.body = body).ok()
+    else {
         return;
     };
     exchange.trace("respond", None, || format!("compressed with {}", coding.token()));
@@ -74,7 +77,8 @@ fn is_candidate(exchange: &Exchange, response: &Response) -> bool {
         (Body::Stream(_), None) => true,
         _ => false,
     };
-    let whole = response.status != Status::PARTIAL_CONTENT && !response.status.forbids_content() && !fields.has("Content-Range");
+    let wanted = compression.errors || !response.status.is_error() && !(300..400).contains(&response.status.0);
+    let whole = wanted && response.status != Status::PARTIAL_CONTENT && !response.status.forbids_content() && !fields.has("Content-Range");
     let free = !fields.has("Content-Encoding") && !DIGESTS.iter().any(|name| fields.has(name)) && !forbids_transformation(fields);
     let compressible = fields.first("Content-Type").is_some_and(|value| names::is_compressible(compression, value));
     fits && whole && free && compressible && !compression.codings.is_empty()
@@ -96,9 +100,9 @@ fn describe(fields: &mut Fields, coding: Coding) {
 }
 
 /// The body in its coding, or as it was where that is no gain.
-async fn encoded(coding: Coding, levels: Levels, body: Body) -> Result<Body, Body> {
+async fn encoded(coding: Coding, levels: Levels, body: Body, even_if_larger: bool) -> Result<Body, Body> {
     match body {
-        Body::Memory(chunk) => match encoded_chunk(coding, levels, &chunk).await {
+        Body::Memory(chunk) => match encoded_chunk(coding, levels, &chunk, even_if_larger).await {
             Some(data) => Ok(Body::Memory(Chunk::from(data))),
             None => Err(Body::Memory(chunk)),
         },
@@ -110,12 +114,13 @@ async fn encoded(coding: Coding, levels: Levels, body: Body) -> Result<Body, Bod
     }
 }
 
-async fn encoded_chunk(coding: Coding, levels: Levels, chunk: &Chunk) -> Option<Vec<u8>> {
+async fn encoded_chunk(coding: Coding, levels: Levels, chunk: &Chunk, even_if_larger: bool) -> Option<Vec<u8>> {
+    let encode = if even_if_larger { coding::encode_all } else { coding::encode };
     if chunk.len() <= INLINE_BYTES_MAX {
-        return coding::encode(coding, levels, chunk.bytes());
+        return encode(coding, levels, chunk.bytes());
     }
     let data = chunk.bytes().to_vec();
-    tokio::task::spawn_blocking(move || coding::encode(coding, levels, &data)).await.ok().flatten()
+    tokio::task::spawn_blocking(move || encode(coding, levels, &data)).await.ok().flatten()
 }
 
 #[cfg(test)]

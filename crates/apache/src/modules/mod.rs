@@ -2,11 +2,14 @@
 
 pub mod access;
 pub mod alias;
+pub mod allowmethods;
 pub mod core;
 pub mod dir;
 pub mod env;
 pub mod expires;
+pub mod filters;
 pub mod headers;
 pub mod mime;
+pub mod remoteip;
 pub mod rewrite;
 pub mod setenvif;

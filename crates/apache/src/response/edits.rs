@@ -231,7 +231,7 @@ mod tests {
         environment.set(b"E", b"value");
         let request: [(&[u8], &[u8]); 2] = [(b"TS-One", b"1"), (b"Other", b"2")];
         let world = World { facts: &OfEnvironment(&environment), received: Received::now(), request: &request };
-        let edit = Edit { action, name: name.into(), condition: When::Always, asks_request: false };
+        let edit = Edit { action, name: name.into(), condition: When::Always, asks_request: false, variables: Vec::new() };
         let echoed = apply(&edit, &mut table, &world);
         let lines = table.iter().map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(value)));
         let echoed = echoed.iter().map(|(name, value)| format!("echo {name}={}", String::from_utf8_lossy(value)));

@@ -5,6 +5,7 @@
 //! stands in a table of its own, which survives errors and goes out before the other one; an error drops the other with everything in it.
 
 pub mod edits;
+pub mod encoding;
 pub mod facts;
 mod kept;
 pub mod request;
@@ -13,7 +14,7 @@ use crate::{
     facts::Seen,
     host::{Apache, Host},
     local::Local,
-    modules::headers::Edit,
+    modules::{headers::Edit, setenvif},
     state::{State, peek, state},
 };
 use edits::{Received, World, apply_all};
@@ -132,9 +133,11 @@ fn finish(always: Fields, drivers: Vec<(String, Vec<u8>)>, fields: &mut Fields) 
 /// Decides, once everything about the content is known, which way its head gets what the rules say.
 pub fn prepare(exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher, local: &Arc<Local>) {
     let headers = [&local.headers, &host.defaults.headers];
-    let asks = headers.iter().any(|headers| headers.success.iter().chain(&headers.always).any(|edit| edit.asks_request));
+    let asks_variable = |edit: &Edit| edit.variables.iter().any(|name| setenvif::may_vary(host, local, name.as_deref()));
+    let asks_edit = |edit: &Edit| edit.asks_request || asks_variable(edit);
+    let asks = headers.iter().any(|headers| headers.success.iter().chain(&headers.always).any(|edit| asks_edit(edit)));
     let own = peek(exchange).cloned().unwrap_or_default();
-    if asks || !own.cookies.is_empty() || !own.vary.is_empty() {
+    if asks || own.authentication_info.is_some() || !own.cookies.is_empty() || !own.vary.is_empty() {
         exchange.depends_on_request();
         exchange.head_edits = None;
         state(exchange).edits_ready_heads = true;
@@ -171,7 +174,10 @@ impl ResponseRules {
         let world = World { facts: &seen as &dyn Facts, received, request: &request };
         let always: Vec<(Box<str>, Box<[u8]>)> =
             own.cookies.iter().map(|(_, value)| ("Set-Cookie".into(), value.as_slice().into())).collect();
-        let content = if response.status.is_error() { Vec::new() } else { content_lines(&own) };
+        let mut content = if response.status.is_error() { Vec::new() } else { content_lines(&own) };
+        if let Some(info) = own.authentication_info.as_deref().filter(|_| !response.status.is_error()) {
+            content.push(("Authentication-Info".into(), info.into()));
+        }
         let layers = Layers { local: &local, defaults: &host.defaults, always: &always, content: &content, vary: &own.vary };
         let head = HeadFacts { status: response.status, now: exchange.now, modified_s: None };
         layers.lay(way, &head, &world, response.fields_mut());

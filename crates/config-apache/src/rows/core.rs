@@ -96,7 +96,7 @@ pub(super) const ROWS: &[Row] = &[
     row("StrictHostCheck", CORE, A, "sv", Flag, SERVER, NOWHERE, Pending),
     row("ForceType", CORE, A, "dh", One, FILE_INFO, NOWHERE, Pending),
     row("SetHandler", CORE, A, "svdh", One, FILE_INFO, NOWHERE, Pending),
-    row("SetOutputFilter", CORE, A, "svdh", One, FILE_INFO, NOWHERE, Pending),
+    row("SetOutputFilter", CORE, A, "svdh", One, FILE_INFO, NOWHERE, Honoured),
     row("SetInputFilter", CORE, A, "svdh", One, FILE_INFO, NOWHERE, Pending),
     row("AllowEncodedSlashes", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("ScoreBoardFile", CORE, A, "s", One, SERVER, VIRTUAL_HOST, OWN_WAYS),

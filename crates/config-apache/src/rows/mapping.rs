@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B, C},
     LIMITS, LOCATION, NOWHERE, OPTIONS, Row, SERVER,
     Shape::{Each, EachWithFirst, Flag, One, OneOrTwo, OneToThree, Raw, Two, TwoOrThree},
-    Treatment::{self, Pending, Unsupported},
+    Treatment::{self, Honoured, Pending, Unsupported},
     row,
 };
 
@@ -56,7 +56,7 @@ pub(super) const ROWS: &[Row] = &[
     row("AddHandler", MIME, A, "svdh", EachWithFirst, FILE_INFO, NOWHERE, Pending),
     row("AddInputFilter", MIME, A, "svdh", EachWithFirst, FILE_INFO, NOWHERE, Pending),
     row("AddLanguage", MIME, A, "svdh", EachWithFirst, FILE_INFO, NOWHERE, Pending),
-    row("AddOutputFilter", MIME, A, "svdh", EachWithFirst, FILE_INFO, NOWHERE, Pending),
+    row("AddOutputFilter", MIME, A, "svdh", EachWithFirst, FILE_INFO, NOWHERE, Honoured),
     row("AddType", MIME, A, "svdh", EachWithFirst, FILE_INFO, NOWHERE, Pending),
     row("DefaultLanguage", MIME, A, "svdh", One, FILE_INFO, NOWHERE, Pending),
     row("MultiviewsMatch", MIME, A, "svdh", Each, FILE_INFO, LOCATION.or(LIMITS), Pending),

@@ -28,28 +28,31 @@ const SUBSTITUTE: &[&str] = &["substitute_module"];
 const USERTRACK: &[&str] = &["usertrack_module"];
 const XML2ENC: &[&str] = &["xml2enc_module"];
 
+const ENCODERS_OWN: Treatment = NoEffect("encoders choose their windows and buffers by the length of the content");
+const NOTES: Treatment = NoEffect("notes about compression are not kept for logs");
+const FILTER_FINE: Treatment = NoEffect("filters keep fields in order by themselves, and are traced by explain");
 const STORE_AS_SERVED: Treatment = Unsupported("store the files in the character set they are served in");
 const HTML_PROXYING: Treatment = Later("proxying of HTML");
 
 pub(super) const ROWS: &[Row] = &[
-    row("BrotliFilterNote", BROTLI, A, "sv", OneOrTwo, SERVER, NOWHERE, Pending),
-    row("BrotliCompressionQuality", BROTLI, A, "sv", One, SERVER, NOWHERE, Pending),
-    row("BrotliCompressionWindow", BROTLI, A, "sv", One, SERVER, NOWHERE, Pending),
-    row("BrotliCompressionMaxInputBlock", BROTLI, A, "sv", One, SERVER, NOWHERE, Pending),
-    row("BrotliAlterETag", BROTLI, A, "sv", One, SERVER, NOWHERE, Pending),
+    row("BrotliFilterNote", BROTLI, A, "sv", OneOrTwo, SERVER, NOWHERE, NOTES),
+    row("BrotliCompressionQuality", BROTLI, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("BrotliCompressionWindow", BROTLI, A, "sv", One, SERVER, NOWHERE, ENCODERS_OWN),
+    row("BrotliCompressionMaxInputBlock", BROTLI, A, "sv", One, SERVER, NOWHERE, ENCODERS_OWN),
+    row("BrotliAlterETag", BROTLI, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("BufferSize", BUFFER, B, "dh", One, ACCESS, NOWHERE, Pending),
     row("CharsetSourceEnc", CHARSET_LITE, B, "svdh", One, FILE_INFO, NOWHERE, STORE_AS_SERVED),
     row("CharsetDefault", CHARSET_LITE, B, "svdh", One, FILE_INFO, NOWHERE, STORE_AS_SERVED),
     row("CharsetOptions", CHARSET_LITE, B, "svdh", Each, FILE_INFO, NOWHERE, STORE_AS_SERVED),
-    row("DeflateFilterNote", DEFLATE, A, "sv", OneOrTwo, SERVER, NOWHERE, Pending),
-    row("DeflateWindowSize", DEFLATE, A, "sv", One, SERVER, NOWHERE, Pending),
-    row("DeflateBufferSize", DEFLATE, A, "sv", One, SERVER, NOWHERE, Pending),
-    row("DeflateMemLevel", DEFLATE, A, "sv", One, SERVER, NOWHERE, Pending),
-    row("DeflateCompressionLevel", DEFLATE, A, "sv", One, SERVER, NOWHERE, Pending),
+    row("DeflateFilterNote", DEFLATE, A, "sv", OneOrTwo, SERVER, NOWHERE, NOTES),
+    row("DeflateWindowSize", DEFLATE, A, "sv", One, SERVER, NOWHERE, ENCODERS_OWN),
+    row("DeflateBufferSize", DEFLATE, A, "sv", One, SERVER, NOWHERE, ENCODERS_OWN),
+    row("DeflateMemLevel", DEFLATE, A, "sv", One, SERVER, NOWHERE, ENCODERS_OWN),
+    row("DeflateCompressionLevel", DEFLATE, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("DeflateInflateLimitRequestBody", DEFLATE, A, "svdh", One, ALL, NOWHERE, Pending),
     row("DeflateInflateRatioLimit", DEFLATE, A, "svdh", One, ALL, NOWHERE, Pending),
     row("DeflateInflateRatioBurst", DEFLATE, A, "svdh", One, ALL, NOWHERE, Pending),
-    row("DeflateAlterEtag", DEFLATE, A, "sv", One, SERVER, NOWHERE, Pending),
+    row("DeflateAlterEtag", DEFLATE, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("ModemStandard", DIALUP, C, "d", One, ACCESS, NOWHERE, Unsupported("limit the bandwidth with mod_ratelimit")),
     row("PassEnv", ENV, A, "svdh", Each, FILE_INFO, NOWHERE, Honoured),
     row("SetEnv", ENV, A, "svdh", OneOrTwo, FILE_INFO, NOWHERE, Honoured),
@@ -59,12 +62,12 @@ pub(super) const ROWS: &[Row] = &[
     row("ExpiresDefault", EXPIRES, A, "svdh", One, INDEXES, NOWHERE, Honoured),
     row("ExtFilterOptions", EXT_FILTER, C, "d", Each, ACCESS, NOWHERE, Pending),
     row("ExtFilterDefine", EXT_FILTER, C, "s", Raw, SERVER, NOWHERE, Pending),
-    row("FilterDeclare", FILTER, A, "svdh", OneOrTwo, OPTIONS, NOWHERE, Pending),
-    row("FilterProvider", FILTER, A, "svdh", Three, OPTIONS, NOWHERE, Pending),
-    row("FilterChain", FILTER, A, "svdh", Each, OPTIONS, NOWHERE, Pending),
-    row("FilterTrace", FILTER, A, "svd", Two, ACCESS.or(SERVER), NOWHERE, Pending),
-    row("AddOutputFilterByType", FILTER, A, "svdh", Any, FILE_INFO, NOWHERE, Pending),
-    row("FilterProtocol", FILTER, A, "svdh", TwoOrThree, OPTIONS, NOWHERE, Pending),
+    row("FilterDeclare", FILTER, A, "svdh", OneOrTwo, OPTIONS, NOWHERE, Honoured),
+    row("FilterProvider", FILTER, A, "svdh", Three, OPTIONS, NOWHERE, Honoured),
+    row("FilterChain", FILTER, A, "svdh", Each, OPTIONS, NOWHERE, Honoured),
+    row("FilterTrace", FILTER, A, "svd", Two, ACCESS.or(SERVER), NOWHERE, FILTER_FINE),
+    row("AddOutputFilterByType", FILTER, A, "svdh", Any, FILE_INFO, NOWHERE, Honoured),
+    row("FilterProtocol", FILTER, A, "svdh", TwoOrThree, OPTIONS, NOWHERE, FILTER_FINE),
     row("Header", HEADERS, A, "svdh", Raw, FILE_INFO, NOWHERE, Honoured),
     row("RequestHeader", HEADERS, A, "svdh", Raw, FILE_INFO, NOWHERE, Honoured),
     row("XBitHack", INCLUDE, A, "svdh", One, OPTIONS, NOWHERE, Pending),

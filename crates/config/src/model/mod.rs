@@ -15,7 +15,9 @@ pub use limits::Limits;
 pub use listener::{Address, Listener};
 pub use origin::{Origin, Sourced};
 pub use server::{AccessLog, AccessLogTarget, Affinity, ErrorLog, LogLevel, Server, Workers};
-pub use settings::{Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit, FieldEditAction, Files, Settings, SymlinkPolicy};
+pub use settings::{
+    CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit, FieldEditAction, Files, Settings, SymlinkPolicy,
+};
 pub use site::{HttpsRedirect, PathPattern, Route, Site, SiteName};
 pub use throttle::{Excess, Rate, RequestRate, Throttle};
 pub use tls::{

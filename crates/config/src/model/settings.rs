@@ -83,7 +83,7 @@ impl Default for Files {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CompressionCoding {
     Gzip,
     Brotli,

@@ -12,7 +12,7 @@ use super::{
     variant::{Tag, Variant},
 };
 use crate::coding::{self, Levels};
-use saker_config::model::Settings;
+use saker_config::model::{CodedTags, Settings};
 use saker_files::{Metadata, Resolved};
 use saker_http::content_coding::Coding;
 use saker_pipeline::{Exchange, HeadEdits};
@@ -138,11 +138,23 @@ async fn encoded(representation: &Representation, coding: Coding) -> Option<Vari
     let levels = Levels::from(&facts.settings.compression);
     let metadata = &representation.sources.identity;
     let plain = plain(&representation.identity.content, *metadata)?;
-    let encoded = tokio::task::spawn_blocking(move || coding::encode(coding, levels, &plain()?)).await.ok().flatten()?;
-    // With the level, because another level makes other bytes.
-    let suffix = format!("-{}{}", coding.token(), levels.of(coding));
-    let tag = Tag::new(facts.settings.files.entity_tag, metadata, &suffix, representation.weak_until_s.is_some());
+    let compression = &facts.settings.compression;
+    let encode = if compression.even_if_larger { coding::encode_all } else { coding::encode };
+    let encoded = tokio::task::spawn_blocking(move || encode(coding, levels, &plain()?)).await.ok().flatten()?;
+    let is_weak = representation.weak_until_s.is_some();
+    let tag =
+        suffix(compression.tags, coding, levels).and_then(|suffix| Tag::new(facts.settings.files.entity_tag, metadata, &suffix, is_weak));
     Some(Variant::new(facts, coding, Content::Memory(encoded.into()), tag, metadata.mtime_s))
+}
+
+/// What tells the tag of a coding from that of the plain bytes; `None`: it has no tag.
+fn suffix(tags: CodedTags, coding: Coding, levels: Levels) -> Option<String> {
+    match tags {
+        CodedTags::Level => Some(format!("-{}{}", coding.token(), levels.of(coding))),
+        CodedTags::Coding => Some(format!("-{}", coding.token())),
+        CodedTags::Same => Some(String::new()),
+        CodedTags::Absent => None,
+    }
 }
 
 /// A way to the plain bytes that the blocking pool can take. Those of an open file are read there, and not at all once it has changed.

@@ -50,7 +50,9 @@ fn media_type_of<'f>(files: &'f Files, name: &[u8]) -> Option<&'f str> {
 /// Whether bodies of this type are worth compressing: the built-in list and the configured one.
 pub fn is_compressible(compression: &Compression, content_type: &[u8]) -> bool {
     let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    media_type::is_compressible(essence) || compression.types.iter().any(|other| other.as_bytes().eq_ignore_ascii_case(essence))
+    compression.every_type
+        || media_type::is_compressible(essence)
+        || compression.types.iter().any(|other| other.as_bytes().eq_ignore_ascii_case(essence))
 }
 
 /// What follows the last dot; a name that only starts with a dot has none.
