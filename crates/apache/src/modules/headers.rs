@@ -28,6 +28,8 @@ pub struct Edit {
     pub condition: When,
     /// It wants to know more than the resource, the response and the environment.
     pub asks_request: bool,
+    /// Variables that it wants to know; `None` among them: any.
+    pub variables: Vec<Option<Box<[u8]>>>,
 }
 
 #[derive(Debug)]
@@ -223,7 +225,24 @@ fn made(name: &str, clause: Option<Vec<u8>>, asks_request: bool, action: Action)
     let condition = clause.map_or(Ok(When::Always), |clause| When::parse(&clause))?;
     let asks_request = asks_request || matches!(&condition, When::Holds(expression) if !may_be_kept(&expression.may_depend()));
     let name = name.split(':').next().unwrap_or_default().into();
-    Ok(Edit { action, name, condition, asks_request })
+    let variables = variables(&action, &condition);
+    Ok(Edit { action, name, condition, asks_request, variables })
+}
+
+fn variables(action: &Action, condition: &When) -> Vec<Option<Box<[u8]>>> {
+    let of_condition = match condition {
+        When::Set(name) | When::Unset(name) => vec![Some(name.clone())],
+        When::Holds(expression) if expression.may_depend().has(Dependency::Environment) => vec![None],
+        When::Holds(_) | When::Always | When::Early => Vec::new(),
+    };
+    let of_action = match action {
+        Action::Set(value) | Action::Append(value) | Action::Merge(value) | Action::Add(value) | Action::SetIfEmpty(value) => {
+            value.variables()
+        }
+        Action::Edit { replacement, .. } => replacement.variables(),
+        Action::Unset | Action::Echo(_) | Action::Note => Vec::new(),
+    };
+    [of_condition, of_action].concat()
 }
 
 fn may_be_kept(dependencies: &Dependencies) -> bool {
@@ -265,6 +284,17 @@ impl Value {
             return compiled.map(Value::Expression).map_err(|error| format!("Can't parse value expression : {error}"));
         }
         tags(text).map(|tags| Value::Format(tags.into()))
+    }
+
+    fn variables(&self) -> Vec<Option<Box<[u8]>>> {
+        match self {
+            Value::Format(tags) => {
+                let name = |tag: &Tag| if let Tag::Environment(name) = tag { Some(Some(name.clone())) } else { None };
+                tags.iter().filter_map(name).collect()
+            }
+            Value::Expression(expression) if expression.may_depend().has(Dependency::Environment) => vec![None],
+            Value::Expression(_) => Vec::new(),
+        }
     }
 
     fn asks_request(&self) -> bool {

@@ -9,7 +9,7 @@ use crate::{
     host::Host,
     local::{Local, Set},
     reading::{Place, Reading},
-    state::peek,
+    state::{peek, state},
 };
 use saker_config_apache::{Node, words};
 use saker_expressions::{Evaluation, Expression, ExpressionOptions, Facts, Pattern, PatternOptions, Variable};
@@ -45,6 +45,8 @@ type Change = (Box<[u8]>, Option<Box<[u8]>>);
 #[derive(Debug)]
 struct Rule {
     test: Test,
+    /// Another request for the same path may come out otherwise.
+    varies: bool,
     changes: Vec<Change>,
 }
 
@@ -77,6 +79,13 @@ impl SetEnvIf {
     }
 }
 
+/// Whether a variable (of that name, or any) may have another value in another request for the same path.
+pub fn may_vary(host: &Host, local: &Local, name: Option<&[u8]>) -> bool {
+    let rules = host.defaults.setenvif.server.iter().chain(&local.setenvif.section);
+    let sets = |rule: &Rule| name.is_none_or(|name| rule.changes.iter().any(|(known, _)| **known == *name));
+    rules.filter(|rule| rule.varies).any(|rule| sets(rule))
+}
+
 /// Before everything else.
 pub fn of_server(exchange: &mut Exchange, host: &Host, watcher: &Watcher) {
     apply(exchange, host, watcher, &host.defaults.setenvif.server);
@@ -91,12 +100,12 @@ fn apply(exchange: &mut Exchange, host: &Host, watcher: &Watcher, rules: &Rules)
     if rules.is_empty() {
         return;
     }
-    let state = peek(exchange).cloned().unwrap_or_default();
+    let own = peek(exchange).cloned().unwrap_or_default();
     for rule in rules {
-        let changes = {
-            let seen = Seen::new(exchange, &state, host, watcher);
-            rule.changes(&seen)
-        };
+        let (changes, vary) = rule.changes(&Seen::new(exchange, &own, host, watcher));
+        if !vary.is_empty() {
+            state(exchange).vary.extend(vary);
+        }
         for (name, value) in changes {
             match value {
                 Some(value) => exchange.environment.set(&name, &value),
@@ -109,28 +118,31 @@ fn apply(exchange: &mut Exchange, host: &Host, watcher: &Watcher, rules: &Rules)
 type Changes = Vec<(Box<[u8]>, Option<Vec<u8>>)>;
 
 impl Rule {
-    fn changes(&self, seen: &Seen<'_>) -> Changes {
-        let with = |groups: &dyn Fn(usize) -> Vec<u8>| {
-            let value = |value: &Option<Box<[u8]>>| value.as_ref().map(|value| filled(value, groups));
-            self.changes.iter().map(|(name, text)| (name.clone(), value(text))).collect()
-        };
+    /// What is to be changed, and names for the Vary field.
+    fn changes(&self, seen: &Seen<'_>) -> (Changes, Vec<String>) {
         match &self.test {
             Test::Holds(expression) => {
                 let mut evaluation = Evaluation::new(seen);
-                match expression.evaluate(&mut evaluation) {
-                    Ok(true) => with(&|group| evaluation.backreferences.text(group).to_vec()),
-                    _ => Vec::new(),
-                }
+                let holds = expression.evaluate(&mut evaluation).unwrap_or(false);
+                let group = |group: usize| evaluation.backreferences.text(group).to_vec();
+                let changes = if holds { self.filled(&group) } else { Vec::new() };
+                (changes, evaluation.dependencies.vary().map(str::to_owned).collect())
             }
             Test::Matches { subject, pattern, has_groups } => {
                 let text = subject.text(seen);
-                match pattern.captures(&text).ok().flatten() {
-                    Some(spans) if *has_groups => with(&|group| spans.text(group, &text).to_vec()),
+                let changes = match pattern.captures(&text).ok().flatten() {
+                    Some(spans) if *has_groups => self.filled(&|group| spans.text(group, &text).to_vec()),
                     Some(_) => self.changes.iter().map(|(name, value)| (name.clone(), value.as_deref().map(<[u8]>::to_vec))).collect(),
                     None => Vec::new(),
-                }
+                };
+                (changes, Vec::new())
             }
         }
+    }
+
+    fn filled(&self, group: &dyn Fn(usize) -> Vec<u8>) -> Changes {
+        let value = |value: &Option<Box<[u8]>>| value.as_ref().map(|value| filled(value, group));
+        self.changes.iter().map(|(name, text)| (name.clone(), value(text))).collect()
     }
 }
 
@@ -230,8 +242,9 @@ fn add(node: &Node, local: &mut Local, reading: &mut Reading<'_>, of: (&[u8], bo
     };
     let subject = Subject::of_name(name, caseless)?;
     let compiled = pattern(text, caseless).map_err(|_| format!("{title} regex could not be compiled."))?;
+    let varies = !matches!(subject, Subject::RequestUri);
     let test = Test::Matches { subject, pattern: compiled, has_groups: !is_plain(text) };
-    local.setenvif.of_place(reading).push(Arc::new(Rule { test, changes: parse_changes(changes, title)? }));
+    local.setenvif.of_place(reading).push(Arc::new(Rule { test, varies, changes: parse_changes(changes, title)? }));
     Ok(())
 }
 
@@ -241,7 +254,8 @@ fn add_expression(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> 
     let options = ExpressionOptions { in_htaccess: matches!(reading.place, Place::Htaccess(_)), ..ExpressionOptions::default() };
     let expression = Expression::compile(text, options);
     let expression = expression.map_err(|error| format!("Could not compile expression for SetEnvIfExpr: {}", error.message))?;
-    let rule = Rule { test: Test::Holds(expression), changes: parse_changes(changes, "SetEnvIfExpr")? };
+    let varies = !expression.may_depend().is_resource_only();
+    let rule = Rule { test: Test::Holds(expression), varies, changes: parse_changes(changes, "SetEnvIfExpr")? };
     local.setenvif.of_place(reading).push(Arc::new(rule));
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B, C},
     LIMIT, NOWHERE, Row, SERVER,
     Shape::{Any, Each, EachWithFirst, Flag, One, OneOrTwo, Raw, Section, Two},
-    Treatment::{self, Denies, Honoured, NoEffect, Pending},
+    Treatment::{self, Denies, Honoured, NoEffect},
     VIRTUAL_HOST, row,
 };
 
@@ -39,10 +39,10 @@ pub(super) const ROWS: &[Row] = &[
     row("allow", ACCESS_COMPAT, A, "dh", EachWithFirst, LIMIT, NOWHERE, Honoured),
     row("deny", ACCESS_COMPAT, A, "dh", EachWithFirst, LIMIT, NOWHERE, Honoured),
     row("Satisfy", ACCESS_COMPAT, A, "dh", One, AUTH_CONFIG, NOWHERE, Honoured),
-    row("AllowMethods", ALLOWMETHODS, B, "d", Any, ACCESS, NOWHERE, Pending),
+    row("AllowMethods", ALLOWMETHODS, B, "d", Any, ACCESS, NOWHERE, Honoured),
     row("AuthBasicProvider", AUTH_BASIC, A, "dh", Each, AUTH_CONFIG, NOWHERE, Honoured),
     row("AuthBasicAuthoritative", AUTH_BASIC, A, "dh", Flag, AUTH_CONFIG, NOWHERE, Honoured),
-    row("AuthBasicFake", AUTH_BASIC, A, "dh", OneOrTwo, AUTH_CONFIG, NOWHERE, Pending),
+    row("AuthBasicFake", AUTH_BASIC, A, "dh", OneOrTwo, AUTH_CONFIG, NOWHERE, Honoured),
     row("AuthBasicUseDigestAlgorithm", AUTH_BASIC, A, "dh", One, AUTH_CONFIG, NOWHERE, Honoured),
     row("AuthDigestProvider", AUTH_DIGEST, B, "dh", Each, AUTH_CONFIG, NOWHERE, Honoured),
     row("AuthDigestQop", AUTH_DIGEST, B, "dh", Each, AUTH_CONFIG, NOWHERE, Honoured),

@@ -68,6 +68,8 @@ pub struct Authn {
     pub authoritative: Option<bool>,
     /// Passwords of Basic are looked up as those of Digest.
     pub as_digest: Option<bool>,
+    /// Name and password that programs are told instead (AuthBasicFake); `None`: the client's own.
+    pub fake: Option<Option<(Arc<StringExpression>, Arc<StringExpression>)>>,
     pub user_file: Option<PathBuf>,
     pub group_file: Option<PathBuf>,
     pub anonymous: Option<Arc<Anonymous>>,
@@ -82,6 +84,7 @@ impl Authn {
         ("AuthBasicProvider", set_basic_providers),
         ("AuthBasicAuthoritative", |node, local, _| set_flag(node, &mut local.authn.authoritative)),
         ("AuthBasicUseDigestAlgorithm", set_as_digest),
+        ("AuthBasicFake", set_fake),
         ("AuthUserFile", |node, local, reading| set_file(node, &mut local.authn.user_file, reading)),
         ("AuthGroupFile", |node, local, reading| set_file(node, &mut local.authn.group_file, reading)),
         ("Anonymous", set_anonymous),
@@ -111,6 +114,7 @@ impl Authn {
             providers: said(&self.providers, &over.providers),
             authoritative: over.authoritative.or(self.authoritative),
             as_digest: over.as_digest.or(self.as_digest),
+            fake: said(&self.fake, &over.fake),
             user_file: said(&self.user_file, &over.user_file),
             group_file: said(&self.group_file, &over.group_file),
             anonymous: said(&self.anonymous, &over.anonymous),
@@ -132,13 +136,27 @@ fn first(node: &Node) -> String {
     texts(node).into_iter().next().unwrap_or_default()
 }
 
-fn set_text(node: &Node, slot: &mut Option<Arc<StringExpression>>) -> Result<(), String> {
-    let text = node.arguments().into_iter().next().unwrap_or_default();
-    let compiled = StringExpression::compile(&text, ExpressionOptions::default());
-    *slot = Some(Arc::new(
-        compiled.map_err(|error| format!("Cannot parse expression '{}': {}", String::from_utf8_lossy(&text), error.message))?,
-    ));
+/// A name, and perhaps a password; `off`.
+fn set_fake(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    let words = node.arguments();
+    let user = words.first().map(Vec::as_slice).unwrap_or_default();
+    if user.eq_ignore_ascii_case(b"off") {
+        local.authn.fake = Some(None);
+        return Ok(());
+    }
+    let password = words.get(1).map_or(&b"password"[..], Vec::as_slice);
+    local.authn.fake = Some(Some((compiled(user)?, compiled(password)?)));
     Ok(())
+}
+
+fn set_text(node: &Node, slot: &mut Option<Arc<StringExpression>>) -> Result<(), String> {
+    *slot = Some(compiled(&node.arguments().into_iter().next().unwrap_or_default())?);
+    Ok(())
+}
+
+fn compiled(text: &[u8]) -> Result<Arc<StringExpression>, String> {
+    let compiled = StringExpression::compile(text, ExpressionOptions::default());
+    compiled.map(Arc::new).map_err(|error| format!("Cannot parse expression '{}': {}", String::from_utf8_lossy(text), error.message))
 }
 
 /// mod_auth_digest listens in.

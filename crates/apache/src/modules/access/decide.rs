@@ -69,15 +69,16 @@ pub fn access(exchange: &mut Exchange, host: &Host, watcher: &Watcher, records: 
     };
     let outcome = inquiry.decide();
     let (dependencies, stamps) = (inquiry.dependencies, inquiry.stamps);
+    state(exchange).vary.extend(dependencies.vary().map(str::to_owned));
     note_dependencies(exchange, &dependencies, stamps);
     if let Outcome::Wait(Some(pause)) = outcome {
         return Verdict::Wait(pause);
     }
     state(exchange).decided_by = Some((local, folder.into()));
-    verdict(exchange, outcome)
+    verdict(exchange, outcome, host.trace_enabled)
 }
 
-fn verdict(exchange: &mut Exchange, outcome: Outcome) -> Verdict {
+fn verdict(exchange: &mut Exchange, outcome: Outcome, trace_enabled: bool) -> Verdict {
     let (status, challenge) = match outcome {
         Outcome::Granted => return Verdict::Pass,
         Outcome::Refused(status, challenge) => (status, challenge),
@@ -86,6 +87,11 @@ fn verdict(exchange: &mut Exchange, outcome: Outcome) -> Verdict {
     };
     exchange.trace("access", None, || format!("rules about access answer {}", status.0));
     let mut response = Response::new(status);
+    if status == Status::METHOD_NOT_ALLOWED {
+        // All that Apache says here.
+        let allow: &[u8] = if trace_enabled { b"TRACE" } else { b"" };
+        response.fields_mut().set("Allow", allow);
+    }
     if let Some(challenge) = challenge {
         response.fields_mut().set("WWW-Authenticate", challenge.into_bytes());
     }
@@ -143,6 +149,10 @@ impl Inquiry<'_> {
             return refused(Status::FORBIDDEN);
         }
         let local = Arc::clone(&self.local);
+        if !local.allowmethods.allow(self.method()) {
+            self.log(format_args!("client method denied by server configuration: {}", self.path()));
+            return refused(Status::METHOD_NOT_ALLOWED);
+        }
         let any = local.access_compat.satisfy_any(self.method());
         match local.access_compat.lets_in(self) {
             Decision::Granted if any => return Outcome::Granted,

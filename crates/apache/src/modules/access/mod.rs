@@ -9,6 +9,7 @@ pub mod authz;
 pub mod compat;
 mod decide;
 mod digest;
+mod fake;
 mod hosts;
 mod identify;
 mod passwords;
@@ -16,4 +17,6 @@ mod records;
 mod requirement;
 
 pub use decide::access;
+pub use fake::{fake_credentials, set_authorization};
 pub use records::RecordFiles;
+pub use requirement::method_number;

@@ -251,7 +251,7 @@ impl Inquiry<'_> {
 }
 
 fn line(text: &[u8]) -> Result<Words, String> {
-    let compiled = StringExpression::compile(text, ExpressionOptions::default());
+    let compiled = StringExpression::compile(text, ExpressionOptions { no_vary: true, ..ExpressionOptions::default() });
     compiled.map(Arc::new).map_err(|error| format!("Cannot parse expression in require line: {}", error.message))
 }
 
@@ -259,15 +259,20 @@ fn boxed(text: &[u8]) -> Vec<Box<[u8]>> {
     words(text).into_iter().map(Into::into).collect()
 }
 
+/// As Apache counts methods.
+pub fn method_number(name: &[u8]) -> Option<usize> {
+    METHODS.iter().position(|known| known.as_bytes() == as_numbered(name))
+}
+
 /// HEAD has the number of GET.
-pub fn as_numbered(method: &[u8]) -> &[u8] {
+fn as_numbered(method: &[u8]) -> &[u8] {
     if method == b"HEAD" { b"GET" } else { method }
 }
 
 fn methods(text: &[u8]) -> Result<Vec<Box<[u8]>>, String> {
-    let known = |word: Vec<u8>| match METHODS.iter().any(|name| name.as_bytes() == as_numbered(&word)) {
-        true => Ok(as_numbered(&word).into()),
-        false => Err(format!("Invalid Method '{}'", String::from_utf8_lossy(&word))),
+    let known = |word: Vec<u8>| match method_number(&word) {
+        Some(_) => Ok(as_numbered(&word).into()),
+        None => Err(format!("Invalid Method '{}'", String::from_utf8_lossy(&word))),
     };
     words(text).into_iter().map(known).collect()
 }

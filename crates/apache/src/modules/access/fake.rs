@@ -1,0 +1,39 @@
+//! AuthBasicFake: programs behind the server are told a name and a password of the configuration's choice.
+//!
+//! Among the fixups, when access has been decided: nothing decides by these.
+
+use crate::{
+    facts::{Seen, note_dependencies},
+    host::Host,
+    local::Local,
+    state::peek,
+};
+use saker_expressions::{Evaluation, base64_encode};
+use saker_files::Watcher;
+use saker_pipeline::Exchange;
+
+pub fn fake_credentials(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) {
+    let Some(Some((user, password))) = &local.authn.fake else { return };
+    let own = peek(exchange).cloned().unwrap_or_default();
+    let (texts, dependencies, stamps) = {
+        let seen = Seen::new(exchange, &own, host, watcher);
+        let mut evaluation = Evaluation::new(&seen);
+        let texts = [user, password].map(|text| text.evaluate(&mut evaluation).unwrap_or_default());
+        (texts, evaluation.dependencies, seen.stamps.take())
+    };
+    note_dependencies(exchange, &dependencies, stamps);
+    let [user, password] = texts;
+    if user.is_empty() {
+        return;
+    }
+    let value = [b"Basic ".as_slice(), &base64_encode(&[user.as_slice(), b":", &password].concat())].concat();
+    set_authorization(exchange, &value);
+}
+
+/// In place of what the request has.
+pub fn set_authorization(exchange: &mut Exchange, value: &[u8]) {
+    const NAME: &[u8] = b"Authorization";
+    let head = exchange.head.clone();
+    let others = head.view().fields().filter(|(name, _)| !name.eq_ignore_ascii_case(NAME));
+    exchange.head = head.with_fields(others.chain(std::iter::once((NAME, value))));
+}
