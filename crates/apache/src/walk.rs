@@ -186,22 +186,29 @@ pub fn link_policy(options: OptionSet) -> LinkPolicy {
 }
 
 /// `<Files>` and `<FilesMatch>`, those of folders and `.htaccess` among them.
-fn files(memo: &mut Memo, mut local: Arc<Local>, name: &[u8], captures: &mut Vec<(String, Vec<u8>)>) -> Arc<Local> {
+fn files(memo: &mut Memo, local: Arc<Local>, name: &[u8], captures: &mut Vec<(String, Vec<u8>)>) -> Arc<Local> {
     let sections = local.core.files.clone();
+    let mut own = None;
     for section in sections.iter().filter(|section| section.is_for_name(name)) {
         captures.extend(section.named_captures(name));
-        local = memo.over(&local, &section.local);
+        own = among(memo, own, &section.local);
     }
-    local
+    own.map_or_else(|| Arc::clone(&local), |own| memo.over(&local, &own))
+}
+
+/// Sections of one kind are laid over each other first, and all of them together over what is outside.
+fn among(memo: &mut Memo, before: Option<Arc<Local>>, section: &Arc<Local>) -> Option<Arc<Local>> {
+    Some(before.map_or_else(|| Arc::clone(section), |before| memo.over(&before, section)))
 }
 
 /// `<Location>` and `<LocationMatch>`.
-pub fn locations(memo: &mut Memo, host: &Host, mut local: Arc<Local>, path: &[u8], captures: &mut Vec<(String, Vec<u8>)>) -> Arc<Local> {
+pub fn locations(memo: &mut Memo, host: &Host, local: Arc<Local>, path: &[u8], captures: &mut Vec<(String, Vec<u8>)>) -> Arc<Local> {
+    let mut own = None;
     for section in host.locations.iter().filter(|section| section.is_for_path(path)) {
         captures.extend(section.named_captures(path));
-        local = memo.over(&local, &section.local);
+        own = among(memo, own, &section.local);
     }
-    local
+    own.map_or_else(|| Arc::clone(&local), |own| memo.over(&local, &own))
 }
 
 /// `<If>` and what follows it, last of all. What conditions looked at is noted in the exchange.
@@ -211,8 +218,8 @@ pub fn conditions(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher
     }
     state(exchange).local = Some(Arc::clone(&local));
     let sections = local.core.conditions.clone();
-    let (mut merged, mut taken) = (local, false);
-    let Some(seen_state) = peek(exchange).cloned() else { return merged };
+    let (mut own, mut taken) = (None, false);
+    let Some(seen_state) = peek(exchange).cloned() else { return local };
     let seen = Seen::new(exchange, &seen_state, host, watcher);
     let mut evaluation = Evaluation::new(&seen);
     for section in &sections {
@@ -228,11 +235,11 @@ pub fn conditions(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher
         // As Apache: what can't be evaluated does not hold.
         if holds.unwrap_or(false) {
             taken = true;
-            merged = memo.over(&merged, &section.local);
+            own = among(memo, own, &section.local);
         }
     }
     let (dependencies, stamps) = (evaluation.dependencies, seen.stamps.take());
     state(exchange).vary.extend(dependencies.vary().map(str::to_owned));
     note_dependencies(exchange, &dependencies, stamps);
-    merged
+    own.map_or_else(|| Arc::clone(&local), |own| memo.over(&local, &own))
 }

@@ -7,6 +7,7 @@ pub mod core;
 pub mod dir;
 pub mod env;
 pub mod expires;
+pub mod filters;
 pub mod headers;
 pub mod mime;
 pub mod remoteip;

@@ -5,6 +5,7 @@
 //! stands in a table of its own, which survives errors and goes out before the other one; an error drops the other with everything in it.
 
 pub mod edits;
+pub mod encoding;
 pub mod facts;
 mod kept;
 pub mod request;
