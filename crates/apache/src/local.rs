@@ -19,6 +19,7 @@ use crate::{
         remoteip::RemoteIp,
         rewrite::Rewrite,
         setenvif::SetEnvIf,
+        ssl::Ssl,
     },
     reading::Reading,
 };
@@ -65,6 +66,7 @@ modules! {
     remoteip: RemoteIp,
     rewrite: Rewrite,
     setenvif: SetEnvIf,
+    ssl: Ssl,
 }
 
 /// The setter of a directive, by the manual's spelling.
@@ -87,7 +89,77 @@ mod tests {
         let mut seen = HashSet::new();
         for (name, _) in SETTERS.iter().flat_map(|module| module.iter()) {
             assert!(seen.insert(*name), "{name} twice");
-            assert!(saker_config_apache::find_row(name.as_bytes()).is_some(), "{name} is no directive");
+            let row = saker_config_apache::find_row(name.as_bytes());
+            assert_eq!(row.map(|row| row.name), Some(*name), "{name} is no directive, or written otherwise");
         }
+    }
+
+    /// What the reader of trees takes itself, in `load.rs`.
+    const SECTIONS: &[&str] = &[
+        "<VirtualHost",
+        "<Directory",
+        "<DirectoryMatch",
+        "<Location",
+        "<LocationMatch",
+        "<Files",
+        "<FilesMatch",
+        "<If",
+        "<ElseIf",
+        "<Else",
+        "<Limit",
+        "<LimitExcept",
+    ];
+
+    /// What `config-apache` sees to while it reads.
+    const LANGUAGE: &[&str] = &[
+        "LoadModule",
+        "<IfVersion",
+        "<Macro",
+        "Use",
+        "UndefMacro",
+        "MacroIgnoreEmptyArgs",
+        "MacroIgnoreBadNesting",
+        "<IfModule",
+        "<IfDefine",
+        "<IfFile",
+        "<IfDirective",
+        "<IfSection",
+        "Define",
+        "UnDefine",
+        "Error",
+        "ServerRoot",
+        "Include",
+        "IncludeOptional",
+    ];
+
+    /// What has a setter, and nothing or too little that follows from it: it stays pending, and users are told so.
+    const TOO_LITTLE: &[&str] = &[
+        "AddInputFilter",
+        "RemoveInputFilter",
+        "MultiviewsMatch",
+        "ServerSignature",
+        "LimitRequestLine",
+        "LimitRequestFieldsize",
+        "MaxRequestWorkers",
+        "ScriptAlias",
+        "ScriptAliasMatch",
+        "SSLOptions",
+    ];
+
+    #[test]
+    fn what_is_honoured_has_a_setter_and_the_other_way_round() {
+        use saker_config_apache::Treatment;
+        let mut wrong = Vec::new();
+        for row in saker_config_apache::rows() {
+            let has_setter = setter(row.name).is_some()
+                || crate::server::server_setter(row.name).is_some()
+                || SECTIONS.contains(&row.name)
+                || LANGUAGE.contains(&row.name);
+            let is_told = row.treatment == Treatment::Pending && TOO_LITTLE.contains(&row.name);
+            if !is_told && (row.treatment == Treatment::Honoured) != has_setter {
+                wrong.push(format!("{} {:?} setter {has_setter}", row.name, row.treatment));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 }

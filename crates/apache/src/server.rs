@@ -169,6 +169,15 @@ const SETTERS: &[(&str, ServerSet)] = &[
         host.tls.client_crl = first(node).map(|path| root.join(path));
         Ok(())
     }),
+    ("SSLVerifyClient", |node, host, _, _| {
+        host.tls.client_certificates = Some(match first(node).unwrap_or_default().to_ascii_lowercase().as_str() {
+            "none" | "off" | "optional_no_ca" => ClientCertificates::Off,
+            "optional" => ClientCertificates::Optional,
+            "require" => ClientCertificates::Required,
+            word => return Err(format!("SSLVerifyClient: Invalid argument '{word}'")),
+        });
+        Ok(())
+    }),
     ("SSLProtocol", set_protocol),
     ("Listen", |node, _, process, _| {
         process.listens.push(Listen::parse(&texts(node), node)?);
@@ -197,13 +206,13 @@ const SETTERS: &[(&str, ServerSet)] = &[
         process.types_config = first(node).map(|path| (root.join(path), node.origin.clone()));
         Ok(())
     }),
-    ("TimeOut", |node, _, process, _| set_number(node, &mut process.timeout_s)),
+    ("Timeout", |node, _, process, _| set_number(node, &mut process.timeout_s)),
     ("KeepAlive", |node, _, process, _| super::modules::dir::set_flag(node, &mut process.keep_alive)),
     ("KeepAliveTimeout", set_keep_alive_timeout),
     ("MaxKeepAliveRequests", |node, _, process, _| set_number(node, &mut process.keep_alive_requests_max)),
     ("MaxRequestWorkers", |node, _, process, _| set_number(node, &mut process.request_workers_max)),
     ("LimitRequestFields", |node, _, process, _| set_number(node, &mut process.request_fields_max)),
-    ("LimitRequestFieldSize", |node, _, process, _| set_number(node, &mut process.request_field_bytes_max)),
+    ("LimitRequestFieldsize", |node, _, process, _| set_number(node, &mut process.request_field_bytes_max)),
     ("LimitRequestLine", |node, _, process, _| set_number(node, &mut process.request_line_bytes_max)),
 ];
 
@@ -266,4 +275,19 @@ fn set_protocol(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) ->
     }
     host.tls.minimum_version = Some(if tls12 || !tls13 { TlsVersion::Tls12 } else { TlsVersion::Tls13 });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_directive_has_one_setter_and_is_a_row() {
+        let mut seen = std::collections::HashSet::new();
+        for (name, _) in SETTERS {
+            assert!(seen.insert(*name), "{name} twice");
+            let row = saker_config_apache::find_row(name.as_bytes());
+            assert_eq!(row.map(|row| row.name), Some(*name), "{name} is no directive, or written otherwise");
+        }
+    }
 }

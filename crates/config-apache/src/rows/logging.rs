@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, Row, SERVER,
     Shape::{Flag, One, OneOrTwo, OneToThree, Two, TwoOrThree},
-    Treatment::{self, Pending, Unsupported},
+    Treatment::{self, Honoured, Pending, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -21,10 +21,10 @@ const PACKET_CAPTURE: Treatment = Unsupported("use a packet capture");
 const NOBODY_ANSWERS: Treatment = Unsupported("nobody answers identity look-ups any more: remove it");
 
 pub(super) const ROWS: &[Row] = &[
-    row("CustomLog", LOG_CONFIG, A, "sv", TwoOrThree, SERVER, NOWHERE, Pending),
+    row("CustomLog", LOG_CONFIG, A, "sv", TwoOrThree, SERVER, NOWHERE, Honoured),
     row("GlobalLog", LOG_CONFIG, A, "s", TwoOrThree, SERVER, VIRTUAL_HOST, Pending),
-    row("TransferLog", LOG_CONFIG, A, "sv", One, SERVER, NOWHERE, Pending),
-    row("LogFormat", LOG_CONFIG, A, "sv", OneOrTwo, SERVER, NOWHERE, Pending),
+    row("TransferLog", LOG_CONFIG, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("LogFormat", LOG_CONFIG, A, "sv", OneOrTwo, SERVER, NOWHERE, Honoured),
     row("BufferedLogs", LOG_CONFIG, A, "s", Flag, SERVER, NOWHERE, Pending),
     row("LogIOTrackTTFB", LOGIO, A, "svdh", Flag, ALL, NOWHERE, Pending),
     row("DumpIOInput", DUMPIO, C, "s", Flag, SERVER, NOWHERE, PACKET_CAPTURE),

@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, Row, SERVER,
     Shape::{Any, Each, Flag, One, Two},
-    Treatment::{self, Later, NoEffect, Pending, Unsupported},
+    Treatment::{self, Honoured, Later, NoEffect, Pending, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -27,13 +27,13 @@ const SOLARIS: Treatment = Unsupported("it is for Solaris: use a service manager
 
 pub(super) const ROWS: &[Row] = &[
     row("WatchdogInterval", WATCHDOG, B, "s", One, SERVER, VIRTUAL_HOST, NoEffect("Saker's timers need no watchdog")),
-    row("User", UNIXD, A, "s", One, SERVER, VIRTUAL_HOST, Pending),
-    row("Group", UNIXD, A, "s", One, SERVER, VIRTUAL_HOST, Pending),
+    row("User", UNIXD, A, "s", One, SERVER, VIRTUAL_HOST, Honoured),
+    row("Group", UNIXD, A, "s", One, SERVER, VIRTUAL_HOST, Honoured),
     row("ChrootDir", UNIXD, A, "s", One, SERVER, VIRTUAL_HOST, SERVICE_MANAGER),
     row("Suexec", UNIXD, A, "s", Flag, SERVER, VIRTUAL_HOST, SERVICE_MANAGER),
     row("ListenBacklog", MPM, A, "s", One, SERVER, VIRTUAL_HOST, Pending),
     row("ListenCoresBucketsRatio", MPM, A, "s", One, SERVER, VIRTUAL_HOST, SOCKETS_PER_CORE),
-    row("Listen", MPM, A, "s", Any, SERVER, VIRTUAL_HOST, Pending),
+    row("Listen", MPM, A, "s", Any, SERVER, VIRTUAL_HOST, Honoured),
     row("SendBufferSize", MPM, A, "s", One, SERVER, VIRTUAL_HOST, Pending),
     row("ReceiveBufferSize", MPM, A, "s", One, SERVER, VIRTUAL_HOST, Pending),
     row("ListenTCPDeferAccept", MPM, A, "s", One, SERVER, VIRTUAL_HOST, SOCKETS_PER_CORE),
