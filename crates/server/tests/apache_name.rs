@@ -80,9 +80,16 @@ fn what_is_printed() {
     let version = out(&site.run("apache2", "-v"));
     assert!(version.starts_with("Server version: Apache/2.4."), "{version}");
     assert!(out(&site.run("apache2", "-V -f {conf}")).contains(" -D SERVER_CONFIG_FILE=\"httpd.conf\""));
-    assert!(out(&site.run("apache2", "-l")).contains("\n  core.c\n") && out(&site.run("apache2", "-L")).contains("RewriteRule (rewrite_module)"));
+    assert!(
+        out(&site.run("apache2", "-l")).contains("\n  core.c\n")
+            && out(&site.run("apache2", "-L")).contains("RewriteRule (rewrite_module)")
+    );
     let modules = out(&site.run("httpd", "-M -f {conf}"));
-    assert!(modules.starts_with("Loaded Modules:\n") && modules.contains(" dir_module (shared)\n") && modules.contains(" core_module (static)\n"));
+    assert!(
+        modules.starts_with("Loaded Modules:\n")
+            && modules.contains(" dir_module (shared)\n")
+            && modules.contains(" core_module (static)\n")
+    );
     assert!(!modules.contains("rewrite_module"), "{modules}");
     let hosts = out(&site.run("apachectl", "-S -f {conf}"));
     let conf = site.dir.join("httpd.conf").display().to_string();
