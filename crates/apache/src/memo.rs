@@ -35,9 +35,15 @@ pub struct Memo {
     /// By settings and host; hosts outlive this.
     settings: HashMap<(usize, usize), (Arc<Local>, Arc<Settings>)>,
     /// By settings and what is added to them.
-    compressed: HashMap<(usize, Vec<CompressionCoding>, u64), (Arc<Settings>, Arc<Settings>)>,
-    typed: HashMap<Typed, (Arc<Settings>, Arc<Settings>)>,
+    compressed: HashMap<Compressed, Extended>,
+    typed: HashMap<Typed, Extended>,
 }
+
+/// Settings, the codings, and the smallest body.
+type Compressed = (usize, Vec<CompressionCoding>, u64);
+
+/// Settings, which keep their address, and what came of them.
+type Extended = (Arc<Settings>, Arc<Settings>);
 
 /// Settings, and a Content-Type.
 type Typed = (usize, Option<Box<str>>);

@@ -201,9 +201,9 @@ impl Process {
             certificates: tls.files(),
             automatic: Automatic::Off,
             minimum_version: tls.minimum_version.or(main.tls.minimum_version).unwrap_or_default(),
-            client_ca: tls.client_ca.clone(),
-            client_crl: tls.client_crl.iter().cloned().collect(),
-            client_certificates: tls.client_certificates.unwrap_or_default(),
+            client_ca: tls.client_ca.clone().or_else(|| main.tls.client_ca.clone()),
+            client_crl: tls.client_crl.as_ref().or(main.tls.client_crl.as_ref()).into_iter().cloned().collect(),
+            client_certificates: tls.client_certificates.or(main.tls.client_certificates).unwrap_or_default(),
             ..SiteTls::default()
         };
         Site {

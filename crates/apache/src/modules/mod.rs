@@ -13,3 +13,4 @@ pub mod mime;
 pub mod remoteip;
 pub mod rewrite;
 pub mod setenvif;
+pub mod ssl;

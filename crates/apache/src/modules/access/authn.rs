@@ -48,10 +48,9 @@ impl Default for Anonymous {
     }
 }
 
-/// mod_auth_digest's own settings, the realm among them.
+/// mod_auth_digest's own settings.
 #[derive(Clone, Debug, Default)]
 pub struct Digest {
-    pub realm: Option<Box<str>>,
     pub providers: Vec<Provider>,
     /// Paths that the same name and password are for.
     pub domain: Vec<Box<str>>,
@@ -80,7 +79,7 @@ pub struct Authn {
 impl Authn {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
         ("AuthType", |node, local, _| set_text(node, &mut local.authn.kind)),
-        ("AuthName", set_name),
+        ("AuthName", |node, local, _| set_text(node, &mut local.authn.name)),
         ("AuthBasicProvider", set_basic_providers),
         ("AuthBasicAuthoritative", |node, local, _| set_flag(node, &mut local.authn.authoritative)),
         ("AuthBasicUseDigestAlgorithm", set_as_digest),
@@ -157,12 +156,6 @@ fn set_text(node: &Node, slot: &mut Option<Arc<StringExpression>>) -> Result<(),
 fn compiled(text: &[u8]) -> Result<Arc<StringExpression>, String> {
     let compiled = StringExpression::compile(text, ExpressionOptions::default());
     compiled.map(Arc::new).map_err(|error| format!("Cannot parse expression '{}': {}", String::from_utf8_lossy(text), error.message))
-}
-
-/// mod_auth_digest listens in.
-fn set_name(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    local.authn.digest().realm = Some(first(node).into());
-    set_text(node, &mut local.authn.name)
 }
 
 fn set_file(node: &Node, slot: &mut Option<PathBuf>, reading: &Reading<'_>) -> Result<(), String> {

@@ -154,8 +154,12 @@ impl Inquiry<'_> {
             return refused(Status::METHOD_NOT_ALLOWED);
         }
         let any = local.access_compat.satisfy_any(self.method());
+        let encrypted = local.ssl.lets_in(self);
+        if !encrypted && (!any || local.ssl.is_strict()) {
+            return self.denied_by_configuration();
+        }
         match local.access_compat.lets_in(self) {
-            Decision::Granted if any => return Outcome::Granted,
+            Decision::Granted if any && encrypted => return Outcome::Granted,
             Decision::Granted => {}
             Decision::Pending => return Outcome::Wait(self.pause.take()),
             _ if any => {}

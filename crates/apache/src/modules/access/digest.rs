@@ -38,14 +38,14 @@ impl Inquiry<'_> {
     /// `stale`: name and password need not be asked for again.
     pub fn digest_challenge(&mut self, stale: bool) -> String {
         let own = self.local.authn.digest.clone().unwrap_or_default();
-        let name = self.local.authn.name.clone().map(|name| self.text(&name)).unwrap_or_default();
-        let nonce = nonce(own.realm.as_deref().unwrap_or_default(), self.exchange.now);
+        let realm = self.local.authn.name.clone().map(|name| self.text(&name)).unwrap_or_default();
+        let nonce = nonce(&realm, self.exchange.now);
         let domain = match own.domain.is_empty() {
             true => String::new(),
             false => format!(", domain=\"{}\"", quoted(&own.domain.join(" "))),
         };
         let stale = if stale { ", stale=true" } else { "" };
-        format!("Digest realm=\"{}\", nonce=\"{nonce}\", algorithm=MD5{domain}{stale}, qop=\"auth\"", quoted(&name))
+        format!("Digest realm=\"{}\", nonce=\"{nonce}\", algorithm=MD5{domain}{stale}, qop=\"auth\"", quoted(&realm))
     }
 
     fn ask_for_digest(&mut self, stale: bool) -> Identified {
@@ -54,7 +54,7 @@ impl Inquiry<'_> {
 
     pub fn digest(&mut self) -> Identified {
         let own = self.local.authn.digest.clone().unwrap_or_default();
-        let Some(realm) = own.realm.as_deref() else {
+        let Some(realm) = self.local.authn.name.clone().map(|name| self.text(&name)) else {
             self.log(format_args!("need AuthName: {}", self.path()));
             return Identified::Refused(Status::INTERNAL_SERVER_ERROR, None);
         };
@@ -72,7 +72,7 @@ impl Inquiry<'_> {
             self.log(format_args!("user {}: realm, algorithm or qop is not what was asked for", proof.username));
             return self.ask_for_digest(false);
         }
-        self.prove(&own, realm, &proof)
+        self.prove(&own, &realm, &proof)
     }
 
     fn prove(&mut self, own: &Arc<Digest>, realm: &str, proof: &Proof) -> Identified {
@@ -92,7 +92,8 @@ impl Inquiry<'_> {
         let lifetime_s = own.nonce_lifetime_s.unwrap_or(NONCE_LIFETIME_S);
         let Some(age_s) = age_s(&proof.nonce, realm, self.exchange.now).filter(|age| lifetime_s < 0 || *age <= lifetime_s) else {
             self.log(format_args!("user {}: the nonce is none of ours, or has run out", proof.username));
-            return self.ask_for_digest(true);
+            // What can't have been made here is no nonce that has run out.
+            return self.ask_for_digest(proof.nonce.len() == NONCE_BYTES);
         };
         let next = (lifetime_s > 0 && age_s > lifetime_s - NEXT_NONCE_S).then(|| nonce(realm, self.exchange.now));
         let info = proof.confirmation(&hash, next.as_deref());

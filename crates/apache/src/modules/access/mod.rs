@@ -16,7 +16,7 @@ mod passwords;
 mod records;
 mod requirement;
 
-pub use decide::access;
+pub use decide::{Inquiry, access};
 pub use fake::{fake_credentials, set_authorization};
 pub use records::RecordFiles;
 pub use requirement::method_number;

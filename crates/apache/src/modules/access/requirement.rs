@@ -4,7 +4,10 @@
 //! "no" and "not without a user" are different answers. What can't be found out here denies, and says so when it is read.
 
 use super::{decide::Inquiry, hosts::in_domain};
-use crate::reading::{Place, Reading};
+use crate::{
+    modules::ssl::asks_session,
+    reading::{Place, Reading},
+};
 use saker_config_apache::{Node, words};
 use saker_expressions::{Dependency, Expression, ExpressionOptions, StringExpression, Subnet};
 use std::{os::unix::fs::MetadataExt, path::Path, sync::Arc};
@@ -92,7 +95,7 @@ impl Requirement {
             b"all" => return Err("Argument for 'Require all' must be 'granted' or 'denied'".into()),
             b"env" => Requirement::Environment(boxed(rest)),
             b"method" => Requirement::Method(methods(rest)?),
-            b"expr" => expression(rest, reading)?,
+            b"expr" => expression(rest, node, reading)?,
             b"ip" => Requirement::Ip(networks(rest)?),
             b"local" => Requirement::Local,
             b"ssl" if !rest.is_empty() => return Err("'Require ssl' does not take arguments".into()),
@@ -285,12 +288,16 @@ fn networks(text: &[u8]) -> Result<Vec<Subnet>, String> {
 }
 
 /// Quotes around the whole are not part of it.
-fn expression(text: &[u8], reading: &Reading<'_>) -> Result<Requirement, String> {
+fn expression(text: &[u8], node: &Node, reading: &mut Reading<'_>) -> Result<Requirement, String> {
     let text = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text);
     let options = ExpressionOptions { in_htaccess: matches!(reading.place, Place::Htaccess(_)), ..ExpressionOptions::default() };
     let expression =
         Expression::compile(text, options).map_err(|error| format!("Cannot parse expression in require line: {}", error.message))?;
     let wants_user = text.to_ascii_uppercase().windows(11).any(|part| part == b"REMOTE_USER");
+    if asks_session(text) {
+        reading.warn(node, "Require expr asks for variables of TLS, which are not known here: it grants nothing to anybody");
+        return Ok(Requirement::Impossible);
+    }
     Ok(Requirement::Expression { expression: Arc::new(expression), wants_user })
 }
 
