@@ -3,6 +3,7 @@
 use crate::{
     facts::{Seen, note_dependencies},
     host::Host,
+    listing,
     local::Local,
     memo::Memo,
     methods,
@@ -11,7 +12,7 @@ use crate::{
     rules::{ApacheRules, answer, apply, redirect},
     state::{peek, state},
 };
-use saker_config_apache::options::{FOLLOW_SYM_LINKS, SYM_LINKS_IF_OWNER_MATCH};
+use saker_config_apache::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER_MATCH};
 use saker_files::{Kind, Watcher};
 use saker_http::{Method, Status, path::normalise_with};
 use saker_pipeline::{Environment, Exchange, NoBody, Response, Rules, Verdict};
@@ -40,11 +41,11 @@ pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, wa
     }
     modules::access::fake_credentials(exchange, host, watcher, &local);
     response::prepare(exchange, host, watcher, &local);
-    content(exchange, host, &local)
+    content(rules, exchange, host, watcher, &local)
 }
 
 /// What is answered in the place of a file.
-fn content(exchange: &mut Exchange, host: &Host, local: &Local) -> Verdict {
+fn content(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) -> Verdict {
     if exchange.handler.as_deref().is_some_and(is_program) {
         let (handler, filename) = (exchange.handler.clone().unwrap_or_default(), peek(exchange).map(|state| state.filename.clone()));
         let filename = String::from_utf8_lossy(filename.as_deref().unwrap_or_default()).into_owned();
@@ -61,8 +62,15 @@ fn content(exchange: &mut Exchange, host: &Host, local: &Local) -> Verdict {
     match methods::answer(exchange, host) {
         Some(response) => Verdict::Answer(response),
         None if is_unlistable(exchange) => Verdict::Answer(Response::new(Status::NOT_FOUND)),
+        None if is_listed(exchange, local) => Verdict::Answer(listing::answer(rules, exchange, host, watcher, local)),
         None => after_path(exchange, local),
     }
+}
+
+/// Folders that nothing else answers for; other methods than GET and HEAD have been answered.
+fn is_listed(exchange: &Exchange, local: &Local) -> bool {
+    let is_folder = peek(exchange).is_some_and(|state| state.kind == Some(Kind::Directory));
+    is_folder && exchange.handler.is_none() && local.core.options.in_force().contains(INDEXES)
 }
 
 /// Only GET asks for listings.
@@ -253,7 +261,7 @@ fn index(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Loca
 }
 
 /// The phases behind the choice of the host, up to an answer or to its content.
-fn descend(rules: &ApacheRules, inner: &mut Exchange) -> Verdict {
+pub fn descend(rules: &ApacheRules, inner: &mut Exchange) -> Verdict {
     (0..ROUNDS_MAX).find_map(|_| round(rules, inner)).unwrap_or_else(|| Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR)))
 }
 
@@ -276,7 +284,7 @@ fn round(rules: &ApacheRules, inner: &mut Exchange) -> Option<Verdict> {
 const ROUNDS_MAX: usize = 10;
 
 /// A GET for another path of the same site by the same client.
-fn subrequest(exchange: &Exchange, path: Vec<u8>) -> Exchange {
+pub fn subrequest(exchange: &Exchange, path: Vec<u8>) -> Exchange {
     let mut inner =
         Exchange::new(exchange.client.clone(), exchange.head.clone(), Box::new(NoBody), Arc::clone(&exchange.site), exchange.now);
     inner.host.clone_from(&exchange.host);

@@ -10,6 +10,7 @@ mod facts;
 mod fixups;
 mod host;
 mod htaccess;
+mod listing;
 mod load;
 mod local;
 mod memo;

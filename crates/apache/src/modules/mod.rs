@@ -3,6 +3,7 @@
 pub mod access;
 pub mod alias;
 pub mod allowmethods;
+pub mod autoindex;
 pub mod core;
 pub mod dir;
 pub mod env;

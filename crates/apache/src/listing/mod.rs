@@ -1,0 +1,480 @@
+//! What a folder without an index file is answered with (mod_autoindex).
+//!
+//! Place in the walk: the end of fixups, in the place of the files handler. Every entry is tried as a request of its own, so that what could
+//! not be fetched is not shown. Difficulty: a folder may hold anything, and this happens on a worker; so entries are bounded, and the outcome
+//! is never kept, since it depends on the query and on who asks.
+
+mod page;
+
+use crate::{
+    fixups::{descend, subrequest},
+    host::Host,
+    local::Local,
+    modules::{
+        autoindex::{
+            Autoindex, By, FANCY, FOLDERS_FIRST, IGNORE_CASE, IGNORE_CLIENT, Item, NO_PREAMBLE, NO_SORTING, SCAN_TITLES, SHOW_FORBIDDEN,
+            TABLE, TRACK_MODIFIED, VERSION_SORT,
+        },
+        core::Signature,
+        mime::Facts,
+    },
+    rules::ApacheRules,
+    state::peek,
+    walk::link_policy,
+};
+use page::Form;
+use saker_expressions::{GlobOptions, glob_matches};
+use saker_files::{Kind, Resolved, Watcher, read_directory, resolve};
+use saker_http::{Status, date::format_date, escape};
+use saker_pipeline::{Body, Chunk, Exchange, Response, Verdict};
+use std::{cmp::Ordering, ffi::OsStr, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path};
+
+/// More than anyone reads.
+const ENTRIES_MAX: usize = 10_000;
+/// Of a header, a readme, or a page whose title is wanted.
+const PIECE_BYTES_MAX: u64 = 1 << 20;
+
+#[derive(Clone, Debug, Default)]
+pub struct Entry {
+    /// Folders with a slash at their end; the folder above by its path.
+    pub name: Vec<u8>,
+    pub is_parent: bool,
+    /// Sorted before files.
+    pub first: bool,
+    pub bytes: Option<u64>,
+    pub modified_s: Option<i64>,
+    pub icon: Option<Box<str>>,
+    pub alternative: Option<Box<str>>,
+    pub description: Option<String>,
+}
+
+impl Entry {
+    pub fn shown(&self) -> &[u8] {
+        if self.is_parent { b"Parent Directory" } else { &self.name }
+    }
+}
+
+/// Answers with the listing of the folder that the exchange has come to.
+pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) -> Response {
+    exchange.depends_on_request();
+    exchange.trace("content", None, || "a folder without an index file: listed".into());
+    let filename = peek(exchange).map(|state| state.filename.clone()).unwrap_or_default();
+    let folder = match open(exchange, watcher, local, &filename) {
+        Some(folder) => folder,
+        None => return Response::new(Status::FORBIDDEN),
+    };
+    let settings = &local.autoindex;
+    let mut response = Response::new(Status::OK);
+    describe(settings, &folder, &mut response);
+    let Ok(listing) = read_directory(&folder.file, ENTRIES_MAX) else { return Response::new(Status::FORBIDDEN) };
+    let (form, pattern) = form(settings, exchange.query.as_deref().unwrap_or_default());
+    let mut entries: Vec<Entry> = parent(exchange, settings, &form, &filename).into_iter().collect();
+    for found in &listing.entries {
+        if pattern.as_deref().is_none_or(|pattern| glob_matches(pattern, &found.name, GlobOptions::default())) {
+            entries.extend(entry(rules, exchange, host, &Found { settings, form: &form, folder: &filename, found, file: &folder }));
+        }
+    }
+    entries.sort_by(|one, other| compare(one, other, &form));
+    let body = body(rules, exchange, host, watcher, local, &form, &entries);
+    response.fields_mut().append("Content-Length", body.len().to_string().into_bytes());
+    response.body = Body::Memory(Chunk::from(body));
+    response
+}
+
+fn open(exchange: &mut Exchange, watcher: &Watcher, local: &Local, filename: &[u8]) -> Option<Resolved> {
+    let policy = link_policy(local.core.options.in_force());
+    let relative = filename.strip_prefix(b"/").unwrap_or(filename);
+    resolve(watcher, Path::new("/"), relative, policy, &mut exchange.stamps).ok().filter(|found| found.metadata.kind == Kind::Directory)
+}
+
+fn describe(settings: &Autoindex, folder: &Resolved, response: &mut Response) {
+    let kind = settings.media_type.as_deref().unwrap_or("text/html");
+    let charset = settings.charset.as_deref().unwrap_or("ISO-8859-1");
+    let fields = response.fields_mut();
+    fields.append("Content-Type", format!("{kind};charset={charset}").into_bytes());
+    if settings.options() & TRACK_MODIFIED != 0 {
+        fields.append("Last-Modified", format_date(folder.metadata.mtime_s).to_vec());
+        let mtime_us = folder.metadata.mtime_s * 1_000_000 + i64::from(folder.metadata.mtime_ns / 1000);
+        fields.append("ETag", format!("W/\"{:x}-{mtime_us:x}\"", folder.metadata.size).into_bytes());
+    }
+}
+
+/// What the query wants of the page: `C`, `O`, `F`, `V` and `P`, up to the first thing that is none of them. And the pattern of `P`.
+fn form<'s>(settings: &'s Autoindex, query: &[u8]) -> (Form<'s>, Option<Vec<u8>>) {
+    let (key, descends) = settings.order.unwrap_or((b'N', false));
+    let blank_icon = special(&settings.icons, "^^BLANKICON^^");
+    let mut form = Form { settings, options: settings.options(), key, descends, arguments: Vec::new(), blank_icon };
+    if form.options & IGNORE_CLIENT != 0 {
+        form.options |= NO_SORTING;
+        return (form, None);
+    }
+    let (mut fancy, mut version, mut pattern) = (None, None, None);
+    for part in query.split(|byte| matches!(byte, b';' | b'&')) {
+        match part {
+            [b'C', b'=', key @ (b'N' | b'M' | b'S' | b'D')] => form.key = *key,
+            [b'O', b'=', direction @ (b'A' | b'D')] => form.descends = *direction == b'D',
+            [b'F', b'=', digit @ b'0'..=b'2'] => {
+                form.options &= !(FANCY | TABLE);
+                form.options |= [0, FANCY, FANCY | TABLE].get(usize::from(*digit - b'0')).copied().unwrap_or_default();
+                fancy = Some(*digit);
+            }
+            [b'V', b'=', digit @ (b'0' | b'1')] => {
+                form.options = if *digit == b'1' { form.options | VERSION_SORT } else { form.options & !VERSION_SORT };
+                version = Some(*digit);
+            }
+            [b'P', b'=', text @ ..] if !text.is_empty() => pattern = Some(text.to_vec()),
+            [b'P', b'='] => {}
+            _ => break,
+        }
+    }
+    for (name, digit) in [("F", fancy), ("V", version)] {
+        form.arguments.extend(digit.into_iter().flat_map(|digit| format!(";{name}={}", char::from(digit)).into_bytes()));
+    }
+    if let Some(text) = &pattern {
+        form.arguments.extend_from_slice(b";P=");
+        escape::html(text, &mut form.arguments);
+    }
+    (form, pattern.map(|text| saker_expressions::unescape(&text, false).0))
+}
+
+/// The folder above; none for the root.
+fn parent(exchange: &Exchange, settings: &Autoindex, form: &Form<'_>, filename: &[u8]) -> Option<Entry> {
+    let above = exchange.path.strip_suffix(b"/")?;
+    let at = above.iter().rposition(|byte| *byte == b'/')?;
+    let tested = [filename, b".."].concat();
+    if is_ignored(settings, &tested) {
+        return None;
+    }
+    let mut entry = Entry { name: above.get(..=at).unwrap_or_default().to_vec(), is_parent: true, ..Entry::default() };
+    if form.options & FANCY != 0 {
+        let find = |items: &'_ [Item]| {
+            let by_path = item(items, &tested, None, None, true).map(Into::into);
+            by_path.or_else(|| special(items, "^^DIRECTORY^^").map(Into::into))
+        };
+        entry.icon = find(&settings.icons);
+        entry.alternative = find(&settings.alternatives).or_else(|| Some("PARENTDIR".into()));
+        entry.description = description(settings, &tested);
+    }
+    Some(entry)
+}
+
+struct Found<'f> {
+    settings: &'f Autoindex,
+    form: &'f Form<'f>,
+    /// File name of the folder, with a slash at its end.
+    folder: &'f [u8],
+    found: &'f saker_files::Entry,
+    file: &'f Resolved,
+}
+
+fn entry(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, of: &Found<'_>) -> Option<Entry> {
+    let Found { settings, form, found, .. } = of;
+    let filename = [of.folder, &found.name].concat();
+    if is_ignored(settings, &filename) || found.kind == Kind::Other {
+        return None;
+    }
+    let facts = tried(rules, exchange, host, &found.name, form.options)?;
+    let is_folder = found.kind == Kind::Directory;
+    let mut entry = Entry { name: found.name.clone(), ..Entry::default() };
+    if is_folder {
+        entry.name.push(b'/');
+    }
+    if form.options & (FANCY | TABLE) == 0 {
+        return Some(entry);
+    }
+    let (kind, coding) = (facts.media_type.as_deref(), facts.codings.first().map(|coding| &**coding));
+    let find = |items: &'_ [Item]| -> Option<Box<str>> {
+        let found = item(items, &filename, kind, coding, is_folder);
+        found.or_else(|| special(items, "^^DIRECTORY^^").filter(|_| is_folder)).map(Into::into)
+    };
+    entry.modified_s = Some(found.metadata.mtime_s);
+    entry.bytes = (!is_folder).then_some(found.metadata.size);
+    entry.first = is_folder && form.options & FOLDERS_FIRST != 0;
+    entry.icon = find(&settings.icons);
+    entry.alternative = find(&settings.alternatives).or_else(|| is_folder.then(|| "DIR".into()));
+    entry.description = description(settings, &filename);
+    let is_page = kind.is_some_and(|kind| kind.starts_with("text/html")) && facts.codings.is_empty();
+    if entry.description.is_none() && is_page && form.options & SCAN_TITLES != 0 {
+        entry.description = title(of.file, &found.name);
+    }
+    Some(entry)
+}
+
+/// What an entry would be as a request of its own, if it would be answered.
+fn tried(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, name: &[u8], options: u32) -> Option<Facts> {
+    let mut inner = subrequest(exchange, [exchange.path.as_slice(), name].concat());
+    inner.query = None;
+    match descend(rules, &mut inner) {
+        Verdict::Pass => {}
+        Verdict::Answer(response) if response.status.0 < 400 => {}
+        // Nothing is found out about what is closed.
+        Verdict::Answer(response)
+            if matches!(response.status, Status::UNAUTHORIZED | Status::FORBIDDEN) && options & SHOW_FORBIDDEN != 0 =>
+        {
+            return Some(Facts::default());
+        }
+        Verdict::Answer(_) | Verdict::Restart | Verdict::Wait(_) => return None,
+    }
+    exchange.stamps.append(&mut inner.stamps);
+    let own = peek(&inner)?;
+    let local = own.local.as_ref()?;
+    let mut facts = local.mime.facts(name, &host.types);
+    facts.media_type = local.core.force_type.clone().flatten().or_else(|| own.forced_type.clone()).or(facts.media_type);
+    Some(facts)
+}
+
+/// Compared with the last component of a path, for those below the folder of the rule.
+fn is_ignored(settings: &Autoindex, path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    settings.ignored.iter().any(|item| path.starts_with(item.folder.as_bytes()) && matches(item.pattern.as_bytes(), name, false))
+}
+
+/// The first item for a path, a type, or (where there is one) a coding.
+fn item<'i>(items: &'i [Item], path: &[u8], kind: Option<&str>, coding: Option<&str>, path_only: bool) -> Option<&'i str> {
+    let fits = |item: &&Item| {
+        let subject = match item.by {
+            By::Path => return matches(item.pattern.as_bytes(), path, false),
+            By::Type if coding.is_none() && !path_only => kind,
+            By::Encoding if !path_only => coding,
+            By::Type | By::Encoding => None,
+        };
+        subject.is_some_and(|subject| matches(item.pattern.as_bytes(), subject.as_bytes(), true))
+    };
+    items.iter().filter(|item| path.starts_with(item.folder.as_bytes())).find(fits).map(|item| &*item.value)
+}
+
+/// `^^DIRECTORY^^`, `^^BLANKICON^^`.
+fn special<'i>(items: &'i [Item], name: &str) -> Option<&'i str> {
+    items.iter().find(|item| item.by == By::Path && item.pattern.trim_start_matches('*') == name).map(|item| &*item.value)
+}
+
+fn description(settings: &Autoindex, path: &[u8]) -> Option<String> {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let found = settings.descriptions.iter().find(|one| {
+        let subject = if one.full_path { path } else { name };
+        match one.is_glob {
+            true => glob_matches(one.pattern.as_bytes(), subject, GlobOptions::default()),
+            false => subject.windows(one.pattern.len().max(1)).any(|part| part == one.pattern.as_bytes()),
+        }
+    });
+    found.map(|one| one.text.to_string())
+}
+
+/// `*` and `?`, which match slashes too.
+fn matches(pattern: &[u8], text: &[u8], any_case: bool) -> bool {
+    let (mut at, mut in_text, mut back) = (0, 0, None);
+    while in_text < text.len() {
+        let same = |one: u8, other: u8| one == other || any_case && one.eq_ignore_ascii_case(&other);
+        match (pattern.get(at), text.get(in_text)) {
+            (Some(b'*'), _) => {
+                back = Some((at + 1, in_text));
+                at += 1;
+            }
+            (Some(b'?'), Some(_)) => (at, in_text) = (at + 1, in_text + 1),
+            (Some(one), Some(other)) if same(*one, *other) => (at, in_text) = (at + 1, in_text + 1),
+            _ => match back {
+                Some((after_star, from)) => {
+                    (at, in_text) = (after_star, from + 1);
+                    back = Some((after_star, from + 1));
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.get(at..).unwrap_or_default().iter().all(|byte| *byte == b'*')
+}
+
+fn compare(one: &Entry, other: &Entry, form: &Form<'_>) -> Ordering {
+    let by_text = |one: &[u8], other: &[u8]| match (form.options & VERSION_SORT != 0, form.options & IGNORE_CASE != 0) {
+        (true, true) => natural(&one.to_ascii_lowercase(), &other.to_ascii_lowercase()),
+        (true, false) => natural(one, other),
+        (false, true) => one.to_ascii_lowercase().cmp(&other.to_ascii_lowercase()),
+        (false, false) => one.cmp(other),
+    };
+    let by_key = match form.key {
+        b'M' => one.modified_s.cmp(&other.modified_s),
+        b'S' => one.bytes.cmp(&other.bytes),
+        b'D' => {
+            by_text(one.description.as_deref().unwrap_or_default().as_bytes(), other.description.as_deref().unwrap_or_default().as_bytes())
+        }
+        _ => Ordering::Equal,
+    };
+    let order = by_key.then_with(|| by_text(&one.name, &other.name));
+    let order = if form.descends { order.reverse() } else { order };
+    other.is_parent.cmp(&one.is_parent).then(other.first.cmp(&one.first)).then(order)
+}
+
+/// Numbers in names as numbers.
+fn natural(one: &[u8], other: &[u8]) -> Ordering {
+    let (mut left, mut right) = (one, other);
+    while let (Some((a, rest_a)), Some((b, rest_b))) = (left.split_first(), right.split_first()) {
+        let order = if a.is_ascii_digit() && b.is_ascii_digit() {
+            let (x, y) = (digits(&mut left), digits(&mut right));
+            x.len().cmp(&y.len()).then_with(|| x.cmp(y))
+        } else {
+            (left, right) = (rest_a, rest_b);
+            a.cmp(b)
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    left.len().cmp(&right.len())
+}
+
+/// Splits digits off, without zeros before them.
+fn digits<'t>(text: &mut &'t [u8]) -> &'t [u8] {
+    let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (number, rest) = text.split_at(count);
+    *text = rest;
+    let zeros = number.iter().take_while(|byte| **byte == b'0').count();
+    number.get(zeros..).unwrap_or_default()
+}
+
+fn body(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    watcher: &Watcher,
+    local: &Local,
+    form: &Form<'_>,
+    entries: &[Entry],
+) -> Vec<u8> {
+    let mut title = Vec::new();
+    escape::html(exchange.path.strip_suffix(b"/").filter(|path| !path.is_empty()).unwrap_or(&exchange.path), &mut title);
+    let filename = peek(exchange).map(|state| state.filename.clone()).unwrap_or_default();
+    let name = |items: &[Item]| items.iter().find(|item| filename.starts_with(item.folder.as_bytes())).map(|item| item.value.clone());
+    let suppress = form.options & NO_PREAMBLE != 0;
+    let mut out = Vec::with_capacity(4096);
+    match name(&local.autoindex.headers).and_then(|name| piece(rules, exchange, host, watcher, &name)) {
+        Some(Piece::Page(text)) => {
+            if !suppress {
+                page::preamble(form, &title, &mut out);
+            }
+            out.extend_from_slice(&text);
+        }
+        Some(Piece::Text(text)) => {
+            page::preamble(form, &title, &mut out);
+            plain(&text, &mut out);
+        }
+        None => {
+            page::preamble(form, &title, &mut out);
+            page::heading(form, &title, &mut out);
+        }
+    }
+    page::entries(form, entries, &mut out);
+    let readme = name(&local.autoindex.readmes).and_then(|name| piece(rules, exchange, host, watcher, &name));
+    let ends = !(suppress && matches!(readme, Some(Piece::Page(_))));
+    match readme {
+        Some(Piece::Page(text)) => out.extend_from_slice(&text),
+        Some(Piece::Text(text)) => plain(&text, &mut out),
+        None => out.extend_from_slice(&signature(exchange, host, local)),
+    }
+    if ends {
+        out.extend_from_slice(b"</body></html>\n");
+    }
+    out
+}
+
+enum Piece {
+    Page(Vec<u8>),
+    Text(Vec<u8>),
+}
+
+fn plain(text: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"<pre>\n");
+    escape::html(text, out);
+    out.extend_from_slice(b"</pre>\n");
+}
+
+/// A header or a readme: a request of its own, by a path or a name in the folder.
+fn piece(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &Watcher, name: &str) -> Option<Piece> {
+    let path = if name.starts_with('/') { name.as_bytes().to_vec() } else { [exchange.path.as_slice(), name.as_bytes()].concat() };
+    let mut inner = subrequest(exchange, path);
+    let verdict = descend(rules, &mut inner);
+    let own = peek(&inner)?;
+    if !matches!(verdict, Verdict::Pass) || own.kind != Some(Kind::File) {
+        return None;
+    }
+    let local = own.local.as_ref()?;
+    let facts = local.mime.facts(&own.filename, &host.types);
+    let kind = local.core.force_type.clone().flatten().or(facts.media_type)?;
+    let policy = link_policy(local.core.options.in_force());
+    let relative = own.filename.strip_prefix(b"/").unwrap_or(&own.filename);
+    let found = resolve(watcher, Path::new("/"), relative, policy, &mut exchange.stamps).ok()?;
+    let text = content(&found)?;
+    match &*kind {
+        kind if kind.starts_with("text/html") => Some(Piece::Page(text)),
+        kind if kind.starts_with("text/") => Some(Piece::Text(text)),
+        _ => None,
+    }
+}
+
+fn content(found: &Resolved) -> Option<Vec<u8>> {
+    let mut text = vec![0; found.metadata.size.min(PIECE_BYTES_MAX) as usize];
+    found.file.read_exact_at(&mut text, 0).ok()?;
+    Some(text)
+}
+
+/// What stands in the first `<title>` near the beginning of a page.
+fn title(folder: &Resolved, name: &[u8]) -> Option<String> {
+    const LOOKED_AT_BYTES: usize = 8191;
+    let path = format!("/proc/self/fd/{}/", std::os::fd::AsRawFd::as_raw_fd(&folder.file)).into_bytes();
+    let file = std::fs::File::open(OsStr::from_bytes(&[path.as_slice(), name].concat())).ok()?;
+    let mut start = vec![0; LOOKED_AT_BYTES];
+    let read = file.read_at(&mut start, 0).ok()?;
+    let text = start.get(..read)?;
+    let lower = text.to_ascii_lowercase();
+    let from = lower.windows(7).position(|part| part == b"<title>")? + 7;
+    let title = text.get(from..)?.split(|byte| *byte == b'<').next()?;
+    let title: Vec<u8> = title.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect();
+    Some(String::from_utf8_lossy(title.trim_ascii_start()).into_owned())
+}
+
+fn signature(exchange: &Exchange, host: &Host, local: &Local) -> Vec<u8> {
+    if !matches!(local.core.signature, Some(Signature::On | Signature::EMail)) {
+        return Vec::new();
+    }
+    let mut name = Vec::new();
+    match &host.server_name {
+        Some(server_name) => escape::html(server_name.as_bytes(), &mut name),
+        None => escape::html(&exchange.host, &mut name),
+    }
+    let port = exchange.client.local.port();
+    [b"<address>Saker Server at ", name.as_slice(), format!(" Port {port}</address>\n").as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_slashes() {
+        let cases =
+            [("*.gz", "/a/b.gz", true), ("*/b?", "/a/bc", true), ("a*b*c", "axxbyyc", true), ("a*b", "axxc", false), ("", "", true)];
+        for (pattern, text, expected) in cases {
+            assert_eq!(matches(pattern.as_bytes(), text.as_bytes(), false), expected, "{pattern} {text}");
+        }
+        assert!(matches(b"text/*", b"TEXT/plain", true));
+    }
+
+    #[test]
+    fn queries() {
+        let settings = Autoindex::default();
+        let read = |query: &str| {
+            let (form, pattern) = form(&settings, query.as_bytes());
+            (char::from(form.key), form.descends, String::from_utf8(form.arguments).unwrap(), pattern)
+        };
+        assert_eq!(read(""), ('N', false, String::new(), None));
+        assert_eq!(read("C=S;O=D;F=2;V=1;P=*a*"), ('S', true, ";F=2;V=1;P=*a*".into(), Some(b"*a*".to_vec())));
+        assert_eq!(read("C=M&x&O=D"), ('M', false, String::new(), None));
+        assert_eq!(read("P=%22<"), ('N', false, ";P=%22&lt;".into(), Some(b"\"<".to_vec())));
+    }
+
+    #[test]
+    fn numbers_in_names() {
+        let mut names = ["img10", "img2", "img02a", "a"];
+        names.sort_by(|one, other| natural(one.as_bytes(), other.as_bytes()));
+        assert_eq!(names, ["a", "img2", "img02a", "img10"]);
+    }
+}
