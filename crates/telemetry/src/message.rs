@@ -181,8 +181,8 @@ messages! {
     ACCESS_RULE_NOT_HONOURED "SK0803" "apache" Error "a rule about access can't be honoured, so the request was refused"
         "See `saker check` for what to write instead.";
     RULES_GO_ROUND "SK0804" "apache" Error "rules led a request in circles, it was answered with an error" "See `saker explain` for the rules that took part.";
-    REMOTE_ADDRESS "SK0811" "apache" Info "a proxy named a private address as its client, which was not believed" "Name the proxy by RemoteIPInternalProxy if it is one of yours.";
     ACCESS_REFUSED "SK0810" "apache" Error "a request was refused by rules about access" "Nothing, if it is meant so; the line says what refused it.";
+    REMOTE_ADDRESS "SK0811" "apache" Info "a proxy named a private address as its client, which was not believed" "Name the proxy by RemoteIPInternalProxy if it is one of yours.";
     HANDLER_NOT_THERE "SK0820" "apache" Error "a file is for a handler that is not there" "See `saker check`; until the handler comes, such files are answered with an error.";
 }
 
