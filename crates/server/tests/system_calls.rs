@@ -82,6 +82,37 @@ fn with_throttling_that_does_not_bite() {
     is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &[], 200));
 }
 
+const APACHE: &str = "ServerRoot {dir}\nLoadModule mpm_event_module modules/mod_mpm_event.so\nLoadModule rewrite_module modules/mod_rewrite.so\n\
+     LoadModule authz_core_module modules/mod_authz_core.so\nLoadModule mime_module modules/mod_mime.so\nLoadModule dir_module modules/mod_dir.so\n\
+     Listen {address}\nServerName a\nMaxKeepAliveRequests 0\nDocumentRoot {dir}/www\n<Directory {dir}/www>\n    AllowOverride All\n    Require all granted\n</Directory>\n";
+
+/// What Apache pays for on every request: files in each folder, an access rule, rewrite rules by the path, rules that look for files.
+#[test]
+fn with_htaccess_files() {
+    let dir = TempDir::new("system-calls").unwrap();
+    let rules: String = (0..20).map(|number| format!("RewriteRule ^old{number}/(.*)$ /new{number}/$1 [L]\n")).collect();
+    for (path, text) in [
+        ("www/.htaccess", format!("RewriteEngine On\n{rules}")),
+        ("www/a/b/c/.htaccess", "Require all granted\nOptions -Indexes\n".into()),
+        ("www/a/b/c/small.html", "x".repeat(285)),
+        ("www/blog/index.html", "y".repeat(285)),
+        (
+            "www/blog/.htaccess",
+            "RewriteEngine On\nRewriteBase /blog/\nRewriteRule ^index\\.html$ - [L]\nRewriteCond %{REQUEST_FILENAME} !-f\n\
+             RewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /blog/index.html [L]\n"
+                .into(),
+        ),
+    ] {
+        dir.write(path, text).unwrap();
+    }
+    let saker = Saker::with_apache(BINARY, dir, APACHE).unwrap();
+    for path in ["/a/b/c/small.html", "/blog/2026/11/hello-world/", "/blog/"] {
+        let mut client = saker.connect().unwrap();
+        let calls = count(&saker, || assert_eq!(client.get(path).unwrap().body.len(), 285, "{path}"));
+        is_one_recv_and_one_send(&calls);
+    }
+}
+
 #[test]
 fn a_connection_per_request() {
     let saker = start(&plain(""));

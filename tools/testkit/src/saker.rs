@@ -25,6 +25,20 @@ impl Saker {
         Saker::start(dir, configuration, || Command::new(binary))
     }
 
+    /// By Apache's configuration, with one worker.
+    pub fn with_apache(binary: &str, dir: TempDir, configuration: &str) -> io::Result<Saker> {
+        let state = dir.join("state");
+        Saker::start_by(
+            "--apache",
+            dir,
+            configuration,
+            || Command::new(binary),
+            |command| {
+                command.args(["--workers", "1", "--state-dir"]).arg(&state);
+            },
+        )
+    }
+
     /// Under a shell's `ulimit` with these arguments.
     pub fn under_ulimit(binary: &str, dir: TempDir, configuration: &str, ulimit: &str) -> io::Result<Saker> {
         Saker::start(dir, configuration, || {
@@ -46,16 +60,27 @@ impl Saker {
     }
 
     fn start(dir: TempDir, configuration: &str, program: impl Fn() -> Command) -> io::Result<Saker> {
+        Saker::start_by("-c", dir, configuration, program, |_| {})
+    }
+
+    fn start_by(
+        option: &str,
+        dir: TempDir,
+        configuration: &str,
+        program: impl Fn() -> Command,
+        more: impl Fn(&mut Command),
+    ) -> io::Result<Saker> {
         let mut written = Ok(());
         let server = ServerProcess::start_on_free_port(|port| {
             let text = configuration.replace("{address}", &format!("127.0.0.1:{port}")).replace("{dir}", &dir.to_string_lossy());
-            let path = dir.write("saker.toml", text);
+            let path = dir.write(if option == "-c" { "saker.toml" } else { "httpd.conf" }, text);
             let mut command = program();
-            command.args(["run", "-c"]);
+            command.args(["run", option]);
             match path {
                 Ok(path) => drop(command.arg(path)),
                 Err(error) => written = Err(error),
             }
+            more(&mut command);
             command
         });
         written?;
