@@ -1,6 +1,8 @@
 //! Who may see what, where one request alone does not show it: Digest with its nonces, password files that change, slow hashes, and what
 //! may be kept. Digest is compared with the real apache2.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
+
 use md5::{Digest, Md5};
 use saker_testkit::{Client, Response, ServerProcess, TempDir, free_port, require};
 use std::{
@@ -25,6 +27,7 @@ const MODULES: &[&str] = &[
     "ssl",
     "setenvif",
     "headers",
+    "remoteip",
 ];
 
 /// A folder with a page in it, and a configuration around `conf` for a server at `address`.
@@ -278,5 +281,31 @@ fn what_one_client_may_see_is_not_kept_for_others() {
         for target in ["/encrypted", "/session", "/certificate"] {
             assert_eq!(status(target, &[]), 403, "{round} {target}");
         }
+    }
+}
+
+/// Names of users and of clients behind proxies, in lines that are written when the walk is over.
+#[test]
+fn logs_say_who_asked() {
+    let dir = TempDir::new("who").unwrap();
+    dir.write("users", hashed(&["-s"], "secret")).unwrap();
+    dir.write("site/open", "open").unwrap();
+    let conf = "RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.1\nCustomLog {root}/access.log \"%U %a %{c}a %u %s\"\n";
+    let (_saker, address) = saker(&dir, &format!("{BASIC}{conf}"));
+    let authorization = basic("me", "secret");
+    ask(address, "GET", "/page.txt", &[("Authorization", &authorization), ("X-Forwarded-For", "192.0.2.1")]);
+    ask(address, "GET", "/open", &[("X-Forwarded-For", "192.0.2.2")]);
+    ask(address, "GET", "/open", &[("X-Forwarded-For", "192.0.2.3")]);
+    ask(address, "GET", "/open", &[]);
+    let expected = "/page.txt 192.0.2.1 127.0.0.1 me 200\n/open 192.0.2.2 127.0.0.1 - 200\n/open 192.0.2.3 127.0.0.1 - 200\n\
+                    /open 127.0.0.1 127.0.0.1 - 200\n";
+    let until = Instant::now() + Duration::from_secs(5);
+    loop {
+        let log = fs::read_to_string(dir.join("access.log")).unwrap_or_default();
+        if log == expected {
+            return;
+        }
+        assert!(Instant::now() < until, "{log}");
+        thread::sleep(Duration::from_millis(50));
     }
 }

@@ -102,7 +102,12 @@ impl Connection {
         let chunked = framing == ResponseFraming::Chunked && view.version() >= Version::Http11;
         let then = if stays { Then::Continue } else { Then::Close(Cause::Done) };
         let pace = self.session.pace(Direction::Out, &exchange.settings, exchange.site_index);
-        Box::new(Sending { outgoing: Outgoing::new(head, body, chunked), then, log: log.map(|log| log.began(began_ns)), pace })
+        Box::new(Sending {
+            outgoing: Outgoing::new(head, body, chunked),
+            then,
+            log: log.map(|log| log.began(began_ns).asked_by(&self.session, exchange)),
+            pace,
+        })
     }
 
     /// Reads what is left of the request's body, or ends the connection because of it.

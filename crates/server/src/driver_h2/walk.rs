@@ -39,7 +39,7 @@ impl Answer {
         };
         let received = self.upload.as_ref().map_or(0, |upload| upload.borrow().received);
         let log = Pending::with_fields(&connection.session, Rc::clone(&self.logs), exchange.head.view(), &facts, &exchange.host);
-        log.map(|log| log.began(self.began_ns).received(received))
+        log.map(|log| log.began(self.began_ns).received(received).asked_by(&connection.session, exchange))
     }
 }
 

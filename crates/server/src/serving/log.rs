@@ -4,6 +4,7 @@
 use super::Session;
 use crate::site_logs::SiteLogs;
 use saker_http::{Fields, HeadView, RequestHead, Status};
+use saker_pipeline::{Client, Exchange};
 use saker_telemetry::{
     Metric,
     access_log::{ConnectionStatus, Record},
@@ -81,6 +82,9 @@ pub struct Pending {
     start_ns: u64,
     /// Of the request's body, framing aside.
     body_bytes_in: u64,
+    user: Option<Box<str>>,
+    /// Where rules have found that it is not the connection's.
+    client: Option<Rc<Client>>,
 }
 
 impl Pending {
@@ -109,12 +113,21 @@ impl Pending {
             fields: needs.response_fields.then(|| facts.fields.cloned().unwrap_or_default()),
             start_ns: saker_net::clock::realtime_precise_ns(),
             body_bytes_in: 0,
+            user: None,
+            client: None,
         })
     }
 
     /// The time that counts as the beginning, where it was before this line was made.
     pub fn began(mut self, start_ns: u64) -> Pending {
         self.start_ns = start_ns;
+        self
+    }
+
+    /// Who asked, as the walk has found out.
+    pub fn asked_by(mut self, session: &Session, exchange: &Exchange) -> Pending {
+        self.user.clone_from(&exchange.user);
+        self.client = (!Rc::ptr_eq(&exchange.client, &session.client)).then(|| Rc::clone(&exchange.client));
         self
     }
 
@@ -141,7 +154,17 @@ impl Pending {
             duration_us: Some(now_ns.saturating_sub(self.start_ns) / 1000),
             connection_status,
             response_fields: self.fields.as_ref(),
+            user: self.user.as_deref(),
             ..record(session, Some(self.head.view()), &self.path, self.status)
+        };
+        let record = match &self.client {
+            Some(client) => Record {
+                client_text: client.text().as_bytes(),
+                client_port: client.address.port(),
+                peer_text: record.client_text,
+                ..record
+            },
+            None => record,
         };
         logs.write(self.site, &record, &worker.counters);
         if !Rc::ptr_eq(&self.logs, &worker.logs.borrow()) {

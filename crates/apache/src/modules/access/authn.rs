@@ -18,6 +18,8 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 pub enum Provider {
     File,
     Anonymous,
+    /// In front of others, which are looked up in memory anyway: knows nobody.
+    Cache,
     /// Another one with settings of its own (`<AuthnProviderAlias>`).
     Alias(Box<str>),
     /// Not to be had here: an error for whoever asks.
@@ -167,6 +169,7 @@ fn provider(word: &str, node: &Node, reading: &mut Reading<'_>) -> Result<Provid
     Ok(match word.to_ascii_lowercase().as_str() {
         "file" => Provider::File,
         "anon" => Provider::Anonymous,
+        "socache" => Provider::Cache,
         name @ ("dbm" | "dbd" | "ldap" | "fcgi") => {
             reading.warn(node, format!("the provider {name} is not honoured: whoever is asked for a password gets an error"));
             Provider::Missing(name.into())
@@ -176,9 +179,8 @@ fn provider(word: &str, node: &Node, reading: &mut Reading<'_>) -> Result<Provid
     })
 }
 
-/// A cache in front of the others has nothing to do here: they are looked up in memory.
 fn providers(node: &Node, reading: &mut Reading<'_>) -> Result<Vec<Provider>, String> {
-    texts(node).iter().filter(|word| !word.eq_ignore_ascii_case("socache")).map(|word| provider(word, node, reading)).collect()
+    texts(node).iter().map(|word| provider(word, node, reading)).collect()
 }
 
 fn set_basic_providers(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {

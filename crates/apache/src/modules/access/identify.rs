@@ -120,6 +120,7 @@ impl Inquiry<'_> {
         match provider {
             Provider::File if self.local.authn.as_digest == Some(true) => self.look_up_as_digest(provider, user, password),
             Provider::File => self.look_up_in_file(user, password),
+            Provider::Cache => Found::Unknown,
             Provider::Anonymous => anonymous(&self.local.authn, user, password),
             Provider::Alias(name) => {
                 let Some(alias) = self.local.authn.aliases.as_ref().and_then(|all| all.get(name)).cloned() else { return Found::Error };
@@ -168,6 +169,7 @@ impl Inquiry<'_> {
                 let alias = self.local.authn.aliases.as_ref().and_then(|all| all.get(name)).cloned().ok_or(())?;
                 self.with_settings(&alias.local, |inquiry| inquiry.realm_hash(&alias.provider, user, realm))
             }
+            Provider::Cache => Ok(None),
             Provider::Anonymous | Provider::Missing(_) => Err(()),
         }
     }

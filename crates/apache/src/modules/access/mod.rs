@@ -20,3 +20,6 @@ pub use decide::{Inquiry, access};
 pub use fake::{fake_credentials, set_authorization};
 pub use records::RecordFiles;
 pub use requirement::method_number;
+
+#[cfg(test)]
+mod tests;
