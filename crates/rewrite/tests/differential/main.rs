@@ -1,7 +1,7 @@
 //! The real apache2 and our rules give the same answers, row by row.
 //!
 //! `rows.txt` has rule sets and requests; `golden.txt` what apache2 answers. One test compares ours with the golden answers, the other,
-//! where apache2 is installed, the golden answers with what it says now (`REWRITE_GOLDEN=write` writes them anew).
+//! the golden answers with what it says now (`REWRITE_GOLDEN=write` writes them anew).
 //! The rest of a server (mapping, directory walk, index files) is played by `server.rs`, as plainly as it can be.
 
 mod apache;
@@ -58,9 +58,7 @@ fn ours_are_the_answers_of_apache() {
 /// `LogLevel rewrite:trace8` says the same, line by line.
 #[test]
 fn traces_are_those_of_apache() {
-    if let Err(missing) = saker_testkit::require("apache2") {
-        return eprintln!("skipped: {missing}");
-    }
+    saker_testkit::require("apache2").unwrap();
     let sets = sets();
     let (apache, site) = (apache::Apache::start(&sets, "error rewrite:trace8"), server::Site::new("rewrite-traces", &sets));
     let (mut compared, mut different) = (0, Vec::new());
@@ -82,9 +80,7 @@ fn traces_are_those_of_apache() {
 
 #[test]
 fn golden_answers_are_those_of_apache() {
-    if let Err(missing) = saker_testkit::require("apache2") {
-        return eprintln!("skipped: {missing}");
-    }
+    saker_testkit::require("apache2").unwrap();
     let sets = sets();
     let apache = apache::Apache::start(&sets, "error");
     let found = lines(&sets, |number, _, request| apache.answer(number, request));
