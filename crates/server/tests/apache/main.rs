@@ -3,7 +3,7 @@
 //! What is asked is in `cases/`, a file per topic; what may differ, and why, in `differences.txt`. README.md says how to add to them.
 //! `SAKER_TOPIC=redirect` runs the topics whose names contain that word.
 
-#![allow(clippy::unwrap_used)] // The whole file is tests.
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 mod case;
 mod compare;
