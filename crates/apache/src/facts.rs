@@ -2,13 +2,26 @@
 //!
 //! Difficulty: every look at a file has to leave its stamps, so that an outcome that depended on it is not kept beyond the next change.
 
-use crate::{host::Host, state::State};
+use crate::{
+    ahead::{self, Ahead},
+    host::Host,
+    origin,
+    rules::ApacheRules,
+    state::State,
+};
 use saker_expressions::{Dependencies, Facts, FileFault, FileTest, LocalTime, Variable};
 use saker_files::{Kind, LinkPolicy, Resolved, Stamp, Watcher, resolve};
 use saker_http::Version;
 use saker_pipeline::Exchange;
 use saker_rewrite::{MapSource, TextMap, World};
-use std::{borrow::Cow, cell::RefCell, net::IpAddr, os::unix::fs::FileExt, path::Path, sync::Arc};
+use std::{
+    borrow::Cow,
+    cell::{Cell, RefCell},
+    net::IpAddr,
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::Arc,
+};
 
 /// One request as its rules see it.
 pub struct Seen<'e> {
@@ -18,11 +31,24 @@ pub struct Seen<'e> {
     pub watcher: &'e Watcher,
     /// Of files that were looked at.
     pub stamps: RefCell<Vec<Stamp>>,
+    /// Who can look ahead: not everybody may, since settings are being laid over each other where conditions are asked.
+    pub rules: Option<(&'e ApacheRules, &'e Arc<Host>)>,
+    /// What a look-ahead depended on is not told apart.
+    pub has_looked_ahead: Cell<bool>,
 }
 
 impl<'e> Seen<'e> {
     pub fn new(exchange: &'e Exchange, state: &'e State, host: &'e Host, watcher: &'e Watcher) -> Seen<'e> {
-        Seen { exchange, state, host, watcher, stamps: RefCell::default() }
+        Seen { exchange, state, host, watcher, stamps: RefCell::default(), rules: None, has_looked_ahead: Cell::default() }
+    }
+
+    fn ahead(&self, path: &[u8], by_file: bool) -> Option<Ahead> {
+        let (rules, host) = self.rules?;
+        self.has_looked_ahead.set(true);
+        let look = if by_file { ahead::by_file } else { ahead::by_path };
+        let mut found = look(rules, self.exchange, host, self.watcher, path)?;
+        self.stamps.borrow_mut().append(&mut found.exchange.stamps);
+        Some(found)
     }
 
     fn look(&self, path: &[u8], policy: LinkPolicy) -> Option<Resolved> {
@@ -30,14 +56,6 @@ impl<'e> Seen<'e> {
         let relative: Vec<u8> =
             relative.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect::<Vec<_>>().join(&b'/');
         resolve(self.watcher, Path::new("/"), &relative, policy, &mut self.stamps.borrow_mut()).ok()
-    }
-
-    fn server_name(&self) -> Cow<'_, [u8]> {
-        match (&self.host.server_name, self.exchange.host.is_empty()) {
-            (Some(name), _) => Cow::Borrowed(name.as_bytes()),
-            (None, false) => Cow::Borrowed(&self.exchange.host),
-            (None, true) => Cow::Borrowed(b"localhost"),
-        }
     }
 
     fn start_line(&self) -> Vec<u8> {
@@ -79,8 +97,8 @@ impl Facts for Seen<'_> {
             Variable::RemotePort => return owned(client.address.port()),
             Variable::RemoteUser => Cow::Borrowed(exchange.user.as_deref()?.as_bytes()),
             Variable::ServerAdmin => Cow::Borrowed(self.host.server_admin.as_deref()?.as_bytes()),
-            Variable::ServerName => self.server_name(),
-            Variable::ServerPort => return owned(client.local.port()),
+            Variable::ServerName => Cow::Owned(origin::name(self.exchange, self.host)),
+            Variable::ServerPort => return owned(origin::port(self.exchange, self.host)),
             Variable::ServerAddr => return owned(client.local.ip().to_canonical()),
             Variable::ServerProtocol => Cow::Borrowed(view.version().as_str().as_bytes()),
             Variable::PathInfo => Cow::Borrowed(&exchange.path_info),
@@ -148,6 +166,14 @@ impl Facts for Seen<'_> {
         }
     }
 
+    fn uri_status(&self, uri: &[u8]) -> Option<u16> {
+        self.ahead(uri, false).map(|ahead| ahead.status.0)
+    }
+
+    fn file_status(&self, path: &[u8]) -> Option<u16> {
+        self.ahead(path, true).map(|ahead| ahead.status.0)
+    }
+
     fn file_bytes(&self, path: &[u8]) -> Option<u64> {
         self.look(path, LinkPolicy::Follow).filter(|found| found.metadata.kind == Kind::File).map(|found| found.metadata.size)
     }
@@ -195,13 +221,13 @@ impl World for Seen<'_> {
         crate::time::chance() as usize % count.max(1)
     }
 
-    fn look_ahead<'w>(&'w self, _path: &[u8], _by_file: bool) -> Option<Box<dyn Facts + 'w>> {
-        None
+    fn look_ahead<'w>(&'w self, path: &[u8], by_file: bool) -> Option<Box<dyn Facts + 'w>> {
+        Some(Box::new(self.ahead(path, by_file)?))
     }
 
     /// As Apache: by the port of ServerName, which most hosts do not say.
     fn is_own_host(&self, host: &[u8], port: u16) -> bool {
-        self.host.server_port == Some(port) && host.eq_ignore_ascii_case(&self.server_name())
+        self.host.server_port == Some(port) && host.eq_ignore_ascii_case(&origin::name(self.exchange, self.host))
     }
 
     fn home_folder(&self, _user: &[u8]) -> Option<Vec<u8>> {

@@ -8,21 +8,26 @@ use crate::{
     memo::Memo,
     methods,
     modules::{self, mime::Facts},
-    response,
+    multiviews, response,
     rules::{ApacheRules, answer, apply, redirect},
     state::{peek, state},
 };
 use saker_config_apache::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER_MATCH};
 use saker_files::{Kind, Watcher};
 use saker_http::{Method, Status, path::normalise_with};
-use saker_pipeline::{Environment, Exchange, NoBody, Response, Rules, Verdict};
+use saker_pipeline::{Exchange, NoBody, Response, Rules, Verdict};
 use saker_rewrite::{Action, Input, Settings, run_directory};
 use saker_telemetry::{error_log, message};
 use std::sync::Arc;
 
 pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher) -> Verdict {
     let Some(local) = peek(exchange).and_then(|state| state.local.clone()) else { return Verdict::Pass };
-    match rewrite_folder(exchange, host, watcher, &local) {
+    match multiviews::negotiate(rules, exchange, host, watcher, &local) {
+        Some(Verdict::Pass) => return rest(rules, exchange, host, watcher, local),
+        Some(verdict) => return verdict,
+        None => {}
+    }
+    match rewrite_folder(rules, exchange, host, watcher, &local) {
         Verdict::Pass => {}
         verdict => return verdict,
     }
@@ -34,6 +39,11 @@ pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, wa
         Verdict::Pass => {}
         verdict => return verdict,
     }
+    rest(rules, exchange, host, watcher, local)
+}
+
+/// What follows once it is known which file answers.
+fn rest(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher, local: Arc<Local>) -> Verdict {
     let local = peek(exchange).and_then(|state| state.local.clone()).unwrap_or(local);
     describe(&mut rules.memo.borrow_mut(), exchange, host, watcher, &local);
     if !peek(exchange).is_some_and(|state| state.is_subrequest) {
@@ -97,7 +107,7 @@ fn is_program_type(media_type: &str) -> bool {
 }
 
 /// Rules in directory context.
-fn rewrite_folder(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) -> Verdict {
+fn rewrite_folder(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher, local: &Local) -> Verdict {
     let Some(section) = local.rewrite.section.as_ref() else { return Verdict::Pass };
     let server = host.rewrite.clone().unwrap_or_else(|| Arc::new(Settings::server()));
     let settings = server.for_directories().merge(section);
@@ -106,8 +116,8 @@ fn rewrite_folder(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local
     }
     let snapshot = peek(exchange).cloned().unwrap_or_default();
     let options = local.core.options.in_force();
-    let (outcome, stamps) = {
-        let seen = Seen::new(exchange, &snapshot, host, watcher);
+    let (outcome, stamps, has_looked_ahead) = {
+        let seen = Seen { rules: Some((rules, host)), ..Seen::new(exchange, &snapshot, host, watcher) };
         let input = Input {
             filename: Some(&snapshot.filename),
             path_info: &exchange.path_info,
@@ -120,9 +130,12 @@ fn rewrite_folder(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local
             ..Input::new(&exchange.path)
         };
         let outcome = run_directory(&settings, &server, &seen, &input);
-        (outcome, seen.stamps.take())
+        (outcome, seen.stamps.take(), seen.has_looked_ahead.get())
     };
     note_dependencies(exchange, &outcome.dependencies, stamps);
+    if has_looked_ahead {
+        exchange.depends_on_request();
+    }
     match apply(exchange, outcome) {
         Action::Pass | Action::Stay => Verdict::Pass,
         Action::InternalRedirect(path) | Action::PassThrough(path) | Action::Translate(path) | Action::Filename(path) => {
@@ -134,30 +147,15 @@ fn rewrite_folder(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local
     }
 }
 
-/// To another path of the site, read as one from a client would be; variables are of the request that was left.
+/// To another path of the site, read as one from a client would be.
 fn internal_redirect(exchange: &mut Exchange, host: &Host, path: &[u8]) -> Verdict {
     let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
     let mut read = Vec::with_capacity(path.len());
     if let Err(error) = normalise_with(path, host.slashes, &mut read) {
         return Verdict::Answer(Response::new(methods::status_of(error)));
     }
-    exchange.environment = redirected_environment(exchange);
     exchange.path = read;
     Verdict::Restart
-}
-
-/// Each with `REDIRECT_` before it, and what was asked for.
-fn redirected_environment(exchange: &Exchange) -> Environment {
-    let mut all = Environment::default();
-    for (name, value) in exchange.environment.iter().filter(|(name, _)| !name.starts_with(b"REDIRECT_REDIRECT_")) {
-        all.set(&[b"REDIRECT_", name].concat(), value);
-    }
-    all.set(b"REDIRECT_STATUS", b"200");
-    all.set(b"REDIRECT_URL", &exchange.path);
-    if let Some(query) = &exchange.query {
-        all.set(b"REDIRECT_QUERY_STRING", query);
-    }
-    all
 }
 
 /// Redirect and RedirectMatch of folders, files and locations; the host's own came before.
@@ -302,7 +300,7 @@ pub fn subrequest(exchange: &Exchange, path: Vec<u8>) -> Exchange {
 }
 
 /// The request goes on as what was tried.
-fn adopt(exchange: &mut Exchange, inner: Exchange) {
+pub fn adopt(exchange: &mut Exchange, inner: Exchange) {
     exchange.path = inner.path;
     exchange.query = inner.query;
     exchange.path_info = inner.path_info;
@@ -327,7 +325,6 @@ fn fallback(exchange: &mut Exchange, local: &Local) -> Verdict {
     if path == exchange.path {
         return Verdict::Pass;
     }
-    exchange.environment = redirected_environment(exchange);
     exchange.path = path;
     Verdict::Restart
 }

@@ -5,6 +5,7 @@
 //! `.htaccess`, files, locations, conditions), `access`, `fixups` (rules of folders, index files, types).
 //! Absent on purpose: handlers; what answers is in `handlers`, chosen by the name that the rules leave in the exchange.
 
+mod ahead;
 mod blocking;
 mod facts;
 mod fixups;
@@ -16,6 +17,8 @@ mod local;
 mod memo;
 mod methods;
 mod modules;
+mod multiviews;
+mod negotiate;
 mod origin;
 mod overview;
 mod process;

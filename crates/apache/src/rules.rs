@@ -74,12 +74,15 @@ impl Rules for ApacheRules {
         }
         // What a round before found out is not true of this one's path.
         let kept = std::mem::take(state(exchange));
-        let State { rewrite_ended, cookies, vary, decided_by, is_subrequest, received, is_error_page, .. } = kept;
-        *state(exchange) = State { rewrite_ended, cookies, vary, decided_by, is_subrequest, received, is_error_page, ..State::default() };
+        if kept.local.is_some() && !kept.is_subrequest {
+            exchange.environment = modules::env::redirected(&exchange.environment, &kept.path, Status::OK.0);
+        }
+        let State { rewrite_ended, cookies, vary, decided_by, is_subrequest, received, is_error_page, looked_at_from, .. } = kept;
+        *state(exchange) =
+            State { rewrite_ended, cookies, vary, decided_by, is_subrequest, received, is_error_page, looked_at_from, ..State::default() };
         exchange.mapped = None;
         exchange.path_info.clear();
         exchange.handler = None;
-        exchange.settings = self.memo.borrow_mut().settings(&host.defaults, &host);
         if exchange.redirects == 0 && !is_subrequest {
             response::request::edit(exchange, &host, &self.watcher, &host.defaults.headers.request, true);
         }
@@ -89,7 +92,7 @@ impl Rules for ApacheRules {
             }
             modules::setenvif::of_server(exchange, &host, &self.watcher);
         }
-        match rewrite_host(exchange, &host, &self.watcher) {
+        match rewrite_host(self, exchange, &host) {
             Verdict::Pass => {}
             verdict => return verdict,
         }
@@ -121,8 +124,9 @@ impl Rules for ApacheRules {
         }
         exchange.path_info = path_info;
         exchange.mapped = Some(mapped(&filename, kind));
+        let path = exchange.path.clone();
         let own = state(exchange);
-        (own.filename, own.kind) = (filename, kind);
+        (own.filename, own.kind, own.path) = (filename, kind, path);
         if is_script {
             own.forced_handler = Some("cgi-script".into());
         }
@@ -146,7 +150,7 @@ impl Rules for ApacheRules {
             modules::access::set_authorization(page, value);
         }
         page.user.clone_from(&exchange.user);
-        page.environment = modules::env::redirected(exchange, status.0);
+        page.environment = modules::env::redirected(&exchange.environment, &exchange.path, status.0);
         let own = state(page);
         own.decided_by = peek(exchange).and_then(|state| state.decided_by.clone());
         own.is_error_page = true;
@@ -167,11 +171,11 @@ fn mapped(filename: &[u8], kind: Option<Kind>) -> Mapped {
 }
 
 /// Rules in server context.
-fn rewrite_host(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Verdict {
+fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>) -> Verdict {
     let Some(rules) = host.rewrite.as_ref().filter(|rules| rules.is_enabled()) else { return Verdict::Pass };
     let snapshot = peek(exchange).cloned().unwrap_or_default();
-    let (outcome, stamps) = {
-        let seen = Seen::new(exchange, &snapshot, host, watcher);
+    let (outcome, stamps, has_looked_ahead) = {
+        let seen = Seen { rules: Some((all, host)), ..Seen::new(exchange, &snapshot, host, &all.watcher) };
         let input = Input {
             query: exchange.query.as_deref(),
             ended: snapshot.rewrite_ended,
@@ -181,9 +185,12 @@ fn rewrite_host(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Verd
             ..Input::new(&exchange.path)
         };
         let outcome = run_server(rules, &seen, &input);
-        (outcome, seen.stamps.take())
+        (outcome, seen.stamps.take(), seen.has_looked_ahead.get())
     };
     note_dependencies(exchange, &outcome.dependencies, stamps);
+    if has_looked_ahead {
+        exchange.depends_on_request();
+    }
     let action = apply(exchange, outcome);
     match action {
         Action::Pass | Action::Stay => Verdict::Pass,

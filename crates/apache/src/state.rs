@@ -13,6 +13,8 @@ pub struct State {
     pub filename: Vec<u8>,
     /// `None`: not there.
     pub kind: Option<Kind>,
+    /// The path that was walked; an internal redirect changes the exchange's before it begins anew.
+    pub path: Vec<u8>,
     /// Found by rewriting in server context: taken as a file at once.
     pub translated: Option<Translated>,
     /// A rule with `[END]` has matched.
@@ -34,11 +36,15 @@ pub struct State {
     pub edits_ready_heads: bool,
     /// What describes the file's content besides its type: language and coding.
     pub content_lines: Vec<(Box<str>, Box<[u8]>)>,
+    /// How the file was chosen among several.
+    pub negotiated: Vec<(Box<str>, Box<[u8]>)>,
     /// Its answer stands for an error.
     pub is_error_page: bool,
     /// Rules of a folder have led to another path, and what was at the old one.
     pub is_rewritten: bool,
     pub rewritten_as: Option<Kind>,
+    /// The path whose rules look at this one.
+    pub looked_at_from: Option<Box<[u8]>>,
     /// Inside a look-ahead, or at an index file that is tried.
     pub is_subrequest: bool,
 }

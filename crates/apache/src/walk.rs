@@ -20,6 +20,8 @@ use saker_http::Status;
 use saker_pipeline::Exchange;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
+/// No file system here has longer names; Apache says forbidden, not missing.
+const NAME_BYTES_MAX: usize = 255;
 /// As Apache's own bound on components.
 const COMPONENTS_MAX: usize = 200;
 
@@ -144,6 +146,9 @@ impl Walker<'_> {
 
     /// `None`: not there.
     fn component(&mut self, folder: &[u8], name: &[u8], options: OptionSet) -> Result<Option<Kind>, Status> {
+        if name.len() > NAME_BYTES_MAX {
+            return Err(Status::FORBIDDEN);
+        }
         let policy = link_policy(options);
         match resolve(self.watcher, Path::new(OsStr::from_bytes(folder)), name, policy, &mut self.stamps) {
             Ok(found) => Ok(Some(found.metadata.kind)),

@@ -1,0 +1,119 @@
+//! Look-aheads: what a request for another path, or for a file, would come to before its handler (`-U`, `-F`, `LA-U:`, `LA-F:`).
+//!
+//! Difficulty: rules that look ahead run again in what they look at. As in Apache, what is looked at from the same path is not looked at
+//! again, and the depth is bounded besides.
+
+use crate::{
+    facts::Seen,
+    fixups::{descend, subrequest},
+    host::Host,
+    rules::ApacheRules,
+    state::{State, Translated, peek, state},
+};
+use saker_expressions::{Facts, FileTest, LocalTime, Variable};
+use saker_files::{Kind, Watcher};
+use saker_http::Status;
+use saker_pipeline::{Exchange, Rules, Verdict};
+use std::{borrow::Cow, net::IpAddr, sync::Arc};
+
+const DEPTH_MAX: u8 = 10;
+
+/// A request that was looked at.
+pub struct Ahead {
+    pub exchange: Exchange,
+    pub status: Status,
+    state: State,
+    host: Arc<Host>,
+    watcher: Watcher,
+}
+
+/// `None`: in circles, or nobody can tell yet.
+pub fn by_path(rules: &ApacheRules, exchange: &Exchange, host: &Arc<Host>, watcher: &Watcher, path: &[u8]) -> Option<Ahead> {
+    let (path, query) = match path.iter().position(|byte| *byte == b'?') {
+        Some(at) => (path.get(..at).unwrap_or_default(), path.get(at + 1..)),
+        None => (path, None),
+    };
+    let mut inner = start(exchange, path)?;
+    inner.query = query.map(<[u8]>::to_vec);
+    let outcome = descend(rules, &mut inner);
+    finish(inner, outcome, host, watcher)
+}
+
+/// The file's own sections and access rules, no mapping.
+pub fn by_file(rules: &ApacheRules, exchange: &Exchange, host: &Arc<Host>, watcher: &Watcher, path: &[u8]) -> Option<Ahead> {
+    let mut inner = start(exchange, &exchange.path)?;
+    state(&mut inner).translated = Some(Translated::File(path.to_vec()));
+    let phases: [fn(&ApacheRules, &mut Exchange) -> Verdict; 2] = [Rules::map_to_storage, Rules::access];
+    for phase in phases {
+        match phase(rules, &mut inner) {
+            Verdict::Pass => {}
+            other => return finish(inner, other, host, watcher),
+        }
+    }
+    let is_file = peek(&inner).is_some_and(|state| state.kind == Some(Kind::File));
+    let mut ahead = finish(inner, Verdict::Pass, host, watcher)?;
+    if !is_file {
+        ahead.status = Status::NOT_FOUND;
+    }
+    Some(ahead)
+}
+
+fn start(exchange: &Exchange, path: &[u8]) -> Option<Exchange> {
+    let is_circle = peek(exchange).is_some_and(|state| state.looked_at_from.as_deref() == Some(&*exchange.path));
+    if is_circle || exchange.redirects >= DEPTH_MAX {
+        return None;
+    }
+    let mut inner = subrequest(exchange, path.to_vec());
+    state(&mut inner).looked_at_from = Some(exchange.path.clone().into());
+    Some(inner)
+}
+
+fn finish(inner: Exchange, outcome: Verdict, host: &Arc<Host>, watcher: &Watcher) -> Option<Ahead> {
+    let status = match outcome {
+        Verdict::Pass | Verdict::Restart => Status::OK,
+        Verdict::Answer(response) => response.status,
+        Verdict::Wait(_) => return None,
+    };
+    let state = peek(&inner).cloned().unwrap_or_default();
+    Some(Ahead { exchange: inner, status, state, host: Arc::clone(host), watcher: watcher.clone() })
+}
+
+impl Ahead {
+    fn seen<T>(&self, look: impl FnOnce(&Seen<'_>) -> T) -> T {
+        look(&Seen::new(&self.exchange, &self.state, &self.host, &self.watcher))
+    }
+}
+
+fn owned(text: Option<Cow<'_, [u8]>>) -> Option<Cow<'static, [u8]>> {
+    text.map(|text| Cow::Owned(text.into_owned()))
+}
+
+impl Facts for Ahead {
+    fn variable(&self, variable: Variable) -> Option<Cow<'_, [u8]>> {
+        self.seen(|seen| owned(seen.variable(variable)))
+    }
+
+    fn request_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.seen(|seen| owned(seen.request_field(name)))
+    }
+
+    fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.seen(|seen| owned(seen.environment(name)))
+    }
+
+    fn process_environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.seen(|seen| owned(seen.process_environment(name)))
+    }
+
+    fn client_address(&self) -> Option<IpAddr> {
+        Some(self.exchange.client.ip())
+    }
+
+    fn local_time(&self) -> LocalTime {
+        self.seen(|seen| seen.local_time())
+    }
+
+    fn file_test(&self, path: &[u8], test: FileTest) -> bool {
+        self.seen(|seen| seen.file_test(path, test))
+    }
+}
