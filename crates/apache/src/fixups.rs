@@ -29,6 +29,11 @@ pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, wa
     }
     match rewrite_folder(rules, exchange, host, watcher, &local) {
         Verdict::Pass => {}
+        Verdict::Restart => {
+            // Apache begins anew only after all fixups have run.
+            local.env.apply(&mut exchange.environment);
+            return Verdict::Restart;
+        }
         verdict => return verdict,
     }
     local.env.apply(&mut exchange.environment);
@@ -326,6 +331,8 @@ fn fallback(exchange: &mut Exchange, local: &Local) -> Verdict {
         return Verdict::Pass;
     }
     exchange.path = path;
+    // Apache takes this for the request itself: its variables keep their names.
+    state(exchange).path.clear();
     Verdict::Restart
 }
 

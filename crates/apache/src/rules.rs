@@ -74,7 +74,7 @@ impl Rules for ApacheRules {
         }
         // What a round before found out is not true of this one's path.
         let kept = std::mem::take(state(exchange));
-        if kept.local.is_some() && !kept.is_subrequest {
+        if !kept.path.is_empty() && !kept.is_subrequest {
             exchange.environment = modules::env::redirected(&exchange.environment, &kept.path, Status::OK.0);
         }
         let State { rewrite_ended, cookies, vary, decided_by, is_subrequest, received, is_error_page, looked_at_from, .. } = kept;

@@ -13,7 +13,7 @@ pub struct State {
     pub filename: Vec<u8>,
     /// `None`: not there.
     pub kind: Option<Kind>,
-    /// The path that was walked; an internal redirect changes the exchange's before it begins anew.
+    /// The path that was walked; an internal redirect changes the exchange's before it begins anew, and renames variables if this is there.
     pub path: Vec<u8>,
     /// Found by rewriting in server context: taken as a file at once.
     pub translated: Option<Translated>,

@@ -8,7 +8,7 @@ use crate::{
     reading::Reading,
 };
 use saker_config_apache::Node;
-use saker_pipeline::{Environment, Exchange};
+use saker_pipeline::Environment;
 use std::sync::Arc;
 
 type Bytes = Box<[u8]>;
@@ -85,13 +85,13 @@ fn unset(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), Stri
 }
 
 /// What an internal redirect makes of the variables so far: each with `REDIRECT_` before it, and what it came from.
-pub fn redirected(from: &Exchange, status: u16) -> Environment {
+pub fn redirected(before: &Environment, path: &[u8], status: u16) -> Environment {
     let mut environment = Environment::default();
-    for (name, value) in from.environment.iter() {
+    for (name, value) in before.iter() {
         environment.set(&[b"REDIRECT_", name].concat(), value);
     }
     environment.set(b"REDIRECT_STATUS", status.to_string().as_bytes());
-    environment.set(b"REDIRECT_URL", &from.path);
+    environment.set(b"REDIRECT_URL", path);
     environment
 }
 
