@@ -128,3 +128,48 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn other_rules_for_slashes() {
+    let rules = |encoded, merge| Slashes { encoded, merge };
+    let normal = |raw: &str, rules| {
+        let mut out = b"left over".to_vec();
+        normalise_with(raw.as_bytes(), rules, &mut out).map(|()| String::from_utf8(out).unwrap())
+    };
+    use EncodedSlashes::{Decode, Keep, Refuse};
+    let rows = [
+        ("/a%2Fb", Refuse, true, Err(EncodedSlash)),
+        ("/a%2Fb", Decode, true, Ok("/a/b")),
+        ("/a%2F%2fb", Decode, true, Ok("/a/b")),
+        ("/a%2F%2fb", Decode, false, Ok("/a//b")),
+        ("/a/%2e%2e%2fb", Decode, true, Ok("/b")),
+        ("/%2e%2e%2fb", Decode, true, Err(AboveRoot)),
+        ("/a%2Fb%2fc", Keep, true, Ok("/a%2Fb%2fc")),
+        ("/a%252Fb", Keep, true, Ok("/a%2Fb")),
+        ("//a//b/", Refuse, false, Ok("//a//b/")),
+        ("//a/../b", Refuse, false, Ok("//b")),
+        ("/a//../b", Refuse, false, Ok("/a/b")),
+        ("//", Refuse, false, Ok("//")),
+        ("/..", Refuse, false, Err(AboveRoot)),
+        ("/a/./b/.", Refuse, false, Ok("/a/b/")),
+        ("/a%00", Keep, false, Err(Nul)),
+        ("/a%zz", Decode, false, Err(BadEscape)),
+        ("a", Decode, false, Err(NotAbsolute)),
+    ];
+    for (raw, encoded, merge, expected) in rows {
+        assert_eq!(normal(raw, rules(encoded, merge)), expected.map(str::to_owned), "{raw} {encoded:?} {merge}");
+    }
+}
+
+proptest! {
+    /// However slashes are read, nothing climbs.
+    #[test]
+    fn no_rule_lets_a_path_climb(raw in "/[a./%2Fef]{0,24}", encoded in 0..3_usize, merge: bool) {
+        let encoded = [EncodedSlashes::Refuse, EncodedSlashes::Decode, EncodedSlashes::Keep][encoded];
+        let mut out = Vec::new();
+        if normalise_with(raw.as_bytes(), Slashes { encoded, merge }, &mut out).is_ok() {
+            prop_assert!(out.starts_with(b"/"));
+            prop_assert!(out.split(|byte| *byte == b'/').all(|segment| segment != b".." && segment != b"."));
+        }
+    }
+}
