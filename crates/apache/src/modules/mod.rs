@@ -11,6 +11,7 @@ pub mod expires;
 pub mod filters;
 pub mod headers;
 pub mod mime;
+pub mod negotiation;
 pub mod remoteip;
 pub mod rewrite;
 pub mod setenvif;

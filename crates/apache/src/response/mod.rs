@@ -58,6 +58,10 @@ impl Layers<'_> {
         self.always.iter().for_each(|(name, value)| always.append(name.to_string(), value.to_vec()));
         if way == Way::Content {
             let missing = self.content.iter().filter(|(name, _)| !fields.has(name)).collect::<Vec<_>>();
+            let varies = self.content.iter().filter(|(name, _)| &**name == "Vary" && fields.has(name)).collect::<Vec<_>>();
+            for name in varies.iter().flat_map(|(_, value)| value.split(|byte| *byte == b',')) {
+                fields.add_token("Vary", &String::from_utf8_lossy(name));
+            }
             missing.into_iter().for_each(|(name, value)| fields.append(name.to_string(), value.to_vec()));
             self.vary.iter().for_each(|name| fields.add_token("Vary", name));
         }
@@ -148,7 +152,11 @@ pub fn prepare(exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher, loc
 
 /// Lines about a file's content that its type does not say.
 pub fn content_lines(own: &State) -> Vec<(Box<str>, Box<[u8]>)> {
-    if own.kind == Some(Kind::File) { own.content_lines.clone() } else { Vec::new() }
+    if own.kind != Some(Kind::File) {
+        return Vec::new();
+    }
+    let is_replaced = |name: &str| own.negotiated.iter().any(|(other, _)| &**other == name);
+    own.content_lines.iter().filter(|(name, _)| !is_replaced(name)).chain(&own.negotiated).cloned().collect()
 }
 
 /// Lays the rules over responses that are on their way up (filter, the last).

@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B, C},
     LIMITS, LOCATION, NOWHERE, OPTIONS, Row, SERVER,
     Shape::{Each, EachWithFirst, Flag, One, OneOrTwo, OneToThree, Raw, Two, TwoOrThree},
-    Treatment::{self, Honoured, Pending, Unsupported},
+    Treatment::{self, Honoured, NoEffect, Pending, Unsupported},
     row,
 };
 
@@ -70,9 +70,9 @@ pub(super) const ROWS: &[Row] = &[
     row("TypesConfig", MIME, A, "s", One, SERVER, NOWHERE, Honoured),
     row("ModMimeUsePathInfo", MIME, A, "d", Flag, ACCESS, NOWHERE, Honoured),
     row("MimeMagicFile", MIME_MAGIC, B, "sv", One, SERVER, NOWHERE, Pending),
-    row("CacheNegotiatedDocs", NEGOTIATION, A, "sv", Flag, SERVER, NOWHERE, Pending),
-    row("LanguagePriority", NEGOTIATION, A, "svdh", Each, FILE_INFO, NOWHERE, Pending),
-    row("ForceLanguagePriority", NEGOTIATION, A, "svdh", Each, FILE_INFO, NOWHERE, Pending),
+    row("CacheNegotiatedDocs", NEGOTIATION, A, "sv", Flag, SERVER, NOWHERE, NoEffect("it is about clients of HTTP/1.0, and what is negotiated says what it varies by")),
+    row("LanguagePriority", NEGOTIATION, A, "svdh", Each, FILE_INFO, NOWHERE, Honoured),
+    row("ForceLanguagePriority", NEGOTIATION, A, "svdh", Each, FILE_INFO, NOWHERE, Honoured),
     row("RewriteEngine", REWRITE, A, "svdh", Flag, FILE_INFO, NOWHERE, Honoured),
     row("RewriteOptions", REWRITE, A, "svdh", Each, FILE_INFO, NOWHERE, Honoured),
     row("RewriteBase", REWRITE, A, "dh", One, FILE_INFO, NOWHERE, Honoured),
