@@ -309,3 +309,46 @@ fn logs_say_who_asked() {
         thread::sleep(Duration::from_millis(50));
     }
 }
+
+/// What `saker explain` says about a page under `section`.
+fn explained(section: &str, fields: &[&str]) -> String {
+    let dir = TempDir::new("explain").unwrap();
+    let conf = format!("BrowserMatch \"Mozilla/2\" nokeepalive\n<Location />\n{section}\n</Location>\n");
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+    let file = configuration(&dir, address, &conf).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
+    command.arg("explain").arg("--apache").arg(file);
+    command.args(fields.iter().flat_map(|field| ["-H", field]));
+    let output = command.arg(format!("http://server.test:{}/page.txt", address.port())).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn what_does_not_look_at_the_client_may_be_kept() {
+    for (section, kept) in [
+        ("Require all granted", true),
+        ("Order allow,deny\nAllow from all", true),
+        ("Order deny,allow\nDeny from all\nAllow from all", true),
+        ("Require method GET", true),
+        ("Require expr %{REQUEST_URI} =~ /page/", true),
+        ("<Limit POST>\nRequire all denied\n</Limit>", true),
+        ("Require all granted\nRequire ip 10", true),
+        ("Require ip 127\nRequire all granted", false),
+        ("<RequireAll>\nRequire all granted\nRequire not ip 10\n</RequireAll>", false),
+        ("Require expr %{HTTP:X-Key} == ''", false),
+        ("Order deny,allow\nDeny from env=nokeepalive", false),
+        ("Require local", false),
+    ] {
+        let text = explained(section, &[]);
+        assert!(text.contains("response        200"), "{section}\n{text}");
+        assert_eq!(text.lines().any(|line| line.starts_with("kept            in memory")), kept, "{section}\n{text}");
+    }
+}
+
+#[test]
+fn explain_names_the_rule_that_decided() {
+    let text = explained("<RequireAny>\nRequire ip 10\nRequire expr %{HTTP:X-Key} == 'open'\n</RequireAny>", &["X-Key: open"]);
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("access ")).collect();
+    assert!(lines[0].contains("`Require ip 10`: denied  ["), "{text}");
+    assert!(lines[1].contains("`Require expr %{HTTP:X-Key} == 'open'`: granted  ["), "{text}");
+}

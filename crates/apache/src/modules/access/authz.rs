@@ -10,6 +10,7 @@ use crate::{
     modules::dir::set_flag,
     reading::{Methods, Place, Reading},
 };
+use saker_config::model::Origin;
 use saker_config_apache::{Node, word};
 use std::{collections::HashMap, sync::Arc};
 
@@ -40,6 +41,9 @@ pub struct Require {
     pub negated: bool,
     pub methods: Methods,
     pub requirement: Requirement,
+    /// As it was written, for those who ask what decided.
+    pub text: Box<str>,
+    pub origin: Origin,
 }
 
 impl Rule {
@@ -170,7 +174,9 @@ fn add_require(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Res
     if negated && group.logic == Logic::Any {
         return Err(format!("negative Require directive has no effect in {} directive", group.name()));
     }
-    group.members.push(Arc::new(Rule::Require(Require { negated, methods: reading.methods.clone(), requirement })));
+    let text = String::from_utf8_lossy(node.argument_text()).into();
+    let require = Require { negated, methods: reading.methods.clone(), requirement, text, origin: node.origin.clone() };
+    group.members.push(Arc::new(Rule::Require(require)));
     Ok(())
 }
 

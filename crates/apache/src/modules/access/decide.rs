@@ -163,7 +163,10 @@ impl Inquiry<'_> {
             Decision::Granted => {}
             Decision::Pending => return Outcome::Wait(self.pause.take()),
             _ if any => {}
-            _ => return self.denied_by_configuration(),
+            _ => {
+                self.exchange.trace("access", None, || "Order, Allow and Deny refuse it".into());
+                return self.denied_by_configuration();
+            }
         }
         match self.authorize(false) {
             Outcome::WithoutUser => self.with_user(),
@@ -173,7 +176,11 @@ impl Inquiry<'_> {
 
     fn with_user(&mut self) -> Outcome {
         match self.identify() {
-            Identified::Yes => self.authorize(true),
+            Identified::Yes => {
+                let user = self.exchange.user.clone().unwrap_or_default();
+                self.exchange.trace("access", None, || format!("the user is `{user}`"));
+                self.authorize(true)
+            }
             Identified::Refused(status, challenge) => Outcome::Refused(status, challenge),
             Identified::Wait(pause) => Outcome::Wait(Some(pause)),
             Identified::Declined => {
@@ -244,7 +251,11 @@ impl Inquiry<'_> {
         match rule {
             Rule::Group(group) => self.group(group, outer),
             Rule::Require(require) if !require.methods.include(self.method()) => for_other_methods(outer),
-            Rule::Require(require) => negated(require.negated, require.requirement.check(self)),
+            Rule::Require(require) => {
+                let decision = negated(require.negated, require.requirement.check(self));
+                self.exchange.trace("access", Some(&require.origin), || format!("`Require {}`: {decision}", require.text));
+                decision
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
 };
 use saker_config_apache::{Node, words};
 use saker_expressions::{Dependency, Expression, ExpressionOptions, StringExpression, Subnet};
-use std::{os::unix::fs::MetadataExt, path::Path, sync::Arc};
+use std::{fmt, os::unix::fs::MetadataExt, path::Path, sync::Arc};
 
 /// Of a rule, or a whole container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,19 @@ pub enum Decision {
     Error,
     /// Has to be asked again.
     Pending,
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Decision::Granted => "granted",
+            Decision::Denied => "denied",
+            Decision::DeniedWithoutUser => "denied (no authenticated user yet)",
+            Decision::Neutral => "neutral",
+            Decision::Error => "an error",
+            Decision::Pending => "not known yet",
+        })
+    }
 }
 
 #[derive(Clone, Debug)]
