@@ -1,6 +1,7 @@
 //! Between access and content: rules of folders, redirects of sections, folders and their index files, types and handlers.
 
 use crate::{
+    asis,
     facts::{Seen, note_dependencies},
     host::Host,
     listing,
@@ -73,6 +74,9 @@ fn content(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &
     }
     if peek(exchange).is_some_and(|state| state.is_subrequest) {
         return after_path(exchange, local);
+    }
+    if exchange.handler.as_deref() == Some("send-as-is") {
+        return Verdict::Answer(asis::answer(exchange, watcher, local.core.options.in_force()));
     }
     match methods::answer(exchange, host) {
         Some(response) => Verdict::Answer(response),

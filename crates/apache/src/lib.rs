@@ -6,9 +6,11 @@
 //! Absent on purpose: handlers; what answers is in `handlers`, chosen by the name that the rules leave in the exchange.
 
 mod ahead;
+mod asis;
 mod blocking;
 mod facts;
 mod fixups;
+mod homes;
 mod host;
 mod htaccess;
 mod listing;

@@ -22,6 +22,8 @@ use crate::{
         rewrite::Rewrite,
         setenvif::SetEnvIf,
         ssl::Ssl,
+        userdir::UserDir,
+        vhost_alias::VhostAlias,
     },
     reading::Reading,
 };
@@ -71,6 +73,8 @@ modules! {
     rewrite: Rewrite,
     setenvif: SetEnvIf,
     ssl: Ssl,
+    userdir: UserDir,
+    vhost_alias: VhostAlias,
 }
 
 /// The setter of a directive, by the manual's spelling.

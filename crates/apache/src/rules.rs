@@ -6,12 +6,12 @@
 
 use crate::{
     facts::{Seen, note_dependencies},
-    fixups,
+    fixups, homes,
     host::{Apache, Host},
     htaccess::HtaccessFiles,
     memo::Memo,
     methods,
-    modules::{self, access::RecordFiles, alias::Redirected},
+    modules::{self, access::RecordFiles, alias::Redirected, userdir::Place},
     origin::origin,
     response,
     state::{State, Translated, peek, state},
@@ -99,9 +99,14 @@ impl Rules for ApacheRules {
         if state(exchange).translated.is_some() {
             return Verdict::Pass;
         }
-        match host.defaults.alias.redirect(&exchange.path, exchange.query.as_deref()) {
-            Some(redirected) => redirect(exchange, &host, redirected),
-            None => Verdict::Pass,
+        if let Some(redirected) = host.defaults.alias.redirect(&exchange.path, exchange.query.as_deref()) {
+            return redirect(exchange, &host, redirected);
+        }
+        match homes::place(exchange, &host, &self.watcher) {
+            Some(Place::Redirect(location)) => {
+                redirect(exchange, &host, Redirected { status: 302, location: Some(location), is_relative: false })
+            }
+            _ => Verdict::Pass,
         }
     }
 
@@ -112,7 +117,7 @@ impl Rules for ApacheRules {
             // RFC 9110 section 15.5.6: a 405 says what would have been allowed (Apache's does not here).
             return Verdict::Answer(if host.trace_enabled { trace_answer(exchange) } else { refused() });
         }
-        let (filename, is_script) = filename(exchange, &host);
+        let (filename, is_script) = filename(exchange, &host, &self.watcher);
         let walked = match self.walk(exchange, &host, &filename) {
             Ok(walked) => walked,
             Err(status) => return Verdict::Answer(Response::new(status)),
@@ -279,17 +284,19 @@ pub fn redirect(exchange: &Exchange, host: &Host, redirected: Redirected) -> Ver
 }
 
 /// The file that a path stands for, and whether it is a script.
-fn filename(exchange: &mut Exchange, host: &Host) -> (Vec<u8>, bool) {
+fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> (Vec<u8>, bool) {
     let translated = state(exchange).translated.take();
     let path = match translated {
         Some(Translated::File(file)) => return (file, false),
         Some(Translated::BelowRoot(path)) => path,
-        None => match alias(exchange, host) {
-            Some(found) => return found,
-            None => exchange.path.clone(),
+        None => match (homes::place(exchange, host, watcher), alias(exchange, host)) {
+            (Some(Place::File(file)), _) => return (file, false),
+            (_, Some(found)) => return found,
+            _ => exchange.path.clone(),
         },
     };
-    let root = host.document_root.as_os_str().as_bytes();
+    let named = homes::document_root(exchange, host);
+    let root = named.as_deref().unwrap_or(host.document_root.as_os_str().as_bytes());
     ([root.strip_suffix(b"/").unwrap_or(root), &path].concat(), false)
 }
 

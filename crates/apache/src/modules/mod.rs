@@ -16,3 +16,5 @@ pub mod remoteip;
 pub mod rewrite;
 pub mod setenvif;
 pub mod ssl;
+pub mod userdir;
+pub mod vhost_alias;

@@ -1,0 +1,52 @@
+//! Paths that begin with `/~name`, and hosts whose name is a folder: what mod_userdir and mod_vhost_alias make of a request.
+
+use crate::{
+    host::Host,
+    modules::userdir::{Place, home_of},
+};
+use saker_files::{LinkPolicy, Watcher, resolve};
+use saker_pipeline::Exchange;
+use std::path::Path;
+
+/// Larger ones are not looked into.
+const PASSWD_BYTES_MAX: u64 = 4 << 20;
+
+/// The first of a user's places that is there; leaves stamps of those that were looked at.
+pub fn place(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Option<Place> {
+    let path = exchange.path.clone();
+    if !path.starts_with(b"/~") {
+        return None;
+    }
+    let mut stamps = Vec::new();
+    let places = host.defaults.userdir.places(&path, &mut |user| home(watcher, user, &mut stamps));
+    let count = places.len();
+    let behind = path.get(2..).and_then(|rest| rest.iter().position(|byte| *byte == b'/').map(|at| rest.len() - at)).unwrap_or(0);
+    let found = places.into_iter().enumerate().find(|(at, place)| match place {
+        Place::Redirect(_) => true,
+        // The last one is taken at its word.
+        Place::File(_) if at + 1 == count => true,
+        Place::File(file) => {
+            let folder = file.get(1..file.len().saturating_sub(behind)).unwrap_or_default();
+            resolve(watcher, Path::new("/"), folder, LinkPolicy::Follow, &mut stamps).is_ok()
+        }
+    });
+    exchange.stamps.append(&mut stamps);
+    found.map(|(_, place)| place)
+}
+
+fn home(watcher: &Watcher, user: &str, stamps: &mut Vec<saker_files::Stamp>) -> Option<Vec<u8>> {
+    use std::os::unix::fs::FileExt;
+    let found = resolve(watcher, Path::new("/"), b"etc/passwd", LinkPolicy::Follow, stamps).ok()?;
+    let mut text = vec![0; found.metadata.size.min(PASSWD_BYTES_MAX) as usize];
+    found.file.read_exact_at(&mut text, 0).ok()?;
+    home_of(&String::from_utf8_lossy(&text), user)
+}
+
+/// The document root that the host's name stands for.
+pub fn document_root(exchange: &Exchange, host: &Host) -> Option<Vec<u8>> {
+    let local = exchange.client.local;
+    let name = String::from_utf8_lossy(&exchange.host);
+    let name = if name.is_empty() { host.server_name.as_deref().unwrap_or_default() } else { &name };
+    let root = host.defaults.vhost_alias.document_root(name, &local.ip().to_canonical().to_string(), local.port())?;
+    Some(root.into_bytes())
+}
