@@ -119,7 +119,8 @@ impl Process {
         let mut model = self.model();
         let mut hosts = Vec::new();
         let claimed: Vec<Address> = drafts.iter().flat_map(|draft| self.listeners_of(draft)).collect();
-        let unclaimed: Vec<Address> = self.all_addresses().into_iter().filter(|address| !claimed.contains(address)).collect();
+        let unclaimed: Vec<Address> =
+            self.all_addresses().into_iter().filter(|address| !claimed.contains(address) || self.is_left(address, drafts)).collect();
         for draft in drafts {
             let listeners = self.listeners_of(draft);
             if listeners.is_empty() {
@@ -140,6 +141,13 @@ impl Process {
         }
         self.give_tls(&mut model, main, drafts);
         (model, hosts)
+    }
+
+    /// Hosts are there for some of the addresses that a listener for all of them takes: the others are the server's own.
+    fn is_left(&self, address: &Address, drafts: &[HostDraft]) -> bool {
+        let Address::Tcp(listener) = address else { return false };
+        let takes_all = |text: &String| is_for(text, listener) && local_address(text).is_none_or(|local| local.ip().is_unspecified());
+        listener.ip().is_unspecified() && !drafts.iter().any(|draft| draft.addresses.iter().any(takes_all))
     }
 
     fn all_addresses(&self) -> Vec<Address> {
@@ -208,6 +216,7 @@ impl Process {
         };
         Site {
             names: own,
+            local_addresses: draft.addresses.iter().filter_map(|text| local_address(text)).collect(),
             patterns,
             listeners,
             root: Some(host.document_root.clone()),
@@ -299,14 +308,28 @@ fn site_name(text: &str) -> Option<SiteName> {
     }
 }
 
-/// `*`, `_default_`, `address`, each with or without `:port` or `:*`.
-fn is_for(text: &str, listener: &SocketAddr) -> bool {
+/// The address of this machine that a host is for; unspecified for every one.
+fn local_address(text: &str) -> Option<SocketAddr> {
+    let (host, port) = host_and_port(text);
+    let ip = match host {
+        "*" | "_default_" => IpAddr::from([0, 0, 0, 0]),
+        host => host.parse::<IpAddr>().ok()?,
+    };
+    Some(SocketAddr::new(ip, port.parse().unwrap_or(0)))
+}
+
+fn host_and_port(text: &str) -> (&str, &str) {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, port),
         _ => (text, "*"),
     };
+    (host.trim_matches(['[', ']']), port)
+}
+
+/// `*`, `_default_`, `address`, each with or without `:port` or `:*`.
+fn is_for(text: &str, listener: &SocketAddr) -> bool {
+    let (host, port) = host_and_port(text);
     let port_matches = port == "*" || port.parse() == Ok(listener.port());
-    let host = host.trim_matches(['[', ']']);
     let host_matches = match host {
         "*" | "_default_" => true,
         host => host.parse::<IpAddr>().is_ok_and(|ip| listener.ip() == ip || listener.ip().is_unspecified()),

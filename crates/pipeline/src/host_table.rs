@@ -4,7 +4,7 @@
 
 use hashbrown::HashMap;
 use saker_config::model::{Address, Model, Site, SiteName};
-use std::{fmt, sync::Arc};
+use std::{fmt, net::IpAddr, sync::Arc};
 
 type Names = HashMap<Box<[u8]>, usize, foldhash::fast::RandomState>;
 
@@ -44,24 +44,62 @@ impl fmt::Display for Choice {
 
 #[derive(Debug)]
 pub struct HostTable {
-    by_listener: Vec<(Address, Hosts)>,
+    by_listener: Vec<(Address, Listening)>,
+}
+
+/// Sites on one listener.
+#[derive(Debug)]
+struct Listening {
+    /// Of sites that are for certain addresses of this machine, by these: who connects to one of them finds no others.
+    by_local: HashMap<IpAddr, Hosts, foldhash::fast::RandomState>,
+    any: Hosts,
+}
+
+impl Listening {
+    fn new(model: &Model, address: &Address) -> Listening {
+        let in_order = model.server.sites_in_order;
+        let empty = || Hosts { in_order, ..Hosts::default() };
+        let mut listening = Listening { by_local: HashMap::default(), any: empty() };
+        let port = if let Address::Tcp(address) = address { address.port() } else { 0 };
+        for (index, site) in model.sites.iter().enumerate().filter(|(_, site)| listens(site, address)) {
+            if site.local_addresses.is_empty() {
+                listening.any.add(index, site);
+            }
+            for local in site.local_addresses.iter().filter(|local| local.port() == 0 || local.port() == port) {
+                match local.ip().is_unspecified() {
+                    true => listening.any.add(index, site),
+                    false => listening.by_local.entry(local.ip()).or_insert_with(empty).add(index, site),
+                }
+            }
+        }
+        listening
+    }
 }
 
 impl HostTable {
     pub fn new(model: &Model) -> HostTable {
-        let hosts_of = |address: &Address| {
-            let mut hosts = Hosts { in_order: model.server.sites_in_order, ..Hosts::default() };
-            for (index, site) in model.sites.iter().enumerate().filter(|(_, site)| listens(site, address)) {
-                hosts.add(index, site);
-            }
-            hosts
-        };
-        HostTable { by_listener: model.listeners.iter().map(|listener| (listener.address.clone(), hosts_of(&listener.address))).collect() }
+        HostTable {
+            by_listener: model
+                .listeners
+                .iter()
+                .map(|listener| (listener.address.clone(), Listening::new(model, &listener.address)))
+                .collect(),
+        }
     }
 
     /// Index of the site in `model.sites`; `None` where the listener has no site at all. `host` is canonical (lower case, no port).
-    pub fn select(&self, listener: &Address, host: &[u8]) -> Option<(usize, Choice)> {
-        self.by_listener.iter().find(|row| row.0 == *listener)?.1.select(host)
+    pub fn select(&self, listener: &Address, local: IpAddr, host: &[u8]) -> Option<(usize, Choice)> {
+        let listening = self.on(listener)?;
+        listening.by_local.get(&local.to_canonical()).unwrap_or(&listening.any).select(host)
+    }
+
+    /// Whether the address that a client has connected to counts for the choice, and not only the listener.
+    pub fn depends_on_local(&self, listener: &Address) -> bool {
+        self.on(listener).is_some_and(|listening| !listening.by_local.is_empty())
+    }
+
+    fn on(&self, listener: &Address) -> Option<&Listening> {
+        self.by_listener.iter().find(|row| row.0 == *listener).map(|row| &row.1)
     }
 }
 
@@ -147,6 +185,29 @@ mod tests {
         Arc::new(Site { names: names.to_vec(), ..Site::new(Origin::built_in()) })
     }
 
+    const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    #[test]
+    fn sites_of_an_address_are_alone_there() {
+        let address = Address::Tcp(([0, 0, 0, 0], 80).into());
+        let listener = saker_config::model::Listener::new(address.clone(), Origin::built_in());
+        let local = |name: &str, locals: &[&str]| {
+            let local_addresses = locals.iter().map(|text| text.parse().unwrap()).collect();
+            Arc::new(Site { names: vec![SiteName::Exact(name.into())], local_addresses, ..Site::new(Origin::built_in()) })
+        };
+        let sites =
+            vec![local("a", &["127.0.0.1:80"]), local("b", &["127.0.0.1:0", "0.0.0.0:0"]), local("c", &["127.0.0.2:81"]), local("d", &[])];
+        let mut model = Model { listeners: vec![listener], sites, ..Model::default() };
+        model.server.sites_in_order = true;
+        let table = HostTable::new(&model);
+        for (ip, host, index) in
+            [("127.0.0.1", "d", 0), ("127.0.0.1", "b", 1), ("127.0.0.2", "a", 1), ("127.0.0.2", "d", 3), ("::ffff:127.0.0.1", "d", 0)]
+        {
+            assert_eq!(table.select(&address, ip.parse().unwrap(), host.as_bytes()).map(|chosen| chosen.0), Some(index), "{ip} {host}");
+        }
+        assert!(table.depends_on_local(&address));
+    }
+
     #[test]
     fn patterns() {
         let rows =
@@ -167,7 +228,7 @@ mod tests {
         model.server.sites_in_order = true;
         let table = HostTable::new(&model);
         for (host, index) in [("a.late.example", 1), ("www.example", 3), ("nobody.example", 0)] {
-            assert_eq!(table.select(&address, host.as_bytes()).map(|chosen| chosen.0), Some(index), "{host}");
+            assert_eq!(table.select(&address, LOCAL, host.as_bytes()).map(|chosen| chosen.0), Some(index), "{host}");
         }
     }
 
@@ -189,8 +250,8 @@ mod tests {
             (b"", 2, Choice::CatchAll),
         ];
         for (host, index, choice) in rows {
-            assert_eq!(table.select(&address, host), Some((index, choice)), "{}", String::from_utf8_lossy(host));
+            assert_eq!(table.select(&address, LOCAL, host), Some((index, choice)), "{}", String::from_utf8_lossy(host));
         }
-        assert_eq!(table.select(&Address::Tcp(([127, 0, 0, 1], 81).into()), b"example"), None);
+        assert_eq!(table.select(&Address::Tcp(([127, 0, 0, 1], 81).into()), LOCAL, b"example"), None);
     }
 }

@@ -220,6 +220,7 @@ impl SiteDraft {
         let names = self.names.map_or_else(|| vec![SiteName::Any], |names| names.into_iter().map(|(name, _)| name).collect());
         Site {
             patterns: Vec::new(),
+            local_addresses: Vec::new(),
             names,
             listeners: self.listeners.into_iter().map(|(address, _)| address).collect(),
             root: self.root.map(|(root, _)| root),

@@ -2,7 +2,7 @@
 
 use super::{AccessLog, Action, Address, Origin, Settings, SiteTls};
 use saker_http::Status;
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
 /// A name that a site answers to, in lower case without a trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +19,9 @@ pub struct Site {
     pub names: Vec<SiteName>,
     /// Names with `*` or `?` elsewhere than `*.` at their beginning; only Apache's configuration has such.
     pub patterns: Vec<String>,
+    /// Only for connections to these addresses of this machine (port 0: any); an unspecified one is for those that no site names. Empty: for
+    /// all. Only Apache's configuration has such.
+    pub local_addresses: Vec<SocketAddr>,
     /// Only on these listeners; empty: on all.
     pub listeners: Vec<Address>,
     /// Document root. `None` for a site of redirects alone.
@@ -40,6 +43,7 @@ impl Site {
         Site {
             names: Vec::new(),
             patterns: Vec::new(),
+            local_addresses: Vec::new(),
             listeners: Vec::new(),
             root: None,
             access_logs: Vec::new(),

@@ -7,7 +7,11 @@ use std::sync::Arc;
 
 pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     let generation = &services.generation;
-    let Some((index, choice)) = generation.hosts.select(&exchange.client.listener, &exchange.host) else {
+    if generation.hosts.depends_on_local(&exchange.client.listener) {
+        // What is kept is kept by listener.
+        exchange.depends_on_request();
+    }
+    let Some((index, choice)) = generation.hosts.select(&exchange.client.listener, exchange.client.local.ip(), &exchange.host) else {
         // RFC 9110 section 15.5.20: this listener answers for no host at all.
         return Some(Response::new(Status::MISDIRECTED_REQUEST));
     };

@@ -48,7 +48,7 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
 pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64, bytes_out: u64) {
     session.worker.counters.increment(Metric::for_status(status.0));
     let services = session.worker.services();
-    let Some((site, _)) = services.generation.hosts.select(&session.client.listener, b"") else { return };
+    let Some((site, _)) = services.generation.hosts.select(&session.client.listener, session.client.local.ip(), b"") else { return };
     let current = session.worker.logs.borrow();
     let mut logs = current.borrow_mut();
     if logs.needs(site).is_none() {
