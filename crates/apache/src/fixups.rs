@@ -12,6 +12,7 @@ use crate::{
     multiviews, response,
     rules::{ApacheRules, answer, apply, redirect},
     state::{peek, state},
+    type_map,
 };
 use saker_config_apache::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER_MATCH};
 use saker_files::{Kind, Watcher};
@@ -74,6 +75,9 @@ fn content(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &
     }
     if peek(exchange).is_some_and(|state| state.is_subrequest) {
         return after_path(exchange, local);
+    }
+    if exchange.handler.as_deref() == Some("type-map") {
+        return type_map::answer(exchange, watcher, local);
     }
     if exchange.handler.as_deref() == Some("send-as-is") {
         return Verdict::Answer(asis::answer(exchange, watcher, local.core.options.in_force()));

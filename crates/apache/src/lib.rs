@@ -32,6 +32,7 @@ mod server;
 mod settings;
 mod state;
 mod time;
+mod type_map;
 mod walk;
 
 pub use host::{Apache, Host};

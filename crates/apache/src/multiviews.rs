@@ -121,7 +121,7 @@ fn tried(
 }
 
 /// What the answer says of the choice.
-fn lines(exchange: &Exchange, variant: Variant, vary: String) -> Vec<(Box<str>, Box<[u8]>)> {
+pub fn lines(exchange: &Exchange, variant: Variant, vary: String) -> Vec<(Box<str>, Box<[u8]>)> {
     let head = exchange.head.view();
     if !matches!(head.method(), Method::Get | Method::Head) {
         return Vec::new();
@@ -138,7 +138,7 @@ fn lines(exchange: &Exchange, variant: Variant, vary: String) -> Vec<(Box<str>, 
     lines
 }
 
-fn not_acceptable(variants: &[Variant]) -> Response {
+pub fn not_acceptable(variants: &[Variant]) -> Response {
     let mut response = Response::new(Status::NOT_ACCEPTABLE);
     let fields = response.fields_mut();
     fields.append("Alternates", alternates(variants));

@@ -77,9 +77,20 @@ impl Rules for ApacheRules {
         if !kept.path.is_empty() && !kept.is_subrequest {
             exchange.environment = modules::env::redirected(&exchange.environment, &kept.path, Status::OK.0);
         }
-        let State { rewrite_ended, cookies, vary, decided_by, is_subrequest, received, is_error_page, looked_at_from, .. } = kept;
-        *state(exchange) =
-            State { rewrite_ended, cookies, vary, decided_by, is_subrequest, received, is_error_page, looked_at_from, ..State::default() };
+        let State { rewrite_ended, cookies, vary, decided_by, is_subrequest, received, is_error_page, looked_at_from, negotiated, .. } =
+            kept;
+        *state(exchange) = State {
+            rewrite_ended,
+            cookies,
+            vary,
+            decided_by,
+            is_subrequest,
+            received,
+            is_error_page,
+            looked_at_from,
+            negotiated,
+            ..State::default()
+        };
         exchange.mapped = None;
         exchange.path_info.clear();
         exchange.handler = None;
