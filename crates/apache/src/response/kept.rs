@@ -108,3 +108,26 @@ impl HeadEdits for Kept {
         self
     }
 }
+
+/// The head as the handler makes it: what the rules say comes on the way up.
+pub struct Later;
+
+impl HeadEdits for Later {
+    fn apply(&self, _: &HeadFacts, _: &mut Fields) {}
+
+    fn changes_with_time(&self) -> bool {
+        false
+    }
+
+    fn describes_unmodified(&self) -> bool {
+        true
+    }
+
+    fn is_same(&self, other: &dyn HeadEdits) -> bool {
+        other.as_any().is::<Later>()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

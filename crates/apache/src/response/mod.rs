@@ -19,10 +19,10 @@ use crate::{
 };
 use edits::{Received, World, apply_all};
 use facts::Answered;
-use kept::Kept;
+use kept::{Kept, Later};
 use saker_expressions::Facts;
 use saker_files::{Kind, Watcher};
-use saker_http::{Fields, Status};
+use saker_http::{Fields, Status, date::parse_date};
 use saker_pipeline::{Exchange, Filter, HeadFacts, LocalFuture, Response};
 use std::{rc::Rc, sync::Arc};
 
@@ -99,12 +99,14 @@ impl Layers<'_> {
     }
 
     fn edit(&self, all: &[Arc<Edit>], head: &HeadFacts, world: &World<'_>, always: &mut Fields, fields: &mut Fields, is_always: bool) {
+        // Parts are made of the whole after everything else.
+        let status = if head.status == Status::PARTIAL_CONTENT { Status::OK } else { head.status };
         for edit in all.iter().filter(|edit| !edit.is_early()) {
             // A type is no field of either table in Apache: what sets it sets it for good.
             let of_type = edit.name.eq_ignore_ascii_case("Content-Type");
             let echoed = {
                 let (seen_fields, seen_always) = (fields.clone(), always.clone());
-                let facts = Answered { request: world.facts, status: head.status, fields: &seen_fields, always: &seen_always };
+                let facts = Answered { request: world.facts, status, fields: &seen_fields, always: &seen_always };
                 if !edits::holds(edit, &facts) {
                     continue;
                 }
@@ -143,7 +145,7 @@ pub fn prepare(exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher, loc
     let own = peek(exchange).cloned().unwrap_or_default();
     if asks || own.authentication_info.is_some() || !own.cookies.is_empty() || !own.vary.is_empty() {
         exchange.depends_on_request();
-        exchange.head_edits = None;
+        exchange.head_edits = Some(Rc::new(Later));
         state(exchange).edits_ready_heads = true;
         return;
     }
@@ -187,8 +189,18 @@ impl ResponseRules {
             content.push(("Authentication-Info".into(), info.into()));
         }
         let layers = Layers { local: &local, defaults: &host.defaults, always: &always, content: &content, vary: &own.vary };
-        let head = HeadFacts { status: response.status, now: exchange.now, modified_s: None };
-        layers.lay(way, &head, &world, response.fields_mut());
+        let modified_s = response.fields().first("Last-Modified").and_then(|value| parse_date(value, exchange.now));
+        let head = HeadFacts { status: response.status, now: exchange.now, modified_s };
+        let fields = response.fields_mut();
+        // Apache takes what describes the content away after the edits, which may look at it.
+        let media_type = exchange.settings.files.whole_type.as_deref().filter(|_| head.status == Status::NOT_MODIFIED);
+        media_type.into_iter().for_each(|kind| fields.set("Content-Type", kind.as_bytes().to_vec()));
+        layers.lay(way, &head, &world, fields);
+        if head.status == Status::NOT_MODIFIED {
+            ["Content-Type", "Content-Encoding", "Content-Language"].iter().for_each(|name| {
+                fields.remove(name);
+            });
+        }
     }
 }
 

@@ -186,6 +186,48 @@ mod tests {
         uid: 0,
     };
 
+    /// Writes the second that it was asked in.
+    struct Clock(bool);
+
+    impl HeadEdits for Clock {
+        fn apply(&self, head: &HeadFacts, fields: &mut Fields) {
+            fields.set("X-Now", head.now.to_string().into_bytes());
+        }
+
+        fn changes_with_time(&self) -> bool {
+            self.0
+        }
+
+        fn is_same(&self, _: &dyn HeadEdits) -> bool {
+            false
+        }
+
+        fn as_any(&self) -> &dyn std::any::Any {
+            self
+        }
+    }
+
+    #[test]
+    fn heads_follow_the_clock_where_edits_do() {
+        for (follows, expected) in [(true, ["5", "5", "6"]), (false, ["5", "5", "5"])] {
+            let facts = Facts {
+                settings: std::sync::Arc::default(),
+                edits: Some(Rc::new(Clock(follows))),
+                content_type: None,
+                varies: false,
+                built_s: 5,
+                boundaries: Rc::default(),
+            };
+            let content = Content::Memory(saker_pipeline::Chunk::from(b"x".to_vec()));
+            let variant = Variant::new(&facts, Coding::Identity, content, None, 1);
+            let now = |head: &ReadyHead| String::from_utf8(head.fields.first("X-Now").unwrap().to_vec()).unwrap();
+            let full: Vec<String> = [5, 5, 6].iter().map(|at| now(&variant.full(&facts, *at))).collect();
+            let unmodified: Vec<String> = [5, 5, 6].iter().map(|at| now(&variant.not_modified(&facts, *at))).collect();
+            assert_eq!((full, unmodified), (expected.map(String::from).to_vec(), expected.map(String::from).to_vec()));
+            assert!(Rc::ptr_eq(&variant.full(&facts, 6), &variant.full(&facts, 6)), "made once a second");
+        }
+    }
+
     #[test]
     fn tags_have_the_parts_asked_for() {
         let mtime = format!("{:x}", 1_700_000_000_123_456_u64);
