@@ -10,7 +10,7 @@ use crate::{
     htaccess::{HtaccessFiles, Outcome},
     local::Local,
     memo::{Folder, Memo},
-    sections::ConditionKind,
+    sections::{Condition, ConditionKind},
     state::{peek, state},
 };
 use saker_config_apache::options::{FOLLOW_SYM_LINKS, OptionSet, SYM_LINKS_IF_OWNER_MATCH};
@@ -223,28 +223,40 @@ pub fn conditions(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher
     }
     state(exchange).local = Some(Arc::clone(&local));
     let sections = local.core.conditions.clone();
-    let (mut own, mut taken) = (None, false);
     let Some(seen_state) = peek(exchange).cloned() else { return local };
     let seen = Seen::new(exchange, &seen_state, host, watcher);
     let mut evaluation = Evaluation::new(&seen);
-    for section in &sections {
+    let own = those_that_hold(memo, &sections, &mut evaluation, None);
+    let (dependencies, stamps) = (evaluation.dependencies, seen.stamps.take());
+    state(exchange).vary.extend(dependencies.vary().map(str::to_owned));
+    note_dependencies(exchange, &dependencies, stamps);
+    own.map_or_else(|| Arc::clone(&local), |own| memo.over(&local, &own))
+}
+
+/// Those inside of one that holds come right after it. As deep as the configuration's own nesting goes.
+fn those_that_hold(
+    memo: &mut Memo,
+    sections: &[Arc<Condition>],
+    evaluation: &mut Evaluation<'_>,
+    mut own: Option<Arc<Local>>,
+) -> Option<Arc<Local>> {
+    let mut taken = false;
+    for section in sections {
         let holds = match &section.kind {
             ConditionKind::If(expression) => {
                 taken = false;
-                expression.evaluate(&mut evaluation)
+                expression.evaluate(evaluation)
             }
             _ if taken => continue,
-            ConditionKind::ElseIf(expression) => expression.evaluate(&mut evaluation),
+            ConditionKind::ElseIf(expression) => expression.evaluate(evaluation),
             ConditionKind::Else => Ok(true),
         };
         // As Apache: what can't be evaluated does not hold.
         if holds.unwrap_or(false) {
             taken = true;
             own = among(memo, own, &section.local);
+            own = those_that_hold(memo, &section.local.core.conditions, evaluation, own);
         }
     }
-    let (dependencies, stamps) = (evaluation.dependencies, seen.stamps.take());
-    state(exchange).vary.extend(dependencies.vary().map(str::to_owned));
-    note_dependencies(exchange, &dependencies, stamps);
-    own.map_or_else(|| Arc::clone(&local), |own| memo.over(&local, &own))
+    own
 }
