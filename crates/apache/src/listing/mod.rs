@@ -4,6 +4,8 @@
 //! not be fetched is not shown. Difficulty: a folder may hold anything, and this happens on a worker; so entries are bounded, and the outcome
 //! is never kept, since it depends on the query and on who asks.
 
+mod matching;
+mod order;
 mod page;
 
 use crate::{
@@ -12,8 +14,8 @@ use crate::{
     local::Local,
     modules::{
         autoindex::{
-            Autoindex, By, FANCY, FOLDERS_FIRST, IGNORE_CASE, IGNORE_CLIENT, Item, NO_PREAMBLE, NO_SORTING, SCAN_TITLES, SHOW_FORBIDDEN,
-            TABLE, TRACK_MODIFIED, VERSION_SORT,
+            Autoindex, FANCY, FOLDERS_FIRST, IGNORE_CLIENT, Item, NO_PREAMBLE, NO_SORTING, SCAN_TITLES, SHOW_FORBIDDEN, TABLE,
+            TRACK_MODIFIED, VERSION_SORT,
         },
         core::Signature,
         mime::Facts,
@@ -22,12 +24,14 @@ use crate::{
     state::peek,
     walk::link_policy,
 };
+use matching::{description, is_ignored, item, special};
+use order::compare;
 use page::Form;
 use saker_expressions::{GlobOptions, glob_matches};
 use saker_files::{Kind, Resolved, Watcher, read_directory, resolve};
 use saker_http::{Status, date::format_date, escape};
 use saker_pipeline::{Body, Chunk, Exchange, Response, Verdict};
-use std::{cmp::Ordering, ffi::OsStr, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path};
 
 /// More than anyone reads.
 const ENTRIES_MAX: usize = 10_000;
@@ -223,114 +227,6 @@ fn tried(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, name: &[u8],
     Some(facts)
 }
 
-/// Compared with the last component of a path, for those below the folder of the rule.
-fn is_ignored(settings: &Autoindex, path: &[u8]) -> bool {
-    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    settings.ignored.iter().any(|item| path.starts_with(item.folder.as_bytes()) && matches(item.pattern.as_bytes(), name, false))
-}
-
-/// The first item for a path, a type, or (where there is one) a coding.
-fn item<'i>(items: &'i [Item], path: &[u8], kind: Option<&str>, coding: Option<&str>, path_only: bool) -> Option<&'i str> {
-    let fits = |item: &&Item| {
-        let subject = match item.by {
-            By::Path => return matches(item.pattern.as_bytes(), path, false),
-            By::Type if coding.is_none() && !path_only => kind,
-            By::Encoding if !path_only => coding,
-            By::Type | By::Encoding => None,
-        };
-        subject.is_some_and(|subject| matches(item.pattern.as_bytes(), subject.as_bytes(), true))
-    };
-    items.iter().filter(|item| path.starts_with(item.folder.as_bytes())).find(fits).map(|item| &*item.value)
-}
-
-/// `^^DIRECTORY^^`, `^^BLANKICON^^`.
-fn special<'i>(items: &'i [Item], name: &str) -> Option<&'i str> {
-    items.iter().find(|item| item.by == By::Path && item.pattern.trim_start_matches('*') == name).map(|item| &*item.value)
-}
-
-fn description(settings: &Autoindex, path: &[u8]) -> Option<String> {
-    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    let found = settings.descriptions.iter().find(|one| {
-        let subject = if one.full_path { path } else { name };
-        match one.is_glob {
-            true => glob_matches(one.pattern.as_bytes(), subject, GlobOptions::default()),
-            false => subject.windows(one.pattern.len().max(1)).any(|part| part == one.pattern.as_bytes()),
-        }
-    });
-    found.map(|one| one.text.to_string())
-}
-
-/// `*` and `?`, which match slashes too.
-fn matches(pattern: &[u8], text: &[u8], any_case: bool) -> bool {
-    let (mut at, mut in_text, mut back) = (0, 0, None);
-    while in_text < text.len() {
-        let same = |one: u8, other: u8| one == other || any_case && one.eq_ignore_ascii_case(&other);
-        match (pattern.get(at), text.get(in_text)) {
-            (Some(b'*'), _) => {
-                back = Some((at + 1, in_text));
-                at += 1;
-            }
-            (Some(b'?'), Some(_)) => (at, in_text) = (at + 1, in_text + 1),
-            (Some(one), Some(other)) if same(*one, *other) => (at, in_text) = (at + 1, in_text + 1),
-            _ => match back {
-                Some((after_star, from)) => {
-                    (at, in_text) = (after_star, from + 1);
-                    back = Some((after_star, from + 1));
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern.get(at..).unwrap_or_default().iter().all(|byte| *byte == b'*')
-}
-
-fn compare(one: &Entry, other: &Entry, form: &Form<'_>) -> Ordering {
-    let by_text = |one: &[u8], other: &[u8]| match (form.options & VERSION_SORT != 0, form.options & IGNORE_CASE != 0) {
-        (true, true) => natural(&one.to_ascii_lowercase(), &other.to_ascii_lowercase()),
-        (true, false) => natural(one, other),
-        (false, true) => one.to_ascii_lowercase().cmp(&other.to_ascii_lowercase()),
-        (false, false) => one.cmp(other),
-    };
-    let by_key = match form.key {
-        b'M' => one.modified_s.cmp(&other.modified_s),
-        b'S' => one.bytes.cmp(&other.bytes),
-        b'D' => {
-            by_text(one.description.as_deref().unwrap_or_default().as_bytes(), other.description.as_deref().unwrap_or_default().as_bytes())
-        }
-        _ => Ordering::Equal,
-    };
-    let order = by_key.then_with(|| by_text(&one.name, &other.name));
-    let order = if form.descends { order.reverse() } else { order };
-    other.is_parent.cmp(&one.is_parent).then(other.first.cmp(&one.first)).then(order)
-}
-
-/// Numbers in names as numbers.
-fn natural(one: &[u8], other: &[u8]) -> Ordering {
-    let (mut left, mut right) = (one, other);
-    while let (Some((a, rest_a)), Some((b, rest_b))) = (left.split_first(), right.split_first()) {
-        let order = if a.is_ascii_digit() && b.is_ascii_digit() {
-            let (x, y) = (digits(&mut left), digits(&mut right));
-            x.len().cmp(&y.len()).then_with(|| x.cmp(y))
-        } else {
-            (left, right) = (rest_a, rest_b);
-            a.cmp(b)
-        };
-        if order.is_ne() {
-            return order;
-        }
-    }
-    left.len().cmp(&right.len())
-}
-
-/// Splits digits off, without zeros before them.
-fn digits<'t>(text: &mut &'t [u8]) -> &'t [u8] {
-    let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (number, rest) = text.split_at(count);
-    *text = rest;
-    let zeros = number.iter().take_while(|byte| **byte == b'0').count();
-    number.get(zeros..).unwrap_or_default()
-}
-
 fn body(
     rules: &ApacheRules,
     exchange: &mut Exchange,
@@ -449,16 +345,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_match_slashes() {
-        let cases =
-            [("*.gz", "/a/b.gz", true), ("*/b?", "/a/bc", true), ("a*b*c", "axxbyyc", true), ("a*b", "axxc", false), ("", "", true)];
-        for (pattern, text, expected) in cases {
-            assert_eq!(matches(pattern.as_bytes(), text.as_bytes(), false), expected, "{pattern} {text}");
-        }
-        assert!(matches(b"text/*", b"TEXT/plain", true));
-    }
-
-    #[test]
     fn queries() {
         let settings = Autoindex::default();
         let read = |query: &str| {
@@ -469,12 +355,5 @@ mod tests {
         assert_eq!(read("C=S;O=D;F=2;V=1;P=*a*"), ('S', true, ";F=2;V=1;P=*a*".into(), Some(b"*a*".to_vec())));
         assert_eq!(read("C=M&x&O=D"), ('M', false, String::new(), None));
         assert_eq!(read("P=%22<"), ('N', false, ";P=%22&lt;".into(), Some(b"\"<".to_vec())));
-    }
-
-    #[test]
-    fn numbers_in_names() {
-        let mut names = ["img10", "img2", "img02a", "a"];
-        names.sort_by(|one, other| natural(one.as_bytes(), other.as_bytes()));
-        assert_eq!(names, ["a", "img2", "img02a", "img10"]);
     }
 }
