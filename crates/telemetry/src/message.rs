@@ -160,6 +160,8 @@ messages! {
         "See what the program waits for.";
     SUPPRESSED "SK0608" "log" Warn "a message came too often and was suppressed" "Look at the message that the line names.";
     ERROR_LOG_DROPPED "SK0609" "log" Warn "error log lines were lost because the log could not be written" "See what blocks the error log.";
+    LOG_TAKEN_OVER "SK0610" "log" Notice "a log that belonged to root was given to the server's user"
+        "Let logrotate's `create` line name that user, so that the next one can be written.";
     // 07: TLS.
     CERTIFICATES_RELOADED "SK0701" "tls" Notice "certificates reloaded" "Nothing.";
     CERTIFICATE_BAD "SK0702" "tls" Error "a certificate can't be used, the one before stays in use"

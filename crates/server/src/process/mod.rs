@@ -90,7 +90,8 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let secured = Arc::new(secured);
     let mut pid_file = pid_file::PidFile::make(&read.model.server).map_err(Failure::Start)?;
     // The control socket belongs to whoever the server is later, so it is bound after the change of user where that is allowed.
-    privileges::drop(&read.model, lock.path()).map_err(Failure::Start)?;
+    let after_apache = matches!(source, Source::Apache { .. });
+    privileges::drop(&read.model, lock.path(), after_apache).map_err(Failure::Start)?;
     let control_socket = lock.bind_control().map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}"))).ok();
     let shared = shared(workers, started, descriptors_max).map_err(Failure::Start)?;
     let core_of = workers::placement(&server.affinity);

@@ -3,9 +3,11 @@
 //! The difficulty is log files. Access and error logs are opened by the user, who has to open them again for rotation. Where they lie in
 //! a folder that only root may write into (`/var/log/saker` on many systems), root makes the missing ones first and gives them to
 //! the user; but only where nobody else can have laid a link in the way, because root would follow it.
-//! Absent on purpose: taking over files that exist. Whose they are is the administrator's, or logrotate's, to say.
+//! Files that exist are taken over from root under an Apache configuration only: Apache writes them as root, and so leaves them behind.
+//! Absent on purpose: taking over anybody else's. Whose they are is the administrator's, or logrotate's, to say.
 
 use crate::control::state_dir::PID_FILE;
+use rustix::fs::OFlags;
 use saker_config::{Model, model::AccessLogTarget};
 use saker_telemetry::{error_log, message};
 use std::{
@@ -18,7 +20,7 @@ const STICKY: u32 = 0o1000;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Changes to the configured user, if we are root. Without one, serving as root is said aloud; a user that can't be had is an error.
-pub fn drop(model: &Model, state_dir: &Path) -> Result<(), String> {
+pub fn drop(model: &Model, state_dir: &Path, after_apache: bool) -> Result<(), String> {
     let server = &model.server;
     let is_root = rustix::process::geteuid().is_root();
     let Some(user) = server.user.as_deref() else {
@@ -33,7 +35,12 @@ pub fn drop(model: &Model, state_dir: &Path) -> Result<(), String> {
     }
     if let Some(uid) = uid_of(user) {
         hand_over(uid, state_dir);
-        log_paths(model).for_each(|path| make_log(path, uid));
+        log_paths(model).for_each(|path| {
+            make_log(path, uid);
+            if after_apache {
+                take_over(path, uid);
+            }
+        });
     }
     saker_net::process::become_user(user, server.group.as_deref()).map_err(|error| format!("cannot change to user {user}: {error}"))?;
     error_log::log(&message::PRIVILEGES_DROPPED, format_args!("user {user}"));
@@ -70,6 +77,18 @@ fn make_log(path: &Path, uid: u32) {
     // O_EXCL: neither an existing file nor a link is followed (open(2)).
     if let Ok(file) = OpenOptions::new().append(true).create_new(true).mode(0o640).open(path) {
         let _ = fchown(&file, Some(uid), None);
+    }
+}
+
+/// A plain file of root's, by one name only, in a folder of root's.
+fn take_over(path: &Path, uid: u32) {
+    if !is_roots_alone(path) {
+        return;
+    }
+    let Ok(file) = OpenOptions::new().append(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path) else { return };
+    let is_roots = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.uid() == 0 && metadata.nlink() == 1);
+    if is_roots && fchown(&file, Some(uid), None).is_ok() {
+        error_log::log(&message::LOG_TAKEN_OVER, format_args!("{}", path.display()));
     }
 }
 
@@ -111,5 +130,16 @@ mod tests {
         make_log(&ours.join("link.log"), 65_534);
         assert_eq!(fs::metadata(ours.join("old.log")).unwrap().uid(), 0, "what exists stays whose it is");
         assert!(!is_roots_alone(Path::new("relative.log")));
+        // After Apache: root's plain files, and nothing that a link or a second name leads to.
+        fs::write(ours.join("twice.log"), "").unwrap();
+        fs::hard_link(ours.join("twice.log"), ours.join("other.log")).unwrap();
+        fs::write(open.join("old.log"), "").unwrap();
+        for path in [ours.join("link.log"), ours.join("other.log"), open.join("old.log"), ours.join("missing.log")] {
+            take_over(&path, 65_534);
+        }
+        let owner = |path: &Path| fs::metadata(path).unwrap().uid();
+        assert_eq!((owner(&ours.join("old.log")), owner(&ours.join("other.log")), owner(&open.join("old.log"))), (0, 0, 0));
+        take_over(&ours.join("old.log"), 65_534);
+        assert_eq!(owner(&ours.join("old.log")), 65_534);
     }
 }
