@@ -206,11 +206,28 @@ impl Seen<'_> {
     }
 }
 
-impl World for Seen<'_> {
-    fn text_map(&self, file: &Path) -> Option<Arc<TextMap>> {
+impl Seen<'_> {
+    fn read_map(&self, file: &Path) -> Option<Arc<TextMap>> {
         use std::os::unix::ffi::OsStrExt;
         let content = self.file_content(file.as_os_str().as_bytes(), MAP_BYTES_MAX).ok()?;
         Some(Arc::new(TextMap::parse(&content)))
+    }
+}
+
+impl World for Seen<'_> {
+    fn text_map(&self, file: &Path) -> Option<Arc<TextMap>> {
+        let Some((rules, _)) = self.rules else { return self.read_map(file) };
+        let now_ms = self.watcher.now_ms();
+        if let Some((map, stamps)) = rules.maps.borrow().get(file).filter(|(_, stamps)| stamps.iter().all(|stamp| stamp.is_current(now_ms)))
+        {
+            self.stamps.borrow_mut().extend(stamps.iter().cloned());
+            return Some(Arc::clone(map));
+        }
+        let before = self.stamps.borrow().len();
+        let map = self.read_map(file)?;
+        let stamps = self.stamps.borrow().get(before..).unwrap_or_default().into();
+        rules.maps.borrow_mut().insert(file.to_owned(), (Arc::clone(&map), stamps));
+        Some(map)
     }
 
     fn external_map(&self, _name: &str, _source: &MapSource, _key: &[u8]) -> Option<Vec<u8>> {

@@ -63,7 +63,7 @@ fn rest(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watcher:
 
 /// What is answered in the place of a file.
 fn content(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) -> Verdict {
-    if exchange.handler.as_deref().is_some_and(is_program) {
+    if exchange.handler.as_deref().is_some_and(|handler| is_program(handler) || local.gateway.has_action(handler)) {
         let (handler, filename) = (exchange.handler.clone().unwrap_or_default(), peek(exchange).map(|state| state.filename.clone()));
         let filename = String::from_utf8_lossy(filename.as_deref().unwrap_or_default()).into_owned();
         error_log::log_client(
@@ -354,7 +354,8 @@ fn describe(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &Wat
     let handler = own.forced_handler.clone().or_else(|| local.core.set_handler.clone().flatten()).or(facts.handler.clone());
     let media_type = local.core.force_type.clone().flatten().or_else(|| own.forced_type.clone()).or_else(|| facts.content_type());
     // The old way to PHP: where no handler is named, the type is the handler's name.
-    exchange.handler = handler.or_else(|| media_type.clone().filter(|media_type| is_program_type(media_type)));
+    exchange.handler =
+        handler.or_else(|| media_type.clone().filter(|media_type| is_program_type(media_type) || local.gateway.has_action(media_type)));
     state(exchange).content_lines = content_lines(&facts);
     let content_type = media_type.map(|media_type| local.core.with_default_charset(&media_type));
     exchange.settings = memo.typed(&exchange.settings, content_type.as_deref());

@@ -9,7 +9,7 @@ use crate::{
     local::Local,
     reading::{Methods, Place, Reading},
 };
-use saker_config_apache::{Node, OnDisk, Permission, parse_htaccess};
+use saker_config_apache::{Node, OnDisk, Permission, limits::HTACCESS_BYTES_MAX, parse_htaccess};
 use saker_files::{Kind, LinkPolicy, ResolveError, Stamp, Watcher, resolve};
 use saker_http::Status;
 use saker_telemetry::{error_log, message};
@@ -88,6 +88,11 @@ fn read(apache: &Apache, watcher: &Watcher, folder: &[u8], name: &str, permissio
             return Outcome::Broken(Status::FORBIDDEN);
         }
     };
+    // Before room is made for it: whoever may write the file may make it as long as the disk.
+    if found.metadata.size > HTACCESS_BYTES_MAX as u64 {
+        error_log::log(&message::HTACCESS_BROKEN, format_args!("{shown}: larger than {HTACCESS_BYTES_MAX} bytes"));
+        return Outcome::Broken(Status::INTERNAL_SERVER_ERROR);
+    }
     let mut text = vec![0; found.metadata.size as usize];
     if let Err(error) = found.file.read_exact_at(&mut text, 0) {
         error_log::log(&message::HTACCESS_BROKEN, format_args!("{shown}: {error}"));

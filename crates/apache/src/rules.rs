@@ -17,25 +17,44 @@ use crate::{
     state::{State, Translated, peek, state},
     walk::{self, Walked, Walker},
 };
-use saker_files::{Kind, Watcher};
+use saker_files::{Kind, Stamp, Watcher};
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Mapped, Response, Rules, Verdict, phases::trace_answer, respond::built_in_page};
-use saker_rewrite::{Action, Input, Outcome, run_server};
+use saker_rewrite::{Action, Input, Outcome, TextMap, run_server};
 use saker_telemetry::{error_log, message};
-use std::{cell::RefCell, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A map, and what was looked at for it.
+type ReadMap = (Arc<TextMap>, Box<[Stamp]>);
 
 pub struct ApacheRules {
     apache: Arc<Apache>,
     watcher: Watcher,
     htaccess: RefCell<HtaccessFiles>,
     pub(crate) memo: RefCell<Memo>,
+    /// Files of RewriteMap, as many as the configuration names, each until it changes.
+    pub(crate) maps: RefCell<HashMap<PathBuf, ReadMap>>,
     /// Files of users and groups.
     records: RefCell<RecordFiles>,
 }
 
 impl ApacheRules {
     pub fn new(apache: Arc<Apache>, watcher: Watcher) -> ApacheRules {
-        ApacheRules { apache, watcher, htaccess: RefCell::default(), memo: RefCell::default(), records: RefCell::default() }
+        ApacheRules {
+            apache,
+            watcher,
+            htaccess: RefCell::default(),
+            memo: RefCell::default(),
+            maps: RefCell::default(),
+            records: RefCell::default(),
+        }
     }
 
     fn host(&self, exchange: &Exchange) -> Option<Arc<Host>> {
@@ -109,6 +128,12 @@ impl Rules for ApacheRules {
         }
         if state(exchange).translated.is_some() {
             return Verdict::Pass;
+        }
+        if is_for_gateway(exchange, &host) {
+            let path = String::from_utf8_lossy(&exchange.path).into_owned();
+            error_log::log_client(&message::HANDLER_NOT_THERE, exchange.client.address, format_args!("{path}: ProxyPass"));
+            // As for a program that does not answer.
+            return Verdict::Answer(Response::new(Status::SERVICE_UNAVAILABLE));
         }
         if let Some(redirected) = host.defaults.alias.redirect(&exchange.path, exchange.query.as_deref()) {
             return redirect(exchange, &host, redirected);
@@ -309,6 +334,13 @@ fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> (Vec<u8>
     let named = homes::document_root(exchange, host);
     let root = named.as_deref().unwrap_or(host.document_root.as_os_str().as_bytes());
     ([root.strip_suffix(b"/").unwrap_or(root), &path].concat(), false)
+}
+
+/// Whether ProxyPass hands the path to another program; in a section for it, or the host's own.
+fn is_for_gateway(exchange: &Exchange, host: &Host) -> bool {
+    let sections = host.locations.iter().rev().filter(|section| section.is_for_path(&exchange.path));
+    let of_section = sections.filter_map(|section| section.local.gateway.takes(&exchange.path)).next();
+    of_section.or_else(|| host.defaults.gateway.takes(&exchange.path)).unwrap_or(false)
 }
 
 /// Of sections for the path first, then of the host.

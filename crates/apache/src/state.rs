@@ -60,14 +60,13 @@ pub enum Translated {
 
 /// The state of an exchange, made where there is none.
 pub fn state(exchange: &mut Exchange) -> &mut State {
-    let is_there = exchange.rules_state.as_ref().is_some_and(|state| state.is::<State>());
-    if !is_there {
-        exchange.rules_state = Some(Box::<State>::default());
+    let slot = exchange.rules_state.get_or_insert_with(|| Box::<State>::default());
+    if !slot.is::<State>() {
+        *slot = Box::<State>::default();
     }
-    match exchange.rules_state.as_mut().and_then(|state| state.downcast_mut()) {
-        Some(state) => state,
-        None => unreachable!("put there above"),
-    }
+    // Never panics: what stands there is one of ours, by the lines above. The borrow checker lets no borrow out of the test for it.
+    #[expect(clippy::expect_used, reason = "see above")]
+    slot.downcast_mut().expect("a State")
 }
 
 /// The state, if there is one.

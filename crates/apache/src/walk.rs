@@ -60,6 +60,11 @@ impl Walker<'_> {
         let mut captures = Vec::new();
         for _ in 0..COMPONENTS_MAX {
             let (component, behind) = split(rest);
+            // A rule may have made it of a query: sections are compared with paths that have no such detours.
+            if component == b"." {
+                rest = behind.unwrap_or_default();
+                continue;
+            }
             if component.is_empty() {
                 let local = self.patterns(local, &folder, &mut captures);
                 return Ok(Walked { local, filename: folder, kind: Some(Kind::Directory), path_info: Vec::new(), captures });
@@ -103,8 +108,10 @@ impl Walker<'_> {
     /// The deepest folder on the way that a walk came through before, and what is left; else the root.
     fn nearest<'f>(&mut self, filename: &'f [u8]) -> Result<Nearest<'f>, Status> {
         let now_ms = self.watcher.now_ms();
-        let slashes = filename.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-        for at in slashes.filter(|at| *at > 0) {
+        let slashes = filename.iter().enumerate().filter(|(at, byte)| *at > 0 && **byte == b'/').map(|(at, _)| at);
+        // No folder is kept deeper than that, and a path of slashes must not cost its square.
+        let slashes: Vec<usize> = slashes.take(COMPONENTS_MAX).collect();
+        for at in slashes.into_iter().rev() {
             let (path, rest) = filename.split_at(at + 1);
             if let Some(known) = self.memo.folder(self.host_index, path, now_ms) {
                 self.stamps.extend(known.stamps.iter().cloned());

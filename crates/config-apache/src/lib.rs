@@ -44,6 +44,7 @@ pub use permission::{Permission, Verdict};
 pub use reference::reference_markdown;
 pub use row::{Importance, Row, Shape, Treatment};
 pub use rows::{find_row, rows};
+pub use sections::METHODS;
 pub use tree::{Node, Tree};
 pub use variables::{ProcessEnvironment, Variables};
 pub use version::{APACHE_VERSION, PatternMatch, Version};

@@ -7,8 +7,8 @@ use crate::{
     word::{word, words},
 };
 
-/// Apache's method numbers; others are given numbers when first named.
-const METHODS: &[&str] = &[
+/// Methods that Apache knows by number, HEAD as GET; others are given numbers when first named.
+pub const METHODS: &[&str] = &[
     "GET",
     "PUT",
     "POST",

@@ -18,12 +18,12 @@ impl Fields {
 
     /// Adds a line; lines of the same name stay.
     pub fn append(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
-        self.lines.push((name.into(), value.into()));
+        self.lines.push((name.into(), one_line(value.into())));
     }
 
     /// Sets the one line of that name, in the place of the first such line.
     pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
-        let (name, value) = (name.into(), value.into());
+        let (name, value) = (name.into(), one_line(value.into()));
         match self.lines.iter().position(|line| line.0.eq_ignore_ascii_case(&name)) {
             Some(at) => {
                 self.lines[at].1 = value;
@@ -76,6 +76,16 @@ impl Fields {
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
+}
+
+/// RFC 9110 section 5.5: line ends and NUL become spaces, wherever a value came from; else a decoded path in it could begin a field, or a
+/// response, of its own. Here, so that it holds for every protocol and for heads that are encoded once.
+fn one_line(mut value: Value) -> Value {
+    let ends_line = |byte: &u8| matches!(byte, b'\r' | b'\n' | 0);
+    if value.iter().any(ends_line) {
+        value.to_mut().iter_mut().filter(|byte| ends_line(byte)).for_each(|byte| *byte = b' ');
+    }
+    value
 }
 
 #[cfg(test)]

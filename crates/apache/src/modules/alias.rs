@@ -193,7 +193,7 @@ pub fn substitute(template: &[u8], subject: &[u8], spans: &Spans) -> Vec<u8> {
     out
 }
 
-fn compile(text: &[u8]) -> Result<Arc<Pattern>, String> {
+pub fn compile(text: &[u8]) -> Result<Arc<Pattern>, String> {
     Pattern::compile(text, PatternOptions::default()).map(Arc::new).map_err(|_| "Regular expression could not be compiled.".to_owned())
 }
 

@@ -9,7 +9,7 @@ use crate::{
     reading::Reading,
 };
 use saker_config_apache::Node;
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 /// What one extension says. `Some(None)`: taken back by a Remove… directive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Extension {
 #[derive(Clone, Debug, Default)]
 pub struct Mime {
     /// By extension in lower case, without the dot.
-    pub extensions: HashMap<Box<str>, Extension>,
+    pub extensions: Arc<HashMap<Box<str>, Extension>>,
     pub default_language: Option<Box<str>>,
     pub use_path_info: Option<bool>,
     pub multiviews_match: Option<MultiviewsMatch>,
@@ -105,10 +105,11 @@ impl Mime {
     ];
 
     pub fn under(&self, over: &Mime) -> Mime {
-        let mut extensions = self.extensions.clone();
-        for (name, extension) in &over.extensions {
+        // Distributions name some hundred of them, and most sections none: those share the table.
+        let mut extensions = Arc::clone(&self.extensions);
+        for (name, extension) in over.extensions.iter() {
             let merged = extensions.get(name).map_or_else(|| extension.clone(), |outside| outside.under(extension));
-            extensions.insert(name.clone(), merged);
+            Arc::make_mut(&mut extensions).insert(name.clone(), merged);
         }
         Mime {
             extensions,
@@ -178,14 +179,14 @@ fn add(node: &Node, local: &mut Local, slot: Slot) -> Result<(), String> {
     // Apache lowers what it compares: types, codings, languages.
     let value: Box<str> = words.next().unwrap_or_default().to_ascii_lowercase().into();
     for word in words {
-        *slot(local.mime.extensions.entry(extension_of(&word)).or_default()) = Some(Some(value.clone()));
+        *slot(Arc::make_mut(&mut local.mime.extensions).entry(extension_of(&word)).or_default()) = Some(Some(value.clone()));
     }
     Ok(())
 }
 
 fn remove(node: &Node, local: &mut Local, slot: Slot) -> Result<(), String> {
     for word in texts(node) {
-        *slot(local.mime.extensions.entry(extension_of(&word)).or_default()) = Some(None);
+        *slot(Arc::make_mut(&mut local.mime.extensions).entry(extension_of(&word)).or_default()) = Some(None);
     }
     Ok(())
 }
@@ -213,7 +214,9 @@ mod tests {
 
     fn mime() -> (Mime, HashMap<Box<str>, Box<str>>) {
         let mut mime = Mime::default();
-        let entry = |mime: &mut Mime, name: &str, set: &dyn Fn(&mut Extension)| set(mime.extensions.entry(name.into()).or_default());
+        let entry = |mime: &mut Mime, name: &str, set: &dyn Fn(&mut Extension)| {
+            set(Arc::make_mut(&mut mime.extensions).entry(name.into()).or_default())
+        };
         entry(&mut mime, "gz", &|extension| extension.coding = Some(Some("x-gzip".into())));
         entry(&mut mime, "en", &|extension| extension.language = Some(Some("en".into())));
         entry(&mut mime, "php", &|extension| extension.handler = Some(Some("php".into())));
@@ -237,8 +240,8 @@ mod tests {
     fn inner_sections_add_and_take_back() {
         let (mime, types) = mime();
         let mut over = Mime::default();
-        over.extensions.entry("gz".into()).or_default().coding = Some(None);
-        over.extensions.entry("php".into()).or_default().media_type = Some(Some("text/plain".into()));
+        Arc::make_mut(&mut over.extensions).entry("gz".into()).or_default().coding = Some(None);
+        Arc::make_mut(&mut over.extensions).entry("php".into()).or_default().media_type = Some(Some("text/plain".into()));
         let merged = mime.under(&over);
         assert!(merged.facts(b"a.gz", &types).codings.is_empty());
         let php = merged.facts(b"a.php", &types);

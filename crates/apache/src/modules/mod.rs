@@ -9,6 +9,7 @@ pub mod dir;
 pub mod env;
 pub mod expires;
 pub mod filters;
+pub mod gateway;
 pub mod headers;
 pub mod mime;
 pub mod negotiation;

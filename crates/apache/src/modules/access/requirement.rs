@@ -8,7 +8,7 @@ use crate::{
     modules::ssl::asks_session,
     reading::{Place, Reading},
 };
-use saker_config_apache::{Node, words};
+use saker_config_apache::{METHODS, Node, words};
 use saker_expressions::{Dependency, Expression, ExpressionOptions, StringExpression, Subnet};
 use std::{fmt, os::unix::fs::MetadataExt, path::Path, sync::Arc};
 
@@ -67,36 +67,6 @@ pub enum Requirement {
 
 /// Words of a line that may contain variables.
 type Words = Arc<StringExpression>;
-
-/// Methods that Apache knows by number. HEAD is GET there.
-const METHODS: &[&str] = &[
-    "GET",
-    "PUT",
-    "POST",
-    "DELETE",
-    "CONNECT",
-    "OPTIONS",
-    "TRACE",
-    "PATCH",
-    "PROPFIND",
-    "PROPPATCH",
-    "MKCOL",
-    "COPY",
-    "MOVE",
-    "LOCK",
-    "UNLOCK",
-    "VERSION-CONTROL",
-    "CHECKOUT",
-    "UNCHECKOUT",
-    "CHECKIN",
-    "UPDATE",
-    "LABEL",
-    "REPORT",
-    "MKWORKSPACE",
-    "MKACTIVITY",
-    "BASELINE-CONTROL",
-    "MERGE",
-];
 
 impl Requirement {
     /// `rest`: the line behind the provider's name.

@@ -63,10 +63,11 @@ fn print(text: &str) -> ExitCode {
 
 fn configuration(arguments: &Arguments) -> PathBuf {
     let named = arguments.input.file.clone();
-    if named != Path::new("") {
-        return named;
-    }
     let root = arguments.input.server_root.as_deref();
+    if named != Path::new("") {
+        // As Apache: relative to the ServerRoot, where one is given.
+        return root.map_or(named.clone(), |root| root.join(&named));
+    }
     let below = root.map(|root| [root.join("apache2.conf"), root.join("conf/httpd.conf"), root.join("httpd.conf")]);
     let candidates = below.into_iter().flatten().chain(CONFIGURATIONS.iter().map(PathBuf::from));
     candidates.into_iter().find(|path| path.exists()).unwrap_or_else(|| CONFIGURATIONS[0].into())
