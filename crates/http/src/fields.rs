@@ -99,6 +99,14 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_one_line() {
+        let mut fields = Fields::new();
+        fields.append("A", b"1\r\nB: 2".to_vec());
+        fields.set("C", &b"3\n\0"[..]);
+        assert_eq!((fields.first("A"), fields.first("C"), fields.len()), (Some(&b"1  B: 2"[..]), Some(&b"3  "[..]), 2));
+    }
+
+    #[test]
     fn set_replaces_the_first_line_in_its_place_and_drops_the_others() {
         let mut some = fields(&[("a", "1"), ("B", "2"), ("c", "3"), ("b", "4")]);
         some.set("b", &b"5"[..]);

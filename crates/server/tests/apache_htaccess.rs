@@ -164,3 +164,15 @@ fn typically_within_a_tenth_of_a_second() {
     let median = times[ROUNDS / 2];
     assert!(median < SEEN_TYPICAL, "{times:?}");
 }
+
+/// Whoever may write a file may make it as long as the disk; that must cost its folder, not the server's memory.
+#[test]
+fn one_that_is_far_too_long_closes_its_subtree() {
+    let site = Site::start("htaccess-long");
+    assert_eq!(site.ask("/a/b/c/page.html").status, 200);
+    fs::File::create(site.dir.join("www/a/.htaccess")).unwrap().set_len(1 << 40).unwrap();
+    site.until("/a/b/c/page.html", "closed", |response| response.status == 500);
+    assert!(site.server.tree().memory().rss_bytes < 1 << 30);
+    fs::remove_file(site.dir.join("www/a/.htaccess")).unwrap();
+    site.until("/a/b/c/page.html", "open", |response| response.status == 200);
+}

@@ -99,6 +99,9 @@ fn what_is_printed() {
     let tested = site.run("apachectl", "configtest -f {conf}");
     assert_eq!((tested.status.code(), err(&tested).as_str()), (Some(0), "Syntax OK\n"));
     assert_eq!(site.run("apache2", "-q").status.code(), Some(1));
+    // Relative to the ServerRoot that is given, wherever it is called.
+    let relative = site.run("apache2", &format!("-d {} -f httpd.conf -t", site.dir.display()));
+    assert_eq!(err(&relative), "Syntax OK\n");
 }
 
 #[test]
