@@ -10,6 +10,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-telemetry", 1),
     ("saker-http1", 2),
     ("saker-http2", 2),
+    ("saker-cgi", 2),
     ("saker-config", 2),
     ("saker-expressions", 2),
     ("saker-rewrite", 3),
