@@ -63,6 +63,12 @@ impl Backreferences {
         self.matched.is_some()
     }
 
+    /// `None` where nothing has matched, or the group took no part.
+    pub fn group(&self, group: usize) -> Option<&[u8]> {
+        let (subject, spans) = self.matched.as_ref()?;
+        subject.get(spans.get(group)?)
+    }
+
     pub fn text(&self, group: usize) -> &[u8] {
         self.matched.as_ref().map_or(&[], |(subject, spans)| spans.text(group, subject))
     }

@@ -363,7 +363,9 @@ impl Parser {
     }
 
     fn function(&self, name: &[u8], argument: Word, at: usize) -> Parsed<Word> {
-        let function = Function::from_name(name).ok_or_else(|| not_there("Function", "", name, at))?;
+        // The Apache manual, mod_include: pages have their variables under one more name.
+        let page_variable = (self.options.restricted && name.eq_ignore_ascii_case(b"v")).then_some(Function::RequestEnvironment);
+        let function = page_variable.or_else(|| Function::from_name(name)).ok_or_else(|| not_there("Function", "", name, at))?;
         if (self.options.restricted || self.options.in_htaccess) && function.is_restricted() {
             return Err(restricted("", name, at));
         }

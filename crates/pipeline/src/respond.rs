@@ -18,6 +18,16 @@ pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
     response
 }
 
+/// The content of a request inside of another one, after [`phases::descend_inside`]: without error documents, and with those filters only that
+/// change content.
+pub async fn content_inside(exchange: &mut Exchange, services: &Services) -> Response {
+    let mut response = phases::content::content(exchange, services).await;
+    for filter in services.filters.iter().filter(|filter| filter.changes_content()) {
+        filter.apply(exchange, &mut response).await;
+    }
+    response
+}
+
 /// Runs the filters over a head that nobody has filtered yet, and over a ready one those that want it all the same.
 async fn finish(exchange: &mut Exchange, services: &Services, response: &mut Response) {
     let was_ready = matches!(response.head, ResponseHead::Ready(_));

@@ -32,6 +32,11 @@ pub trait Filter {
         false
     }
 
+    /// Whether what it does belongs to the content, wherever that goes: then it is applied to what pages include, too.
+    fn changes_content(&self) -> bool {
+        false
+    }
+
     fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()>;
 }
 

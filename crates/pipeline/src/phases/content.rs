@@ -3,7 +3,7 @@
 use crate::{Exchange, Handled, Response, Services};
 use saker_http::Status;
 
-pub(super) async fn content(exchange: &mut Exchange, services: &Services) -> Response {
+pub(crate) async fn content(exchange: &mut Exchange, services: &Services) -> Response {
     for handler in services.handlers.iter() {
         match handler.handle(exchange).await {
             Handled::Answered(response) => {

@@ -5,7 +5,7 @@
 
 mod access;
 mod challenge;
-mod content;
+pub(crate) mod content;
 mod map_to_storage;
 mod post_read;
 mod select_host;
@@ -58,18 +58,32 @@ pub async fn run_again(exchange: &mut Exchange, services: &Services, outer: &Exc
     }
 }
 
-async fn descend(exchange: &mut Exchange, services: &Services, mut from: usize) -> Response {
+/// What a request inside of another one (a page that is included in a page) comes to before its content. `None`: it has some to be asked for.
+pub async fn descend_inside(exchange: &mut Exchange, services: &Services) -> Option<Response> {
+    // The rate is that of the request around it.
+    exchange.admission = Some(Admission::Pass);
+    before_content(exchange, services, BEHIND_HOST).await
+}
+
+async fn descend(exchange: &mut Exchange, services: &Services, from: usize) -> Response {
+    match before_content(exchange, services, from).await {
+        Some(response) => response,
+        None => content::content(exchange, services).await,
+    }
+}
+
+async fn before_content(exchange: &mut Exchange, services: &Services, mut from: usize) -> Option<Response> {
     while let Some(phase) = PHASES.get(from) {
         match (phase.run)(exchange, services) {
             Verdict::Pass => from += 1,
             Verdict::Answer(response) => {
                 exchange.trace(phase.name, None, || format!("answers {}", response.status.0));
-                return response;
+                return Some(response);
             }
             Verdict::Wait(pause) => pause.await,
             Verdict::Restart if exchange.redirects >= RESTARTS_MAX => {
                 exchange.trace(phase.name, None, || format!("begins again for the {RESTARTS_MAX}th time: the rules go in circles"));
-                return Response::new(Status::INTERNAL_SERVER_ERROR);
+                return Some(Response::new(Status::INTERNAL_SERVER_ERROR));
             }
             Verdict::Restart => {
                 exchange.redirects += 1;
@@ -80,7 +94,7 @@ async fn descend(exchange: &mut Exchange, services: &Services, mut from: usize) 
     if let Some(Admission::Delay(wait_ns)) = exchange.admission.take() {
         (services.sleep)(Duration::from_nanos(wait_ns)).await;
     }
-    content::content(exchange, services).await
+    None
 }
 
 /// The rules of the site's own front-end, where it has some.

@@ -14,6 +14,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-config", 2),
     ("saker-expressions", 2),
     ("saker-rewrite", 3),
+    ("saker-ssi", 3),
     ("saker-tls", 3),
     ("saker-config-apache", 3),
     ("saker-acme", 4),

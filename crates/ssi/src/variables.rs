@@ -1,0 +1,94 @@
+//! The variables of a page: what the request brought (CGI's), what server-side includes add, what the page has set.
+//!
+//! A page and everything that it includes share them. Names are found in any case of letters, as in Apache's tables. Difficulty: some are
+//! costly or change with the page's time format, so they are made when they are first wanted.
+
+/// Variables of one page.
+pub const VARIABLES_MAX: usize = 1000;
+/// Of a value, or of any text in which variables were put in.
+pub const VALUE_BYTES_MAX: usize = 1 << 20;
+
+/// What is made when it is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lazy {
+    DateLocal,
+    DateGmt,
+    LastModified,
+    /// Owner of the page's file.
+    UserName,
+}
+
+impl Lazy {
+    pub const ALL: [(&'static str, Lazy); 4] = [
+        ("DATE_LOCAL", Lazy::DateLocal),
+        ("DATE_GMT", Lazy::DateGmt),
+        ("LAST_MODIFIED", Lazy::LastModified),
+        ("USER_NAME", Lazy::UserName),
+    ];
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    Text(Box<[u8]>),
+    Lazy(Lazy),
+}
+
+/// In the order in which they were first set.
+#[derive(Clone, Debug, Default)]
+pub struct Variables(Vec<(Box<[u8]>, Value)>);
+
+impl Variables {
+    pub fn value(&self, name: &[u8]) -> Option<&Value> {
+        self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// False: there are as many as there may be.
+    pub fn set(&mut self, name: &[u8], value: &[u8]) -> bool {
+        self.put(name, Value::Text(value.into()))
+    }
+
+    pub fn set_lazy(&mut self, name: &[u8], lazy: Lazy) -> bool {
+        self.put(name, Value::Lazy(lazy))
+    }
+
+    fn put(&mut self, name: &[u8], value: Value) -> bool {
+        let is_full = self.0.len() >= VARIABLES_MAX;
+        match self.0.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            Some((_, old)) => *old = value,
+            None if is_full => return false,
+            None => self.0.push((name.into(), value)),
+        }
+        true
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Value)> {
+        self.0.iter().map(|(name, value)| (&**name, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_any_case_keep_their_place() {
+        let mut variables = Variables::default();
+        variables.set(b"A", b"1");
+        variables.set_lazy(b"DATE_GMT", Lazy::DateGmt);
+        variables.set(b"date_gmt", b"2");
+        variables.set(b"a", b"3");
+        let all: Vec<_> = variables.iter().map(|(name, value)| (name.to_vec(), value.clone())).collect();
+        let text = |text: &[u8]| Value::Text(text.into());
+        assert_eq!(all, [(b"A".to_vec(), text(b"3")), (b"DATE_GMT".to_vec(), text(b"2"))]);
+        assert_eq!(variables.value(b"Date_GMT"), Some(&text(b"2")));
+    }
+
+    #[test]
+    fn there_is_a_most() {
+        let mut variables = Variables::default();
+        for number in 0..VARIABLES_MAX {
+            assert!(variables.set(number.to_string().as_bytes(), b""));
+        }
+        assert!(!variables.set(b"one more", b"") && variables.set(b"1", b"x"));
+    }
+}

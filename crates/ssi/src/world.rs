@@ -1,0 +1,38 @@
+//! What a page asks in passing, of whoever drives it.
+
+use crate::variables::{Lazy, Variables};
+use saker_expressions::Backreferences;
+
+/// What the last pattern matched, `$0` to `$9`.
+#[derive(Clone, Debug, Default)]
+pub struct Matched(pub Backreferences);
+
+impl Matched {
+    /// `None` where nothing matched, or the group took no part.
+    pub fn group(&self, digit: u8) -> Option<&[u8]> {
+        self.0.group(usize::from(digit.wrapping_sub(b'0')))
+    }
+}
+
+pub trait World {
+    /// Those of the page, shared with what it includes.
+    fn variables(&mut self) -> &mut Variables;
+
+    /// The value of a variable that is made when it is wanted, with the page's format of times.
+    fn lazy(&self, lazy: Lazy, time_format: &[u8]) -> Vec<u8>;
+
+    /// A time in the format, local.
+    fn time(&self, format: &[u8], unix_s: i64) -> Vec<u8>;
+
+    /// As listings show sizes: `1.5K`.
+    fn short_size(&self, bytes: u64) -> Vec<u8>;
+
+    /// Whether an expression of the server's own language holds. The error is the reason why it can't be told.
+    fn holds(&mut self, expression: &[u8], matched: &mut Matched, time_format: &[u8]) -> Result<bool, String>;
+
+    /// `-A` of the old language: whether a request for the path would not be refused.
+    fn is_accessible(&mut self, path: &[u8]) -> bool;
+
+    /// Something in the page is wrong; it goes on all the same.
+    fn complain(&mut self, fault: String);
+}
