@@ -2,6 +2,7 @@
 
 use crate::{local::Local, reading::ProviderNames, sections::Section};
 use saker_config::model::Origin;
+use saker_expressions::Expression;
 use saker_http::path::Slashes;
 use saker_rewrite::Settings as RewriteSettings;
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
@@ -23,6 +24,10 @@ pub struct Host {
     /// `<Location>` as they were written.
     pub locations: Vec<Arc<Section>>,
     pub access_file_names: Vec<Box<str>>,
+    /// Variables that logs tell.
+    pub logged_variables: Vec<Box<str>>,
+    /// Expressions that logs depend on, by their numbers.
+    pub log_conditions: Vec<Arc<Expression>>,
     /// Rules in server context.
     pub rewrite: Option<Arc<RewriteSettings>>,
     /// Of TypesConfig, by extension in lower case.

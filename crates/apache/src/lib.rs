@@ -16,6 +16,7 @@ mod htaccess;
 mod listing;
 mod load;
 mod local;
+mod logs;
 mod memo;
 mod methods;
 mod modules;

@@ -11,14 +11,14 @@ use crate::{
 };
 use saker_config::{
     Diagnostic, Model,
-    model::{AccessLog, AccessLogTarget, Address, Automatic, Listener, ListenerTls, Origin, Settings, Site, SiteName, SiteTls},
+    model::{Address, Automatic, CanonicalPort, Listener, ListenerTls, Origin, Settings, Site, SiteName, SiteTls},
 };
 use saker_config_apache::Node;
 use saker_http::path::{EncodedSlashes, Slashes};
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -31,26 +31,6 @@ pub struct Listen {
     pub origin: Origin,
 }
 
-#[derive(Clone, Debug)]
-pub struct LogDraft {
-    pub target: AccessLogTarget,
-    /// A format, or the name of one.
-    pub format: String,
-    /// `env=…` or `expr=…`.
-    pub condition: Option<String>,
-    pub origin: Origin,
-}
-
-impl LogDraft {
-    pub fn new(target: &str, format: String, condition: Option<String>, server_root: &Path, node: &Node) -> LogDraft {
-        let target = match target.strip_prefix('|') {
-            Some(command) => AccessLogTarget::Program(command.trim_start_matches('$').to_owned()),
-            None => AccessLogTarget::File(server_root.join(target)),
-        };
-        LogDraft { target, format, condition, origin: node.origin.clone() }
-    }
-}
-
 #[derive(Clone, Debug, Default)]
 pub struct Process {
     pub listens: Vec<Listen>,
@@ -59,8 +39,6 @@ pub struct Process {
     pub pid_file: Option<PathBuf>,
     pub error_log: Option<PathBuf>,
     pub types_config: Option<(PathBuf, Origin)>,
-    pub log_formats: HashMap<String, String>,
-    pub default_log_format: Option<String>,
     pub timeout_s: Option<u64>,
     pub keep_alive: Option<bool>,
     pub keep_alive_timeout_ms: Option<u64>,
@@ -107,16 +85,13 @@ impl Process {
             let origin = main.origin.clone();
             diagnostics.push(Diagnostic::without_source(origin, "no listening sockets available: there is no Listen directive".into()));
         }
-        for log in main.logs.iter().chain(drafts.iter().flat_map(|draft| &draft.logs)).filter(|log| log.condition.is_some()) {
-            let text = "the condition of this log is not honoured yet: every request is logged".into();
-            diagnostics.push(Diagnostic::with_line(saker_config::Severity::Warning, log.origin.clone(), 0, text, None, ""));
-        }
         let shared = Shared {
             types: Arc::new(self.types(diagnostics)),
             defaults: Arc::new(main.local.as_deref().cloned().unwrap_or_default()),
             settings: Arc::default(),
         };
         let mut model = self.model();
+        diagnostics.extend(std::iter::once(main).chain(drafts).flat_map(|draft| draft.logs.complaints(&main.logs)));
         let mut hosts = Vec::new();
         let claimed: Vec<Address> = drafts.iter().flat_map(|draft| self.listeners_of(draft)).collect();
         let unclaimed: Vec<Address> =
@@ -203,7 +178,6 @@ impl Process {
         let written = || draft.server_name.iter().chain(&draft.aliases);
         let own = written().filter_map(|name| site_name(name)).collect();
         let patterns = written().filter(|name| site_name(name).is_none()).map(|name| name.to_ascii_lowercase()).collect();
-        let logs = if draft.logs.is_empty() { &main.logs } else { &draft.logs };
         let tls = &draft.tls;
         let site_tls = SiteTls {
             certificates: tls.files(),
@@ -220,16 +194,13 @@ impl Process {
             patterns,
             listeners,
             root: Some(host.document_root.clone()),
-            access_logs: logs.iter().map(|log| self.log(log)).collect(),
+            access_logs: draft.logs.access_logs(&main.logs),
+            canonical_name: host.server_name.as_deref().map(Into::into),
+            canonical_port: canonical_port(draft),
             tls: Arc::new(site_tls),
             settings: Arc::clone(&shared.settings),
             ..Site::new(draft.origin.clone())
         }
-    }
-
-    fn log(&self, draft: &LogDraft) -> AccessLog {
-        let format = self.log_formats.get(&draft.format).unwrap_or(&draft.format);
-        AccessLog { target: draft.target.clone(), format: format.as_str().into(), origin: draft.origin.clone() }
     }
 
     /// A listener speaks TLS if a host on it has SSLEngine on, or if the Listen line says https.
@@ -284,6 +255,8 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
         document_root: draft.document_root.clone().or_else(|| main.document_root.clone()).unwrap_or_default(),
         defaults,
         directories,
+        logged_variables: draft.logs.variables(&main.logs),
+        log_conditions: draft.logs.conditions(&main.logs),
         locations: main.locations.iter().chain(&draft.locations).cloned().collect(),
         access_file_names: draft
             .access_file_names
@@ -295,6 +268,12 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
         trace_enabled: draft.trace_enabled.or(main.trace_enabled).unwrap_or(true),
         origin: draft.origin.clone(),
     }
+}
+
+/// That of ServerName; of a host without one that of its address (httpd 2.4, vhost.c as it behaves).
+fn canonical_port(draft: &HostDraft) -> CanonicalPort {
+    let of_address = || draft.addresses.first().and_then(|text| host_and_port(text).1.parse().ok()).filter(|_| draft.server_name.is_none());
+    draft.server_port.or_else(of_address).map_or(CanonicalPort::Scheme, CanonicalPort::Named)
 }
 
 /// Names that our table of hosts knows: whole, or with `*.` before them.

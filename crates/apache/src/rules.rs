@@ -19,7 +19,7 @@ use crate::{
 };
 use saker_files::{Kind, Stamp, Watcher};
 use saker_http::{Method, Status};
-use saker_pipeline::{Exchange, Mapped, Response, Rules, Verdict, phases::trace_answer, respond::built_in_page};
+use saker_pipeline::{Exchange, First, Mapped, Response, Rules, Verdict, phases::trace_answer, respond::built_in_page};
 use saker_rewrite::{Action, Input, Outcome, TextMap, run_server};
 use saker_telemetry::{error_log, message};
 use std::{
@@ -94,6 +94,12 @@ impl Rules for ApacheRules {
         // What a round before found out is not true of this one's path.
         let kept = std::mem::take(state(exchange));
         if !kept.path.is_empty() && !kept.is_subrequest {
+            let first = || First {
+                path: kept.path.as_slice().into(),
+                query: exchange.query.as_deref().map(Into::into),
+                environment: exchange.environment.clone(),
+            };
+            exchange.first = exchange.first.take().or_else(|| Some(Box::new(first())));
             exchange.environment = modules::env::redirected(&exchange.environment, &kept.path, Status::OK.0);
         }
         let State { rewrite_ended, cookies, vary, decided_by, is_subrequest, received, is_error_page, looked_at_from, negotiated, .. } =

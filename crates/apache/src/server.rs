@@ -2,8 +2,9 @@
 
 use crate::{
     local::Local,
+    logs::HostLogs,
     modules::core::texts,
-    process::{Listen, LogDraft, Process},
+    process::{Listen, Process},
     sections::Section,
 };
 use saker_config::model::{CertificateFiles, ClientCertificates, Origin, TlsVersion};
@@ -32,7 +33,7 @@ pub struct HostDraft {
     pub local: Option<Box<Local>>,
     pub directories: Vec<Arc<Section>>,
     pub locations: Vec<Arc<Section>>,
-    pub logs: Vec<LogDraft>,
+    pub logs: HostLogs,
     pub tls: TlsDraft,
     pub origin: Origin,
 }
@@ -87,7 +88,7 @@ impl HostDraft {
             local: None,
             directories: Vec::new(),
             locations: Vec::new(),
-            logs: Vec::new(),
+            logs: HostLogs::default(),
             tls: TlsDraft::default(),
             origin,
         }
@@ -129,26 +130,10 @@ const SETTERS: &[(&str, ServerSet)] = &[
         Ok(())
     }),
     ("MergeSlashes", |node, host, _, _| crate::modules::dir::set_flag(node, &mut host.merge_slashes)),
-    ("CustomLog", |node, host, _, root| {
-        let words = texts(node);
-        let format = words.get(1).cloned().unwrap_or_else(|| "%h %l %u %t \"%r\" %>s %b".into());
-        host.logs.push(LogDraft::new(words.first().map(String::as_str).unwrap_or_default(), format, words.get(2).cloned(), root, node));
-        Ok(())
-    }),
-    ("TransferLog", |node, host, process, root| {
-        let format = process.default_log_format.clone().unwrap_or_else(|| "%h %l %u %t \"%r\" %>s %b".into());
-        host.logs.push(LogDraft::new(&first(node).unwrap_or_default(), format, None, root, node));
-        Ok(())
-    }),
-    ("LogFormat", |node, _, process, _| {
-        let words = texts(node);
-        match (words.first(), words.get(1)) {
-            (Some(format), Some(name)) => drop(process.log_formats.insert(name.clone(), format.clone())),
-            (Some(format), None) => process.default_log_format = Some(format.clone()),
-            _ => {}
-        }
-        Ok(())
-    }),
+    ("CustomLog", |node, host, _, root| host.logs.add(node, root, false)),
+    ("GlobalLog", |node, host, _, root| host.logs.add(node, root, true)),
+    ("TransferLog", |node, host, _, root| host.logs.add(node, root, false)),
+    ("LogFormat", |node, host, _, _| host.logs.add_format(node)),
     ("SSLEngine", |node, host, _, _| {
         host.tls.engine = first(node).map(|word| word.eq_ignore_ascii_case("on") || word.eq_ignore_ascii_case("optional"));
         Ok(())

@@ -104,7 +104,7 @@ impl Model {
 fn site(options: ServeOptions) -> Site {
     let mut settings = Settings::default();
     settings.files.listing = options.listing;
-    let log = |target| AccessLog { target, format: "combined".into(), origin: Origin::command_line() };
+    let log = |target| AccessLog { target, format: "combined".into(), is_items: false, condition: None, origin: Origin::command_line() };
     Site {
         names: options.names(),
         tls: Arc::new(options.site_tls()),

@@ -2,6 +2,7 @@
 
 use crate::{
     HeadEdits, RequestBody, Reusable,
+    logged::{First, LogRules, StandIn},
     throttle::{AddressState, Admission},
 };
 use saker_config::model::{Action, Address, Origin, Settings, Site};
@@ -91,6 +92,12 @@ impl Environment {
         self.0.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
     }
 
+    /// As logs look for them: in any case, if need be.
+    pub fn first_in_any_case(&self, name: &[u8]) -> Option<&[u8]> {
+        let ignoring_case = || self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| &**value);
+        self.first(name).or_else(ignoring_case)
+    }
+
     pub fn set(&mut self, name: &[u8], value: &[u8]) {
         match self.0.iter_mut().find(|(known, _)| **known == *name) {
             Some((_, old)) => *old = value.into(),
@@ -151,6 +158,14 @@ pub struct Exchange {
     pub head_edits: Option<Rc<dyn HeadEdits>>,
     /// What the rules keep for later phases.
     pub rules_state: Option<Box<dyn Any>>,
+    /// What modules tell logs, by name.
+    pub notes: Environment,
+    /// How the request was before rules led it elsewhere.
+    pub first: Option<Box<First>>,
+    /// The page that stood in for its answer, as logs tell it.
+    pub stand_in: Option<Box<StandIn>>,
+    /// What the rules want of logs.
+    pub log_rules: LogRules,
     /// Present when each step is to be recorded.
     pub trace: Option<Vec<TraceStep>>,
     /// What throttling said before the walk, or says in its access phase.
@@ -183,6 +198,10 @@ impl Exchange {
             environment: Environment::default(),
             handler: None,
             user: None,
+            notes: Environment::default(),
+            first: None,
+            stand_in: None,
+            log_rules: LogRules::default(),
             head_edits: None,
             rules_state: None,
             trace: None,

@@ -5,7 +5,7 @@
 //! The one difficulty is its bound: variants of an entry are made after it was stored, so memory is re-counted on each insertion
 //! that a sweep of the clock hand touches. Absent: keeping failures (a 404 walks each time).
 
-use crate::{Response, Reusable};
+use crate::{LogFacts, Response, Reusable};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use saker_config::model::{Address, Settings};
@@ -45,6 +45,8 @@ pub struct Entry {
     pub reusable: Rc<dyn Reusable>,
     /// The path as mapped, for logs.
     pub path: Box<[u8]>,
+    /// Where a log wants to know more.
+    pub log_facts: Option<Rc<LogFacts>>,
 }
 
 /// What is known about an outcome besides its key.
@@ -54,6 +56,7 @@ pub struct Outcome {
     pub reusable: Rc<dyn Reusable>,
     pub stamps: Vec<Stamp>,
     pub path: Vec<u8>,
+    pub log_facts: Option<Rc<LogFacts>>,
 }
 
 /// Counts since the last [`Resources::take_counts`].
@@ -193,6 +196,7 @@ impl Resources {
             settings: outcome.settings,
             reusable: outcome.reusable,
             path: outcome.path.into(),
+            log_facts: outcome.log_facts,
         };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);

@@ -17,7 +17,14 @@ impl Reusable for Fixed {
 }
 
 fn outcome(bytes: usize) -> Outcome {
-    Outcome { site_index: 0, settings: Arc::default(), reusable: Rc::new(Fixed(bytes)), stamps: Vec::new(), path: Vec::new() }
+    Outcome {
+        site_index: 0,
+        settings: Arc::default(),
+        reusable: Rc::new(Fixed(bytes)),
+        stamps: Vec::new(),
+        path: Vec::new(),
+        log_facts: None,
+    }
 }
 
 fn bounds(memory_bytes_max: usize, entries_max: usize) -> Bounds {

@@ -3,7 +3,7 @@
 //! Error documents (a path of the same site) run the later phases once more with a request of their own, which carries none of the
 //! client's conditions: a 404 page must never become a 304 or a part of itself.
 
-use crate::{Body, Chunk, Exchange, NoBody, Response, ResponseHead, Services, phases};
+use crate::{Body, Chunk, Exchange, NoBody, Response, ResponseHead, Services, StandIn, phases};
 use saker_config::model::ErrorPage;
 use saker_http::{Method, RequestHead, Status, escape};
 use std::sync::Arc;
@@ -61,12 +61,13 @@ async fn internal_page(exchange: &mut Exchange, services: &Services, path: &str,
     exchange.trace("respond", None, || format!("error document {path} for {}", status.0));
     let mut inner = page_exchange(exchange, path);
     let page = phases::run_again(&mut inner, services, exchange, status).await;
-    if let (Some(steps), Some(more)) = (&mut exchange.trace, inner.trace) {
+    if let (Some(steps), Some(more)) = (&mut exchange.trace, inner.trace.take()) {
         *steps = more;
     }
     if page.status != Status::OK {
         return None;
     }
+    exchange.stand_in = Some(Box::new(StandIn::of(&inner)));
     // What the rules found out about the page is what counts for the answer from here on.
     exchange.rules_state = inner.rules_state.take().or(exchange.rules_state.take());
     Some(page)

@@ -1,8 +1,8 @@
 //! A worker's side of the access logs: which logs a site has, and the lines gathered for each.
 
 use crate::log_files::LogFiles;
-use saker_config::model::{Site, SiteName};
-use saker_pipeline::Generation;
+use saker_config::model::{CanonicalPort, LogCondition, Site, SiteName};
+use saker_pipeline::{Generation, LogFacts};
 use saker_telemetry::{
     Counters, Metric,
     access_log::{Flushed, Format, LogBuffer, LogClock, Needs, Record},
@@ -11,6 +11,7 @@ use std::{io, rc::Rc};
 
 struct SiteLog {
     format: Rc<Format>,
+    condition: Option<LogCondition>,
     /// Index into `buffers`.
     buffer: usize,
 }
@@ -22,6 +23,7 @@ pub struct SiteLogs {
     needs: Vec<Needs>,
     /// `%v` of each site: its first name that is one.
     names: Vec<Rc<str>>,
+    ports: Vec<CanonicalPort>,
     clock: LogClock,
 }
 
@@ -32,10 +34,11 @@ impl SiteLogs {
         let mut targets = Vec::new();
         for site in &generation.model.sites {
             let mut needs = Needs::default();
-            let mut of_site = Vec::new();
+            let mut of_site: Vec<SiteLog> = Vec::new();
             for log in &site.access_logs {
-                let format = Format::parse(&log.format).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.message))?;
-                join(&mut needs, format.needs());
+                let format = log.parsed_format().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.message))?;
+                needs = needs.and(format.needs());
+                needs.walk |= log.condition.is_some();
                 let buffer = match targets.iter().position(|target| *target == log.target) {
                     Some(at) => at,
                     None => {
@@ -44,9 +47,10 @@ impl SiteLogs {
                         targets.len() - 1
                     }
                 };
-                of_site.push(SiteLog { format: Rc::new(format), buffer });
+                of_site.push(SiteLog { format: Rc::new(format), condition: log.condition.clone(), buffer });
             }
             logs.names.push(name_of(site).into());
+            logs.ports.push(site.canonical_port);
             logs.sites.push(of_site);
             logs.needs.push(needs);
         }
@@ -63,9 +67,24 @@ impl SiteLogs {
         self.names.get(site).map_or_else(|| Rc::from(""), Rc::clone)
     }
 
-    pub fn write(&mut self, site: usize, record: &Record<'_>, counters: &Counters) {
+    /// Whether the walk has to leave more than its answer.
+    pub fn wants_walk_facts(&self, site: usize) -> bool {
+        self.needs(site).is_some_and(Needs::walk_facts)
+    }
+
+    /// The port of the site's canonical name, where that is not the connection's.
+    pub fn port(&self, site: usize, is_secure: bool) -> Option<u16> {
+        match self.ports.get(site)? {
+            CanonicalPort::Local => None,
+            CanonicalPort::Scheme => Some(if is_secure { 443 } else { 80 }),
+            CanonicalPort::Named(port) => Some(*port),
+        }
+    }
+
+    /// One line in each log that wants it; `walk` where there was a walk and a log asked for what it left.
+    pub fn write(&mut self, site: usize, record: &Record<'_>, walk: Option<&LogFacts>, counters: &Counters) {
         let Some(of_site) = self.sites.get(site) else { return };
-        for log in of_site {
+        for log in of_site.iter().filter(|log| holds(log.condition.as_ref(), walk)) {
             let clock = &mut self.clock;
             let flushed = self.buffers[log.buffer].append(|line| log.format.write(record, clock, line));
             count(counters, flushed);
@@ -81,9 +100,21 @@ impl SiteLogs {
 
 /// Empty for a site that only answers what nobody else does.
 fn name_of(site: &Site) -> &str {
+    if let Some(name) = &site.canonical_name {
+        return name;
+    }
     let exact = site.names.iter().find_map(|name| if let SiteName::Exact(text) = name { Some(text.as_str()) } else { None });
     let wildcard = || site.names.iter().find_map(|name| if let SiteName::Wildcard(text) = name { Some(text.as_str()) } else { None });
     exact.or_else(wildcard).unwrap_or_default()
+}
+
+/// What no walk was made for has no variables, and nobody has decided against its line.
+fn holds(condition: Option<&LogCondition>, walk: Option<&LogFacts>) -> bool {
+    match condition {
+        None => true,
+        Some(LogCondition::Variable { name, is_set }) => walk.is_some_and(|walk| walk.has_variable(name)) == *is_set,
+        Some(LogCondition::Decided(number)) => walk.and_then(|walk| walk.rules.decisions.get(*number)).copied().unwrap_or(true),
+    }
 }
 
 fn count(counters: &Counters, flushed: Flushed) {
@@ -91,12 +122,4 @@ fn count(counters: &Counters, flushed: Flushed) {
         counters.add(Metric::LogLinesWritten, flushed.written);
         counters.add(Metric::LogLinesDropped, flushed.dropped);
     }
-}
-
-fn join(all: &mut Needs, more: Needs) {
-    all.duration |= more.duration;
-    all.first_byte |= more.first_byte;
-    all.bytes_in |= more.bytes_in;
-    all.bytes_out |= more.bytes_out;
-    all.response_fields |= more.response_fields;
 }

@@ -11,6 +11,7 @@ pub mod expires;
 pub mod filters;
 pub mod gateway;
 pub mod headers;
+pub mod logio;
 pub mod mime;
 pub mod negotiation;
 pub mod remoteip;

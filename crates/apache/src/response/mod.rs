@@ -20,7 +20,7 @@ use crate::{
 use edits::{Received, World, apply_all};
 use facts::Answered;
 use kept::{Kept, Later};
-use saker_expressions::Facts;
+use saker_expressions::{Evaluation, Expression, Facts};
 use saker_files::{Kind, Watcher};
 use saker_http::{Fields, Status, date::parse_date};
 use saker_pipeline::{Exchange, Filter, HeadFacts, LocalFuture, Response};
@@ -142,8 +142,11 @@ pub fn prepare(exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher, loc
     let asks_variable = |edit: &Edit| edit.variables.iter().any(|name| setenvif::may_vary(host, local, name.as_deref()));
     let asks_edit = |edit: &Edit| edit.asks_request || asks_variable(edit);
     let asks = headers.iter().any(|headers| headers.success.iter().chain(&headers.always).any(|edit| asks_edit(edit)));
+    if host.logged_variables.iter().any(|name| setenvif::may_vary(host, local, Some(name.as_bytes()))) {
+        exchange.depends_on_request();
+    }
     let own = peek(exchange).cloned().unwrap_or_default();
-    if asks || own.authentication_info.is_some() || !own.cookies.is_empty() || !own.vary.is_empty() {
+    if asks || !host.log_conditions.is_empty() || own.authentication_info.is_some() || !own.cookies.is_empty() || !own.vary.is_empty() {
         exchange.depends_on_request();
         exchange.head_edits = Some(Rc::new(Later));
         state(exchange).edits_ready_heads = true;
@@ -204,6 +207,42 @@ impl ResponseRules {
     }
 }
 
+impl ResponseRules {
+    /// What logs with an expression are to do (CustomLog `expr=`), and what others may tell.
+    fn decide_logs(&self, exchange: &mut Exchange, response: &Response) {
+        let Some(host) = self.apache.hosts.get(exchange.site_index) else { return };
+        let own = peek(exchange).cloned().unwrap_or_default();
+        let local = own.local.as_ref().unwrap_or(&host.defaults);
+        exchange.log_rules.hides_first_byte = local.logio.tracks_first_byte != Some(true);
+        exchange.log_rules.is_canonical = local.core.canonical_name == Some(true);
+        if host.log_conditions.is_empty() {
+            return;
+        }
+        exchange.depends_on_request();
+        // As Apache: what counts is the request before rules led it elsewhere, about which nothing was known to be wrong.
+        let first = exchange.first.take();
+        let status = if first.is_some() { Status::OK } else { response.status };
+        let last = first.as_ref().map(|first| {
+            let path = std::mem::replace(&mut exchange.path, first.path.to_vec());
+            (path, std::mem::replace(&mut exchange.environment, first.environment.clone()))
+        });
+        let decisions = self.decisions(exchange, &own, host, status, response);
+        exchange.first = first;
+        if let Some((path, environment)) = last {
+            (exchange.path, exchange.environment) = (path, environment);
+        }
+        exchange.log_rules.decisions = decisions;
+    }
+
+    fn decisions(&self, exchange: &Exchange, own: &State, host: &Host, status: Status, response: &Response) -> Vec<bool> {
+        let seen = Seen::new(exchange, own, host, &self.watcher);
+        let facts = Answered { request: &seen, status, fields: response.fields(), always: &Fields::new() };
+        // As Apache: what can't be evaluated is logged.
+        let holds = |expression: &Arc<Expression>| expression.evaluate(&mut Evaluation::new(&facts)).unwrap_or(true);
+        host.log_conditions.iter().map(holds).collect()
+    }
+}
+
 /// Errors and redirects are refusals, unless a page of the site stands for the error.
 fn way(status: Status, own: &State) -> Way {
     let went_well = status.0 < 300 || status == Status::NOT_MODIFIED;
@@ -221,6 +260,7 @@ impl Filter for ResponseRules {
 
     fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()> {
         self.lay(exchange, response);
+        self.decide_logs(exchange, response);
         Box::pin(std::future::ready(()))
     }
 }

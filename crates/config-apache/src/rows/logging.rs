@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, Row, SERVER,
     Shape::{Flag, One, OneOrTwo, OneToThree, Two, TwoOrThree},
-    Treatment::{self, Honoured, Pending, Unsupported},
+    Treatment::{self, Honoured, NoEffect, Pending, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -20,13 +20,15 @@ const LOG_FORENSIC: &[&str] = &["log_forensic_module"];
 const PACKET_CAPTURE: Treatment = Unsupported("use a packet capture");
 const NOBODY_ANSWERS: Treatment = Unsupported("nobody answers identity look-ups any more: remove it");
 
+const GATHERED: Treatment = NoEffect("lines are always gathered, for a second at most, and written whole");
+
 pub(super) const ROWS: &[Row] = &[
     row("CustomLog", LOG_CONFIG, A, "sv", TwoOrThree, SERVER, NOWHERE, Honoured),
-    row("GlobalLog", LOG_CONFIG, A, "s", TwoOrThree, SERVER, VIRTUAL_HOST, Pending),
+    row("GlobalLog", LOG_CONFIG, A, "s", TwoOrThree, SERVER, VIRTUAL_HOST, Honoured),
     row("TransferLog", LOG_CONFIG, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("LogFormat", LOG_CONFIG, A, "sv", OneOrTwo, SERVER, NOWHERE, Honoured),
-    row("BufferedLogs", LOG_CONFIG, A, "s", Flag, SERVER, NOWHERE, Pending),
-    row("LogIOTrackTTFB", LOGIO, A, "svdh", Flag, ALL, NOWHERE, Pending),
+    row("BufferedLogs", LOG_CONFIG, A, "s", Flag, SERVER, NOWHERE, GATHERED),
+    row("LogIOTrackTTFB", LOGIO, A, "svdh", Flag, ALL, NOWHERE, Honoured),
     row("DumpIOInput", DUMPIO, C, "s", Flag, SERVER, NOWHERE, PACKET_CAPTURE),
     row("DumpIOOutput", DUMPIO, C, "s", Flag, SERVER, NOWHERE, PACKET_CAPTURE),
     row("IdentityCheck", IDENT, C, "svd", Flag, ACCESS.or(SERVER), NOWHERE, NOBODY_ANSWERS),

@@ -108,14 +108,14 @@ fn access_log(given: Given) -> Option<AccessLog> {
         Value::AccessLog(log) => return Some(log),
         value => target(value)?,
     };
-    Some(AccessLog { target, format: DEFAULT_FORMAT.into(), origin })
+    Some(AccessLog { target, format: DEFAULT_FORMAT.into(), is_items: false, condition: None, origin })
 }
 
 fn read_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
     let mut draft = AccessLogDraft::default();
     reader.fill(table, ACCESS_LOG, &at, &mut draft);
     let format = draft.format.as_deref().unwrap_or(DEFAULT_FORMAT).into();
-    Some(Value::AccessLog(AccessLog { target: draft.target?, format, origin: at.origin() }))
+    Some(Value::AccessLog(AccessLog { target: draft.target?, format, is_items: false, condition: None, origin: at.origin() }))
 }
 
 /// `None` stands for `off`.

@@ -5,7 +5,7 @@
 
 use super::{SiteTlsDraft, listener, redirect, route, tls};
 use crate::{
-    model::{AccessLog, Action, Address, HttpsRedirect, Listener, PathPattern, Route, Settings, Site, SiteName, SiteTls},
+    model::{AccessLog, Action, Address, CanonicalPort, HttpsRedirect, Listener, PathPattern, Route, Settings, Site, SiteName, SiteTls},
     reader::{Reader, Table, is_meant, table_in},
     row::{Fault, Kind, REDIRECT, ROUTE, ROW, Row, SITE, Set, Target, Word},
     source::At,
@@ -225,6 +225,8 @@ impl SiteDraft {
             listeners: self.listeners.into_iter().map(|(address, _)| address).collect(),
             root: self.root.map(|(root, _)| root),
             access_logs: self.access_logs,
+            canonical_name: None,
+            canonical_port: CanonicalPort::Local,
             tls: Arc::new(self.site_tls),
             https_redirect,
             routes: self.routes,

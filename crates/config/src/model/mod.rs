@@ -14,11 +14,11 @@ pub use action::{Action, Redirect, RedirectPiece};
 pub use limits::Limits;
 pub use listener::{Address, Listener};
 pub use origin::{Origin, Sourced};
-pub use server::{AccessLog, AccessLogTarget, Affinity, ErrorLog, LogLevel, Server, Workers};
+pub use server::{AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, Server, Workers};
 pub use settings::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit, FieldEditAction, Files, Settings, SymlinkPolicy,
 };
-pub use site::{HttpsRedirect, PathPattern, Route, Site, SiteName};
+pub use site::{CanonicalPort, HttpsRedirect, PathPattern, Route, Site, SiteName};
 pub use throttle::{Excess, Rate, RequestRate, Throttle};
 pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherSuite, ClientCertificates, ExternalAccount, Group, ListenerTls,

@@ -1,6 +1,7 @@
 //! `[server]`: what the process is, and where it writes.
 
 use super::Origin;
+use saker_telemetry::access_log::{Format, FormatError};
 use std::{path::PathBuf, sync::Arc};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +50,22 @@ pub struct AccessLog {
     pub target: AccessLogTarget,
     /// `common`, `combined`, `json`, or an Apache LogFormat string; checked while loading.
     pub format: Arc<str>,
+    /// The format is a format string even where it looks like a name.
+    pub is_items: bool,
+    /// Which requests are logged; `None`: all.
+    pub condition: Option<LogCondition>,
     pub origin: Origin,
+}
+
+/// What a request has to be like for its line to be written. Only Apache's configuration has such.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogCondition {
+    Variable {
+        name: Box<str>,
+        is_set: bool,
+    },
+    /// The rules of the site have decided it, under this number.
+    Decided(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -75,6 +91,12 @@ pub struct Server {
     pub resource_file_bytes_max: u64,
     /// TERM and a replaced process: seconds that running requests get to finish.
     pub shutdown_timeout_ms: u64,
+}
+
+impl AccessLog {
+    pub fn parsed_format(&self) -> Result<Format, FormatError> {
+        if self.is_items { Format::parse_items(&self.format) } else { Format::parse(&self.format) }
+    }
 }
 
 impl Default for Server {

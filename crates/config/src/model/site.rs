@@ -14,6 +14,17 @@ pub enum SiteName {
     Any,
 }
 
+/// The port that goes with a site's name in logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CanonicalPort {
+    /// That of the connection.
+    #[default]
+    Local,
+    /// 80 or 443.
+    Scheme,
+    Named(u16),
+}
+
 #[derive(Debug)]
 pub struct Site {
     pub names: Vec<SiteName>,
@@ -27,6 +38,9 @@ pub struct Site {
     /// Document root. `None` for a site of redirects alone.
     pub root: Option<PathBuf>,
     pub access_logs: Vec<AccessLog>,
+    /// As logs name it, where that is not its first name.
+    pub canonical_name: Option<Arc<str>>,
+    pub canonical_port: CanonicalPort,
     pub tls: Arc<SiteTls>,
     /// Requests over plain HTTP are sent to HTTPS.
     pub https_redirect: Option<HttpsRedirect>,
@@ -47,6 +61,8 @@ impl Site {
             listeners: Vec::new(),
             root: None,
             access_logs: Vec::new(),
+            canonical_name: None,
+            canonical_port: CanonicalPort::Local,
             tls: Arc::default(),
             https_redirect: None,
             routes: Vec::new(),

@@ -169,7 +169,14 @@ fn resolved(worker: &Worker, session: &mut Session, view: HeadView<'_>, stays: b
     }
     let start = out.len();
     append_head(worker, &entry.settings, &mut response, view, stays, now, out);
-    let facts = Facts { site: entry.site_index, status: response.status, path: &entry.path, fields: Some(response.fields()), stays };
+    let facts = Facts {
+        site: entry.site_index,
+        status: response.status,
+        path: &entry.path,
+        fields: Some(response.fields()),
+        stays,
+        walk: entry.log_facts.as_ref(),
+    };
     let body_bytes = match &response.body {
         Body::Empty => 0,
         Body::Memory(chunk) if chunk.len() <= INLINE_BYTES_MAX && pace.is_none() => {

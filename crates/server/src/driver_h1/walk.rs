@@ -7,12 +7,12 @@ use super::{
     turn::{Sending, Step, Then, WalkRequest},
 };
 use crate::{
-    serving::{Cause, Direction, Facts, Pending, refusal, remember},
+    serving::{Cause, Direction, Facts, Pending, log_facts, refusal, remember},
     site_logs::SiteLogs,
 };
 use saker_http::{Method, RequestHead, Status, Version};
 use saker_http1::{BodyFraming, Expectation, ResponseFraming, expectation, keep_alive};
-use saker_pipeline::{Body, BodyError, Exchange, NoBody, RequestBody, Response, ResponseHead, Services, phases, respond};
+use saker_pipeline::{Body, BodyError, Exchange, LogFacts, NoBody, RequestBody, Response, ResponseHead, Services, phases, respond};
 use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
 
 /// Of a body that nobody wanted, this much is read so that the connection can stay.
@@ -38,11 +38,12 @@ impl Connection {
         if let Some(error) = state.borrow().failed() {
             response = refusal(error, response);
         }
-        remember(&self.session.worker, &mut exchange, request.framing == BodyFraming::None, &services);
+        let log_facts = log_facts(&logs, &exchange);
+        remember(&self.session.worker, &mut exchange, log_facts.clone(), request.framing == BodyFraming::None, &services);
         let stays = request.may_stay && keep_alive(request.head.view()) && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
         let limit = phases::body_bytes_max(&exchange, &services);
         state.borrow_mut().limit(if limit == 0 { DRAIN_BYTES_MAX } else { limit.min(DRAIN_BYTES_MAX) });
-        let mut sending = self.sending(&exchange, response, stays, began_ns, logs);
+        let mut sending = self.sending(&exchange, response, stays, began_ns, logs, log_facts);
         sending.log = sending.log.map(|log| log.received(state.borrow().received()));
         drop(exchange);
         self.sending = Some(sending);
@@ -80,6 +81,7 @@ impl Connection {
         stays: bool,
         began_ns: u64,
         logs: Rc<RefCell<SiteLogs>>,
+        log_facts: Option<Rc<LogFacts>>,
     ) -> Box<Sending> {
         let view = exchange.head.view();
         let framing = inbound::framing_of(&response, view);
@@ -94,8 +96,14 @@ impl Connection {
                 inbound::append_built(&response, &mut worker.tail.borrow_mut(), framing, connection, now, &mut head);
             }
         }
-        let facts =
-            Facts { site: exchange.site_index, status: response.status, path: &exchange.path, fields: Some(response.fields()), stays };
+        let facts = Facts {
+            site: exchange.site_index,
+            status: response.status,
+            path: &exchange.path,
+            fields: Some(response.fields()),
+            stays,
+            walk: log_facts.as_ref(),
+        };
         let log = Pending::with_fields(&self.session, logs, view, &facts, &exchange.host);
         let no_content = view.method() == Method::Head || response.status.forbids_content();
         let body = if no_content { Body::Empty } else { std::mem::take(&mut response.body) };

@@ -103,8 +103,14 @@ impl Connection {
         let start = out.len();
         let empty = body.length() == Some(0);
         head::send(&mut self.machine, id, &response, length, empty, &mut worker.tail.borrow_mut(), now, out);
-        let facts =
-            Facts { site: entry.site_index, status: response.status, path: &entry.path, fields: Some(response.fields()), stays: true };
+        let facts = Facts {
+            site: entry.site_index,
+            status: response.status,
+            path: &entry.path,
+            fields: Some(response.fields()),
+            stays: true,
+            walk: entry.log_facts.as_ref(),
+        };
         let body_bytes = match &body {
             _ if empty => 0,
             Body::Memory(chunk) if pace.is_none() && self.fits(id, chunk.len()) => {

@@ -7,14 +7,14 @@ use super::{
     upload::{Http2Body, Upload},
 };
 use crate::{
-    serving::{Facts, Pending, refusal, remember},
+    serving::{Facts, Pending, log_facts, refusal, remember},
     site_logs::SiteLogs,
     worker::Worker,
 };
 use saker_http::{HeadView, KnownField, Status};
 use saker_http1::{Expectation, expectation};
 use saker_http2::StreamId;
-use saker_pipeline::{Exchange, NoBody, RequestBody, Response, Services, respond, throttle::Admission};
+use saker_pipeline::{Exchange, LogFacts, NoBody, RequestBody, Response, Services, respond, throttle::Admission};
 use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 /// What a walk brings back.
@@ -23,6 +23,7 @@ pub struct Answer {
     pub response: Response,
     pub upload: Option<Rc<RefCell<Upload>>>,
     pub logs: Rc<RefCell<SiteLogs>>,
+    pub log_facts: Option<Rc<LogFacts>>,
     pub began_ns: u64,
 }
 
@@ -36,6 +37,7 @@ impl Answer {
             path: &exchange.path,
             fields: Some(self.response.fields()),
             stays: true,
+            walk: self.log_facts.as_ref(),
         };
         let received = self.upload.as_ref().map_or(0, |upload| upload.borrow().received);
         let log = Pending::with_fields(&connection.session, Rc::clone(&self.logs), exchange.head.view(), &facts, &exchange.host);
@@ -105,8 +107,9 @@ impl Walk {
         if let Some(error) = self.upload.as_ref().and_then(|upload| upload.borrow().failed()) {
             response = refusal(error, response);
         }
-        remember(&self.worker, &mut exchange, self.upload.is_none(), &services);
-        let answer = Answer { exchange, response, upload: self.upload, logs: self.logs, began_ns: self.began_ns };
+        let log_facts = log_facts(&self.logs, &exchange);
+        remember(&self.worker, &mut exchange, log_facts.clone(), self.upload.is_none(), &services);
+        let answer = Answer { exchange, response, upload: self.upload, logs: self.logs, log_facts, began_ns: self.began_ns };
         self.inbox.put(Letter::Answer(self.id, Box::new(answer)));
     }
 }

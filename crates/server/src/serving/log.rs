@@ -4,10 +4,10 @@
 use super::Session;
 use crate::site_logs::SiteLogs;
 use saker_http::{Fields, HeadView, RequestHead, Status};
-use saker_pipeline::{Client, Exchange};
+use saker_pipeline::{Client, Environment, Exchange, LogFacts};
 use saker_telemetry::{
-    Metric,
-    access_log::{ConnectionStatus, Record},
+    Counters, Metric,
+    access_log::{ConnectionStatus, Lookup, Record},
 };
 use std::{cell::RefCell, rc::Rc};
 
@@ -19,6 +19,44 @@ pub struct Facts<'a> {
     pub path: &'a [u8],
     pub fields: Option<&'a Fields>,
     pub stays: bool,
+    /// Where a log of the site wants to know more.
+    pub walk: Option<&'a Rc<LogFacts>>,
+}
+
+/// What an exchange has to leave for the logs of its site.
+pub fn log_facts(logs: &RefCell<SiteLogs>, exchange: &Exchange) -> Option<Rc<LogFacts>> {
+    logs.borrow().wants_walk_facts(exchange.site_index).then(|| Rc::new(LogFacts::of(exchange)))
+}
+
+/// Variables and notes as logs look for them.
+struct InAnyCase<'a>(&'a Environment);
+
+impl Lookup for InAnyCase<'_> {
+    fn value(&self, name: &str) -> Option<&[u8]> {
+        self.0.first_in_any_case(name.as_bytes())
+    }
+}
+
+/// Writes the line, with what the walk has left where a log asked for it.
+fn write(logs: &mut SiteLogs, site: usize, record: Record<'_>, walk: Option<&Rc<LogFacts>>, counters: &Counters) {
+    let Some(walk) = walk else { return logs.write(site, &record, None, counters) };
+    let (environment, notes) = (InAnyCase(&walk.environment), InAnyCase(&walk.notes));
+    let record = Record {
+        path: &walk.path,
+        final_path: Some(&walk.final_path),
+        query: walk.first_query.as_ref().map_or(record.query, Option::as_deref),
+        final_query: walk.query.as_ref().map(Option::as_deref),
+        file: walk.file.as_deref(),
+        handler: &walk.handler,
+        // Of a request that rules led elsewhere nothing was known to be wrong.
+        original_status: if walk.is_redirected { 200 } else { 0 },
+        first_byte_us: record.first_byte_us.filter(|_| !walk.rules.hides_first_byte),
+        host: if walk.rules.is_canonical { b"" } else { record.host },
+        environment: Some(&environment),
+        notes: Some(&notes),
+        ..record
+    };
+    logs.write(site, &record, Some(walk), counters);
 }
 
 /// Logs a response that has been handed over whole.
@@ -37,11 +75,13 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
         start_s,
         start_us,
         duration_us: needs.duration.then_some(0),
+        first_byte_us: needs.first_byte.then_some(0),
         connection_status,
         response_fields: facts.fields,
+        canonical_port: logs.port(facts.site, session.client.secure),
         ..record(session, Some(view), facts.path, facts.status)
     };
-    logs.write(facts.site, &record, &session.worker.counters);
+    write(&mut logs, facts.site, record, facts.walk, &session.worker.counters);
 }
 
 /// Logs a request that was refused before it was understood, in the log of the site that answers for nobody in particular.
@@ -64,9 +104,10 @@ pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64,
         bytes_out,
         start_s,
         start_us,
+        canonical_port: logs.port(site, session.client.secure),
         ..record(session, None, b"", status)
     };
-    logs.write(site, &record, &session.worker.counters);
+    logs.write(site, &record, None, &session.worker.counters);
 }
 
 /// A line that waits for its response to be sent.
@@ -80,11 +121,14 @@ pub struct Pending {
     host: Box<[u8]>,
     fields: Option<Fields>,
     start_ns: u64,
+    /// When the head was made, where that is wanted.
+    first_byte_ns: Option<u64>,
     /// Of the request's body, framing aside.
     body_bytes_in: u64,
     user: Option<Box<str>>,
     /// Where rules have found that it is not the connection's.
     client: Option<Rc<Client>>,
+    walk: Option<Rc<LogFacts>>,
 }
 
 impl Pending {
@@ -103,6 +147,7 @@ impl Pending {
     ) -> Option<Pending> {
         session.worker.counters.increment(Metric::for_status(facts.status.0));
         let needs = logs.borrow().needs(facts.site)?;
+        let now_ns = saker_net::clock::realtime_precise_ns();
         Some(Pending {
             head: view.to_owned(),
             logs,
@@ -111,10 +156,12 @@ impl Pending {
             path: facts.path.into(),
             host: host.into(),
             fields: needs.response_fields.then(|| facts.fields.cloned().unwrap_or_default()),
-            start_ns: saker_net::clock::realtime_precise_ns(),
+            start_ns: now_ns,
+            first_byte_ns: needs.first_byte.then_some(now_ns),
             body_bytes_in: 0,
             user: None,
             client: None,
+            walk: facts.walk.cloned(),
         })
     }
 
@@ -152,9 +199,11 @@ impl Pending {
             start_s: (self.start_ns / 1_000_000_000) as i64,
             start_us: (self.start_ns / 1000 % 1_000_000) as u32,
             duration_us: Some(now_ns.saturating_sub(self.start_ns) / 1000),
+            first_byte_us: self.first_byte_ns.map(|at_ns| at_ns.saturating_sub(self.start_ns) / 1000),
             connection_status,
             response_fields: self.fields.as_ref(),
             user: self.user.as_deref(),
+            canonical_port: logs.port(self.site, session.client.secure),
             ..record(session, Some(self.head.view()), &self.path, self.status)
         };
         let record = match &self.client {
@@ -166,7 +215,7 @@ impl Pending {
             },
             None => record,
         };
-        logs.write(self.site, &record, &worker.counters);
+        write(&mut logs, self.site, record, self.walk.as_ref(), &worker.counters);
         if !Rc::ptr_eq(&self.logs, &worker.logs.borrow()) {
             // Nobody flushes the logs of an earlier generation once a second.
             logs.flush(&worker.counters);

@@ -10,7 +10,7 @@ mod secure;
 mod session;
 
 pub use cause::Cause;
-pub use log::{Facts, Pending};
+pub use log::{Facts, Pending, log_facts};
 pub use outcome::{fast_key, refusal, remember, without_query};
 pub use pace::{Accounts, Direction, Pace};
 pub use secure::Secure;

@@ -3,7 +3,7 @@
 use crate::worker::Worker;
 use saker_config::model::Address;
 use saker_http::{HeadView, KnownField, Method, Status, Version};
-use saker_pipeline::{BodyError, Exchange, Key, Outcome, Response, Services, respond};
+use saker_pipeline::{BodyError, Exchange, Key, LogFacts, Outcome, Response, Services, respond};
 use std::{rc::Rc, sync::Arc};
 
 /// Plain GET and HEAD without content, to a path, with at most one Host: what a kept outcome may answer. Everything that the full
@@ -33,7 +33,7 @@ fn memchr(byte: u8, bytes: &[u8]) -> Option<usize> {
 }
 
 /// Keeps an outcome that can answer later requests.
-pub fn remember(worker: &Worker, exchange: &mut Exchange, without_content: bool, services: &Rc<Services>) {
+pub fn remember(worker: &Worker, exchange: &mut Exchange, log_facts: Option<Rc<LogFacts>>, without_content: bool, services: &Rc<Services>) {
     if !Rc::ptr_eq(services, &worker.services.borrow()) {
         // A reload came in between: what the old configuration decided must not answer under the new one.
         return;
@@ -55,6 +55,7 @@ pub fn remember(worker: &Worker, exchange: &mut Exchange, without_content: bool,
         reusable,
         stamps: std::mem::take(&mut exchange.stamps),
         path: exchange.path.clone(),
+        log_facts,
     };
     worker.resources.borrow_mut().insert(&key, outcome);
 }

@@ -5,7 +5,7 @@
 //! The one difficulty: between `%` and its letter, conditions, `<` or `>`, and an argument in braces stand in any order, and each
 //! letter has its own idea of what the argument means.
 //!
-//! Absent on purpose: `%{…}x` and `%{…}c` of TLS, which come with TLS; whatever is unknown is an error, never printed as it stands.
+//! Absent on purpose: whatever is unknown is an error, never printed as it stands.
 
 use super::item::{Condition, Item, Kind, TimeForm, Unit};
 use super::{LogClock, Record, json, render};
@@ -29,6 +29,9 @@ pub struct Needs {
     pub environment: bool,
     pub trailers: bool,
     pub file: bool,
+    /// What became of the request on its way: handler, detours.
+    pub walk: bool,
+    pub tls: bool,
 }
 
 /// Why a format text is refused.
@@ -73,8 +76,20 @@ impl Format {
         }
     }
 
+    /// A format string as in Apache's `LogFormat` and nothing else: no name stands for a whole line, and it may hold line ends.
+    pub fn parse_items(text: &str) -> Result<Format, FormatError> {
+        Format::read(text, true)
+    }
+
     pub fn needs(&self) -> Needs {
         self.needs
+    }
+
+    /// Names of the variables that lines tell (`%{NAME}e`).
+    pub fn variables(&self) -> Vec<Box<str>> {
+        let Body::Items(items) = &self.body else { return Vec::new() };
+        let names = items.iter().filter_map(|item| if let Kind::Environment(name) = &item.kind { Some(name.clone()) } else { None });
+        names.collect()
     }
 
     /// Appends one line with its line end.
@@ -87,7 +102,11 @@ impl Format {
     }
 
     fn of_items(text: &str) -> Result<Format, FormatError> {
-        let items = Parser { text, at: 0, literal: Vec::new(), items: Vec::new() }.run()?;
+        Format::read(text, false)
+    }
+
+    fn read(text: &str, may_break: bool) -> Result<Format, FormatError> {
+        let items = Parser { text, at: 0, literal: Vec::new(), items: Vec::new(), may_break }.run()?;
         let mut needs = Needs::default();
         items.iter().for_each(|item| needs.note(&item.kind));
         Ok(Format { body: Body::Items(items), needs })
@@ -107,13 +126,20 @@ impl Needs {
             environment: self.environment || other.environment,
             trailers: self.trailers || other.trailers,
             file: self.file || other.file,
+            walk: self.walk || other.walk,
+            tls: self.tls || other.tls,
         }
+    }
+
+    /// Whether the walk has to leave anything for the line besides its answer.
+    pub fn walk_facts(self) -> bool {
+        self.notes || self.environment || self.file || self.walk
     }
 
     fn note(&mut self, kind: &Kind) {
         match kind {
             Kind::Duration(_) | Kind::Time { end: true, .. } => self.duration = true,
-            Kind::FirstByte => self.first_byte = true,
+            Kind::FirstByte => (self.first_byte, self.walk) = (true, true),
             Kind::BytesIn => self.bytes_in = true,
             Kind::BytesOut => self.bytes_out = true,
             Kind::BytesInAndOut => (self.bytes_in, self.bytes_out) = (true, true),
@@ -122,6 +148,8 @@ impl Needs {
             Kind::Environment(_) => self.environment = true,
             Kind::RequestTrailer(_) | Kind::ResponseTrailer(_) => self.trailers = true,
             Kind::File => self.file = true,
+            Kind::Handler | Kind::HostAsked | Kind::Status { last: false } | Kind::Path { .. } | Kind::Query { .. } => self.walk = true,
+            Kind::TlsVariable(_) => self.tls = true,
             _ => {}
         }
     }
@@ -137,6 +165,8 @@ struct Parser<'a> {
     /// Bytes since the last item.
     literal: Vec<u8>,
     items: Vec<Item>,
+    /// Line ends are meant so.
+    may_break: bool,
 }
 
 /// What stands between `%` and the letter.
@@ -176,6 +206,8 @@ impl<'a> Parser<'a> {
         match escaped {
             Some(b't') => self.literal.push(b'\t'),
             Some(b'\\') => self.literal.push(b'\\'),
+            Some(b'n') if self.may_break => self.literal.push(b'\n'),
+            Some(b'r') if self.may_break => self.literal.push(b'\r'),
             Some(b'n' | b'r') => return error(self.at - 1, "a log line cannot hold a line end"),
             _ => {
                 self.literal.push(b'\\');
@@ -286,7 +318,7 @@ fn kind(letter: u8, modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
         b'o' => Kind::ResponseField(name(modifiers)?),
         b'p' => port(modifiers)?,
         b'P' => process(modifiers)?,
-        b'q' => Kind::Query,
+        b'q' => Kind::Query { last: modifiers.last.unwrap_or(true) },
         b'r' => Kind::RequestLine,
         b'R' => Kind::Handler,
         b's' => Kind::Status { last: modifiers.last.unwrap_or(false) },
@@ -296,6 +328,8 @@ fn kind(letter: u8, modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
         b'U' => Kind::Path { last: modifiers.last.unwrap_or(false) },
         b'v' => Kind::SiteName,
         b'V' => Kind::HostAsked,
+        b'x' => Kind::TlsVariable(name(modifiers)?),
+        b'c' => tls_item(modifiers)?,
         b'X' => Kind::ConnectionStatus,
         b'I' => Kind::BytesIn,
         b'O' => Kind::BytesOut,
@@ -309,6 +343,20 @@ fn name(modifiers: &Modifiers<'_>) -> Result<Box<str>, FormatError> {
         "" => error(modifiers.start, "this item needs a name in braces"),
         name => Ok(name.into()),
     }
+}
+
+/// mod_ssl's older items (httpd 2.4, mod_ssl, "Custom Log Formats").
+fn tls_item(modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
+    let variable = match modifiers.argument {
+        "version" => "SSL_PROTOCOL",
+        "cipher" => "SSL_CIPHER",
+        "subjectdn" => "SSL_CLIENT_S_DN",
+        "issuerdn" => "SSL_CLIENT_I_DN",
+        "errcode" => return Ok(Kind::Literal(Box::from(*b"-"))),
+        "errstr" => "SSL_CLIENT_VERIFY_ERRSTR",
+        _ => return error(modifiers.start, "of a connection's TLS there are version, cipher, subjectdn, issuerdn, errcode and errstr"),
+    };
+    Ok(Kind::TlsVariable(variable.into()))
 }
 
 fn request_field(name: Box<str>) -> Kind {

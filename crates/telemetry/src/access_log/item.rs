@@ -51,7 +51,11 @@ pub(super) enum Kind {
     ThreadId {
         hexadecimal: bool,
     },
-    Query,
+    Query {
+        last: bool,
+    },
+    /// `SSL_PROTOCOL` and its like.
+    TlsVariable(Box<str>),
     RequestLine,
     Handler,
     /// Original and final differ after an error document or an internal redirect.

@@ -19,6 +19,8 @@ pub(super) const NEEDS: Needs = Needs {
     environment: false,
     trailers: false,
     file: false,
+    walk: false,
+    tls: false,
 };
 
 pub(super) fn object(record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8>) {

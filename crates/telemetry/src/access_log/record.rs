@@ -16,8 +16,12 @@ pub enum ConnectionStatus {
     Close,
 }
 
-/// A question by name: notes (`%{NAME}n`), environment (`%{NAME}e`), trailers.
-pub type Variables<'a> = &'a dyn Fn(&str) -> Option<&'a [u8]>;
+/// Who answers questions by name: notes (`%{NAME}n`), environment (`%{NAME}e`), trailers.
+pub trait Lookup {
+    fn value(&self, name: &str) -> Option<&[u8]>;
+}
+
+pub type Variables<'a> = &'a dyn Lookup;
 
 /// One exchange. Fill what you have and leave the rest to `..Record::default()`; [`crate::access_log::Needs`] says what is looked at.
 #[derive(Clone, Copy)]
@@ -44,6 +48,8 @@ pub struct Record<'a> {
     pub final_path: Option<&'a [u8]>,
     /// Without the question mark.
     pub query: Option<&'a [u8]>,
+    /// After internal redirects, where it differs.
+    pub final_query: Option<Option<&'a [u8]>>,
     /// Status sent.
     pub status: u16,
     /// Status before error documents and internal redirects; 0 means the same as `status`.
@@ -72,6 +78,8 @@ pub struct Record<'a> {
     pub environment: Option<Variables<'a>>,
     pub request_trailers: Option<Variables<'a>>,
     pub response_trailers: Option<Variables<'a>>,
+    /// The TLS session's variables (`%{NAME}x`).
+    pub tls: Option<Variables<'a>>,
     /// Id that error log lines about this exchange carry (`%L`).
     pub log_id: &'a str,
 }
@@ -91,6 +99,7 @@ impl Default for Record<'_> {
             path: b"",
             final_path: None,
             query: None,
+            final_query: None,
             status: 0,
             original_status: 0,
             body_bytes: 0,
@@ -111,6 +120,7 @@ impl Default for Record<'_> {
             environment: None,
             request_trailers: None,
             response_trailers: None,
+            tls: None,
             log_id: "",
         }
     }

@@ -19,6 +19,15 @@ fn head() -> RequestHead {
     RequestHead::build("GET", "/a%20b?x=1", Version::Http11, &fields)
 }
 
+/// The one value that a name (or any, if it is empty) has.
+struct Named<'a>(&'a str, &'a [u8]);
+
+impl Lookup for Named<'_> {
+    fn value(&self, name: &str) -> Option<&[u8]> {
+        (self.0.is_empty() || self.0 == name).then_some(self.1)
+    }
+}
+
 fn fields() -> Fields {
     let mut fields = Fields::new();
     fields.append("Content-Type", b"text/html; charset=utf-8".as_slice());
@@ -47,6 +56,8 @@ fn with_record<T>(act: impl FnOnce(Record<'_>) -> T) -> T {
         site_name: "shop.example",
         path: b"/a b",
         final_path: Some(b"/error.html"),
+        final_query: None,
+        tls: Some(&Named("SSL_PROTOCOL", b"TLSv1.3")),
         query: Some(b"x=1"),
         status: 404,
         original_status: 403,
@@ -64,10 +75,10 @@ fn with_record<T>(act: impl FnOnce(Record<'_>) -> T) -> T {
         connection_status: ConnectionStatus::KeepAlive,
         response_fields: Some(&fields),
         protocol: "",
-        notes: Some(&|name| (name == "cache").then_some(b"hit".as_slice())),
-        environment: Some(&|name| (name == "UNIQUE_ID").then_some(b"u1".as_slice())),
-        request_trailers: Some(&|name| (name == "Digest").then_some(b"in".as_slice())),
-        response_trailers: Some(&|name| (name == "Digest").then_some(b"out".as_slice())),
+        notes: Some(&Named("cache", b"hit")),
+        environment: Some(&Named("UNIQUE_ID", b"u1")),
+        request_trailers: Some(&Named("Digest", b"in")),
+        response_trailers: Some(&Named("Digest", b"out")),
         log_id: "L9",
     })
 }
@@ -118,6 +129,11 @@ const ITEMS: &[(&str, &str, &str)] = &[
     ("%{local}p", "8080", "-"),
     ("%{remote}p", "4711", "0"),
     ("%q", "?x=1", ""),
+    ("%<q", "?x=1", ""),
+    ("%{SSL_PROTOCOL}x", "TLSv1.3", "-"),
+    ("%{version}c", "TLSv1.3", "-"),
+    ("%{cipher}c", "-", "-"),
+    ("%{errcode}c", "-", "-"),
     ("%r", "GET /a%20b?x=1 HTTP/1.1", "-"),
     ("%R", "static-file", "-"),
     ("%s", "403", "-"),
@@ -316,7 +332,7 @@ fn no_line_holds_raw_control_characters() {
         fields.append("ETag", text.clone());
         fields.append("Content-Type", text.clone());
         fields.append("Set-Cookie", text.clone());
-        let lookup = |_: &str| Some(text.as_slice());
+        let lookup = Named("", &text);
         let record = Record {
             head: Some(head.view()),
             request_line: &text,
