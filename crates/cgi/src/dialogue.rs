@@ -23,16 +23,22 @@ pub trait Dialogue {
     /// Everything that goes out before the content. Called once, first. `Refused`: can't be said in this protocol; nothing was appended.
     fn begin(&mut self, request: &ProgramRequest<'_>, out: &mut Vec<u8>) -> Result<(), Refused>;
 
-    /// Content of the request, as it comes. Never called with an empty slice, nor after `end`.
+    /// Content of the request, as it comes. Never called with an empty slice, with more than [`Dialogue::content_max`], or after `end`.
     fn content(&mut self, content: &[u8], out: &mut Vec<u8>);
 
-    /// The content is over. Called once for each request, also for those without content. A request that ends sooner, because its sender went
-    /// away or the program answered without reading it, never calls this, and the connection is not used again.
+    /// The content is over. Called once for each request, also for those without content, and once more for each [`Event::Asks`] that comes after
+    /// it. A request that ends sooner, because its sender went away or the program answered without reading it, never calls this, and the
+    /// connection is not used again.
     fn end(&mut self, out: &mut Vec<u8>);
 
-    /// Whether content may be given now, and the end said. AJP asks for each piece ([`Event::Asks`]); with everyone else it is always true.
+    /// How much content may be given now, in one call. AJP asks for each piece ([`Event::Asks`]); with everyone else there is no bound.
+    fn content_max(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Whether content may be given now.
     fn wants_content(&self) -> bool {
-        true
+        self.content_max() > 0
     }
 
     /// Looks at what came. Returns how many bytes of `input` are used up and what they were. The engine calls again, with the rest, until
@@ -55,14 +61,15 @@ pub enum Event {
     Content(Range<usize>),
     /// What the program said to its log: a piece of text that may begin and end anywhere.
     Log(Range<usize>),
-    /// It wants so many bytes of content (more), at most (AJP).
+    /// It wants content: so many bytes at most, or the end (AJP).
     Asks(usize),
     /// Somebody has read the request and works at it. Before that it may be given to another program without harm (LSAPI says so; where
     /// the protocol does not, this never comes). The process's number where it was told.
     Taken { process: Option<u32> },
     /// Trailer fields.
     Trailers(Fields),
-    /// The response is whole. `stays`: as far as the protocol knows the connection can be used again, given that `end` was said and sent.
+    /// The response is whole. `stays`: as far as the protocol knows the connection can be used again, given that `end` was said and
+    /// sent, and that nothing is left unread.
     End { stays: bool },
     /// The connection now belongs to another protocol (101): bytes pass both ways from here.
     Switched(ResponseHead),

@@ -51,9 +51,6 @@ table! {
         Malformed BAD_GATEWAY "malformed header from script";
         HeadTooLarge BAD_GATEWAY "response head too large";
         TooManyFields BAD_GATEWAY "too many fields in the response";
-        BadStatus BAD_GATEWAY "malformed status";
-        BadLength BAD_GATEWAY "malformed or contradictory Content-Length";
-        Coded BAD_GATEWAY "Transfer-Encoding in a protocol that has none";
         Unswitchable BAD_GATEWAY "101 in a protocol that can't switch";
         Cut BAD_GATEWAY "connection closed before the response was whole";
         BadRecord BAD_GATEWAY "malformed record";

@@ -8,10 +8,29 @@
 //!
 //! Absent on purpose: HTTP towards an origin (`http1`, `http2` in the client role), pools, retries and time limits (the engine's).
 
+pub mod ajp;
 pub mod dialogue;
+pub mod fastcgi;
 pub mod fault;
+mod field_lines;
+pub mod head;
+pub mod lsapi;
+pub mod meta;
+pub mod php;
+pub mod plain_cgi;
+pub mod response;
+pub mod scgi;
+pub mod test_peer;
+pub mod uwsgi;
 pub mod variables;
 
+pub use ajp::Ajp;
 pub use dialogue::{Dialogue, Event, Level, ProgramRequest, ResponseHead, Setting};
+pub use fastcgi::FastCgi;
 pub use fault::{Broken, Fault, Refused};
+pub use lsapi::Lsapi;
+pub use meta::{Facts, push_meta_variables, push_redirected};
+pub use plain_cgi::PlainCgi;
+pub use scgi::Scgi;
+pub use uwsgi::Uwsgi;
 pub use variables::Variables;

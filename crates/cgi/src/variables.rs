@@ -87,6 +87,15 @@ impl Variables {
     }
 }
 
+/// The same names and values in the same order, wherever they lie.
+impl PartialEq for Variables {
+    fn eq(&self, other: &Variables) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Variables {}
+
 fn part(bytes: &[u8], (start, len): (u32, u32)) -> &[u8] {
     &bytes[start as usize..start as usize + len as usize]
 }

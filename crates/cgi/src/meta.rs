@@ -1,0 +1,205 @@
+//! CGI/1.1 meta-variables (RFC 3875 section 4.1) as Apache's mod_cgi and mod_proxy_fcgi make them: names, values, what wins over what.
+//!
+//! Place in the walk: the engine fills [`Facts`] from an exchange; the variables made of them go to every protocol.
+//!
+//! Difficulty: what the configuration set (SetEnv) stands first and keeps its place, but the server's own variables win over it, and none of both may
+//! be there twice. Only the configuration's few are looked through for that.
+//!
+//! Absent on purpose: `REDIRECT_STATUS` and what else a redirect leaves behind. They come with the environment ([`push_redirected`]).
+
+use crate::{
+    Variables,
+    field_lines::{is_repeated, joined},
+};
+use saker_http::{HeadView, escape};
+use std::borrow::Cow;
+
+/// Longest name of a field that becomes a variable.
+const NAME_BYTES_MAX: usize = 250;
+
+/// All that the variables are made of. `None`: the variable is not there.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    /// Fields of the request.
+    pub head: HeadView<'a>,
+    /// `CGIPassAuth On`: the program may see the client's password.
+    pub passes_authorization: bool,
+    /// Length of the content as it will be given; `None` where there is none, or where it is not known.
+    pub content_length: Option<u64>,
+    /// PATH of the programs; the server's own.
+    pub search_path: Option<&'a [u8]>,
+    pub server_signature: &'a [u8],
+    pub server_software: &'a [u8],
+    pub server_name: &'a [u8],
+    pub server_addr: &'a [u8],
+    pub server_port: u16,
+    pub server_admin: Option<&'a [u8]>,
+    /// Where the client's name was looked up.
+    pub remote_host: Option<&'a [u8]>,
+    pub remote_addr: &'a [u8],
+    pub remote_port: u16,
+    pub remote_user: Option<&'a [u8]>,
+    pub remote_ident: Option<&'a [u8]>,
+    pub auth_type: Option<&'a [u8]>,
+    pub request_scheme: &'a [u8],
+    pub document_root: &'a [u8],
+    /// The prefix of an Alias and its folder, else empty and the document root.
+    pub context_prefix: &'a [u8],
+    pub context_document_root: &'a [u8],
+    pub script_filename: &'a [u8],
+    /// Of the request that was redirected to this one.
+    pub redirect_url: Option<&'a [u8]>,
+    pub redirect_query_string: Option<&'a [u8]>,
+    pub server_protocol: &'a [u8],
+    /// GET after a redirect, whatever the client said.
+    pub request_method: &'a [u8],
+    pub query_string: Option<&'a [u8]>,
+    /// The request-target as received.
+    pub request_uri: &'a [u8],
+    /// The path, decoded, path-info included.
+    pub path: &'a [u8],
+    /// Empty where there is none.
+    pub path_info: &'a [u8],
+    /// The file that the path-info would be, as a path of its own.
+    pub path_translated: Option<&'a [u8]>,
+}
+
+/// Adds all variables of a request to `variables`, which hold what the configuration set, and nothing else.
+pub fn push_meta_variables(facts: &Facts<'_>, variables: &mut Variables) {
+    let mut to = Target { among: variables.len(), variables };
+    fields(facts, &mut to);
+    common(facts, &mut to);
+    cgi(facts, &mut to);
+}
+
+/// What an internal redirect leaves of the variables of the request before: all of them, with REDIRECT_ in front.
+pub fn push_redirected(before: &Variables, variables: &mut Variables) {
+    before.iter().for_each(|(name, value)| variables.push_parts(&[b"REDIRECT_", name], &[value]));
+}
+
+struct Target<'v> {
+    /// Variables of the configuration, in front.
+    among: usize,
+    variables: &'v mut Variables,
+}
+
+impl Target<'_> {
+    fn set(&mut self, name: &[u8], value: &[u8]) {
+        self.variables.set_parts_among(self.among, name, &[value]);
+    }
+
+    fn set_if(&mut self, name: &[u8], value: Option<&[u8]>) {
+        value.into_iter().for_each(|value| self.set(name, value));
+    }
+
+    fn set_number(&mut self, name: &[u8], number: u64) {
+        let mut digits = [0; 20];
+        self.set(name, decimal(number, &mut digits));
+    }
+}
+
+/// RFC 3875 section 4.1.18, as Apache does it: names that have more than letters, digits and hyphens are left out, since two of them could become
+/// one; Proxy too (httpoxy); passwords, unless the configuration wants it.
+fn fields(facts: &Facts<'_>, to: &mut Target<'_>) {
+    let mut variable = [0; NAME_BYTES_MAX + 5];
+    for (at, (name, first)) in facts.head.fields().enumerate() {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        let is_hidden = is("Proxy") || (!facts.passes_authorization && (is("Authorization") || is("Proxy-Authorization")));
+        if is_hidden || is("Content-Length") || is_repeated(facts.head, name, at) {
+            continue;
+        }
+        let value = joined(facts.head, name, first);
+        if is("Content-Type") {
+            to.set(b"CONTENT_TYPE", &value);
+        } else if let Some(variable) = field_variable(name, &mut variable) {
+            to.set(variable, &value);
+        }
+    }
+    facts.content_length.into_iter().for_each(|length| to.set_number(b"CONTENT_LENGTH", length));
+}
+
+fn field_variable<'v>(name: &[u8], variable: &'v mut [u8; NAME_BYTES_MAX + 5]) -> Option<&'v [u8]> {
+    let place = variable.get_mut(..name.len() + 5)?;
+    place[..5].copy_from_slice(b"HTTP_");
+    for (byte, place) in name.iter().zip(&mut place[5..]) {
+        *place = match byte {
+            b'-' => b'_',
+            byte if byte.is_ascii_alphanumeric() => byte.to_ascii_uppercase(),
+            _ => return None,
+        };
+    }
+    Some(place)
+}
+
+fn common(facts: &Facts<'_>, to: &mut Target<'_>) {
+    to.set_if(b"PATH", facts.search_path);
+    to.set(b"SERVER_SIGNATURE", facts.server_signature);
+    to.set(b"SERVER_SOFTWARE", facts.server_software);
+    // The client may have said it, and scripts print it.
+    to.set(b"SERVER_NAME", &escaped(facts.server_name));
+    to.set(b"SERVER_ADDR", facts.server_addr);
+    to.set_number(b"SERVER_PORT", facts.server_port.into());
+    to.set_if(b"REMOTE_HOST", facts.remote_host);
+    to.set(b"REMOTE_ADDR", facts.remote_addr);
+    to.set(b"DOCUMENT_ROOT", facts.document_root);
+    to.set(b"REQUEST_SCHEME", facts.request_scheme);
+    to.set(b"CONTEXT_PREFIX", facts.context_prefix);
+    to.set(b"CONTEXT_DOCUMENT_ROOT", facts.context_document_root);
+    to.set_if(b"SERVER_ADMIN", facts.server_admin);
+    to.set(b"SCRIPT_FILENAME", facts.script_filename);
+    to.set_number(b"REMOTE_PORT", facts.remote_port.into());
+    to.set_if(b"REMOTE_USER", facts.remote_user);
+    to.set_if(b"AUTH_TYPE", facts.auth_type);
+    to.set_if(b"REMOTE_IDENT", facts.remote_ident);
+    to.set_if(b"REDIRECT_QUERY_STRING", facts.redirect_query_string);
+    to.set_if(b"REDIRECT_URL", facts.redirect_url);
+}
+
+fn cgi(facts: &Facts<'_>, to: &mut Target<'_>) {
+    to.set(b"GATEWAY_INTERFACE", b"CGI/1.1");
+    to.set(b"SERVER_PROTOCOL", facts.server_protocol);
+    to.set(b"REQUEST_METHOD", facts.request_method);
+    to.set(b"QUERY_STRING", facts.query_string.unwrap_or_default());
+    to.set(b"REQUEST_URI", facts.request_uri);
+    to.set(b"SCRIPT_NAME", script_name(facts.path, facts.path_info));
+    if !facts.path_info.is_empty() {
+        to.set(b"PATH_INFO", facts.path_info);
+        to.set_if(b"PATH_TRANSLATED", facts.path_translated);
+    }
+}
+
+/// The path without its path-info. The two need not end alike (after a rewrite): what they have in common is taken off, and what then is left of a
+/// segment stays, as in Apache.
+pub fn script_name<'a>(path: &'a [u8], path_info: &[u8]) -> &'a [u8] {
+    if path_info.is_empty() {
+        return path;
+    }
+    let common = path.iter().rev().zip(path_info.iter().rev()).take_while(|(one, other)| one == other).count();
+    let from = path.len().saturating_sub(common + 1);
+    let rest = path[from..].iter().position(|byte| *byte == b'/').map_or(path.len(), |at| from + at);
+    &path[..rest]
+}
+
+fn escaped(name: &[u8]) -> Cow<'_, [u8]> {
+    if name.iter().all(|byte| saker_http::chars::is_host_char(*byte)) {
+        return name.into();
+    }
+    let mut out = Vec::with_capacity(name.len() + 8);
+    escape::html(name, &mut out);
+    out.into()
+}
+
+fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &digits[at..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
