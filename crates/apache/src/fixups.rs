@@ -1,7 +1,7 @@
 //! Between access and content: rules of folders, redirects of sections, folders and their index files, types and handlers.
 
 use crate::{
-    asis,
+    asis, content_filters,
     facts::{Seen, note_dependencies},
     host::Host,
     listing,
@@ -356,10 +356,15 @@ fn describe(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &Wat
     // The old way to PHP: where no handler is named, the type is the handler's name.
     exchange.handler =
         handler.or_else(|| media_type.clone().filter(|media_type| is_program_type(media_type) || local.gateway.has_action(media_type)));
-    state(exchange).content_lines = content_lines(&facts);
+    let own = state(exchange);
+    own.content_lines = content_lines(&facts);
+    own.output_filters = facts.output_filters.clone();
     let content_type = media_type.map(|media_type| local.core.with_default_charset(&media_type));
     exchange.settings = memo.typed(&exchange.settings, content_type.as_deref());
-    response::encoding::choose(memo, exchange, host, watcher, local, &facts.output_filters, content_type.as_deref());
+    response::encoding::choose(memo, exchange, host, watcher, local, content_type.as_deref());
+    if peek(exchange).is_some_and(|own| !own.is_subrequest) {
+        content_filters::wrap_request_body(exchange, host, local, &facts.input_filters);
+    }
 }
 
 /// Language and coding of a file's content.

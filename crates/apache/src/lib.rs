@@ -8,6 +8,7 @@
 mod ahead;
 mod asis;
 mod blocking;
+mod content_filters;
 mod facts;
 mod fixups;
 mod homes;
@@ -36,6 +37,7 @@ mod time;
 mod type_map;
 mod walk;
 
+pub use content_filters::ContentFilters;
 pub use host::{Apache, Host};
 pub use load::{Loaded, load};
 pub use overview::Overview;

@@ -36,6 +36,10 @@ pub struct State {
     pub edits_ready_heads: bool,
     /// What describes the file's content besides its type: language and coding.
     pub content_lines: Vec<(Box<str>, Box<[u8]>)>,
+    /// Filters that the file's extensions name.
+    pub output_filters: Vec<Box<str>>,
+    /// Filters make other content of the file.
+    pub changes_content: bool,
     /// How the file was chosen among several.
     pub negotiated: Vec<(Box<str>, Box<[u8]>)>,
     /// Its answer stands for an error.

@@ -10,6 +10,7 @@ use crate::{
     encoded_stream::EncodedStream,
     static_files::names,
 };
+use saker_config::model::CodedTags;
 use saker_http::{
     Fields, Status,
     content_coding::{AcceptedCodings, Coding},
@@ -44,7 +45,7 @@ async fn compress(exchange: &mut Exchange, response: &mut Response) {
     response.fields_mut().add_token("Vary", "Accept-Encoding");
     let Some(coding) = selected(exchange) else { return };
     let compression = &exchange.settings.compression;
-    let (levels, even_if_larger) = (Levels::from(compression), compression.even_if_larger);
+    let (levels, even_if_larger, tags) = (Levels::from(compression), compression.even_if_larger, compression.tags);
     let Some(body) =
         encoded(coding, levels, std::mem::take(&mut response.body), even_if_larger).await.map_err(|body| response.body = body).ok()
     else {
@@ -54,7 +55,7 @@ async fn compress(exchange: &mut Exchange, response: &mut Response) {
     response.body = body;
     let length = response.body.length();
     let fields = response.fields_mut();
-    describe(fields, coding);
+    describe(fields, coding, tags);
     match length {
         Some(length) if fields.has("Content-Length") => fields.set("Content-Length", length.to_string().into_bytes()),
         _ => drop(fields.remove("Content-Length")),
@@ -90,12 +91,22 @@ fn forbids_transformation(fields: &Fields) -> bool {
     values.flat_map(|field| field.1.split(|byte| *byte == b',')).any(|part| part.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
 }
 
-fn describe(fields: &mut Fields, coding: Coding) {
+fn describe(fields: &mut Fields, coding: Coding, tags: CodedTags) {
     fields.set("Content-Encoding", coding.token().as_bytes());
-    fields.remove("Accept-Ranges");
-    let weakened = fields.first("ETag").filter(|tag| !tag.starts_with(b"W/")).map(|tag| [b"W/", tag].concat());
-    if let Some(tag) = weakened {
-        fields.set("ETag", tag);
+    let tag = fields.first("ETag").map(<[u8]>::to_vec);
+    match (tags, tag) {
+        (CodedTags::Level, tag) => {
+            fields.remove("Accept-Ranges");
+            let weakened = tag.filter(|tag| !tag.starts_with(b"W/")).map(|tag| [b"W/", tag.as_slice()].concat());
+            weakened.into_iter().for_each(|tag| fields.set("ETag", tag));
+        }
+        // The encoder is deterministic, so that the coding's name is enough to tell the bytes apart.
+        (CodedTags::Coding, Some(tag)) => {
+            let bare = tag.strip_suffix(b"\"").unwrap_or(&tag);
+            fields.set("ETag", [bare, b"-", coding.token().as_bytes(), b"\""].concat());
+        }
+        (CodedTags::Absent, _) => drop(fields.remove("ETag")),
+        (CodedTags::Coding | CodedTags::Same, _) => {}
     }
 }
 

@@ -28,11 +28,11 @@ pub async fn content_inside(exchange: &mut Exchange, services: &Services) -> Res
     response
 }
 
-/// Runs the filters over a head that nobody has filtered yet, and over a ready one those that want it all the same.
+/// Runs the filters over a head that nobody has filtered yet, and over a ready one those that want it all the same; who changes a ready head
+/// makes it one for those behind him, too.
 async fn finish(exchange: &mut Exchange, services: &Services, response: &mut Response) {
-    let was_ready = matches!(response.head, ResponseHead::Ready(_));
     for filter in services.filters.iter() {
-        if !was_ready || filter.takes_ready(exchange) {
+        if matches!(response.head, ResponseHead::Built(_)) || filter.takes_ready(exchange) {
             filter.apply(exchange, response).await;
         }
     }

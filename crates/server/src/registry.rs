@@ -1,7 +1,7 @@
 //! The one list of handlers and the one list of filters, in the order in which they are asked.
 
 use saker_acme::Challenges;
-use saker_apache::{Apache, ApacheRules, ResponseRules};
+use saker_apache::{Apache, ApacheRules, ContentFilters, ResponseRules};
 use saker_files::Watcher;
 use saker_handlers::{compress::Compress, field_filter::FieldFilter, redirect::FixedAnswers, static_files::StaticFiles};
 use saker_pipeline::{Filter, Generation, Handler, Rules, Services};
@@ -10,9 +10,13 @@ use std::{rc::Rc, sync::Arc};
 pub fn services(generation: Arc<Generation>, watcher: &Watcher, challenges: &Arc<Challenges>) -> Services {
     let handlers: Vec<Box<dyn Handler>> =
         vec![Box::new(FixedAnswers), Box::new(StaticFiles::new(watcher.clone(), generation.model.server.resource_file_bytes_max))];
-    let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter), Box::new(Compress)];
+    let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
     let challenges = Arc::clone(challenges);
     let rules = generation.front_end.clone().and_then(|front_end| front_end.downcast::<Apache>().ok());
+    if let Some(apache) = &rules {
+        filters.push(Box::new(ContentFilters::new(Arc::clone(apache), watcher.clone())));
+    }
+    filters.push(Box::new(Compress));
     if let Some(apache) = &rules {
         filters.push(Box::new(ResponseRules::new(Arc::clone(apache), watcher.clone())));
     }

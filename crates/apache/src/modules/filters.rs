@@ -1,11 +1,12 @@
-//! mod_filter, mod_deflate, mod_brotli: which of our encoders a response goes through.
+//! mod_filter, mod_deflate, mod_brotli: which filters content goes through, and how it is encoded. The filters are in `content_filters`.
 //!
-//! Difficulty: Apache's filters are chosen by name, place, extension, type and expression, and any of these may name a filter that is no
-//! encoder here. So names are gathered in Apache's order, and those that stand for encoders become codings in that order; what is none is
-//! said when the configuration is read. Absent on purpose: encoding by streaming; what is encoded is encoded whole.
+//! Difficulty: Apache's filters are chosen by name, place, extension, type and expression. Chains are links whose providers are asked in the
+//! reverse of their order, and a link that an inner section says anything about is the inner section's alone: it forgets the providers, and the
+//! types, that an outer section gave it.
 
 use super::core::texts;
 use crate::{
+    content_filters::{Stage, is_known},
     local::{Local, Set, said},
     reading::Reading,
 };
@@ -16,36 +17,87 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// DEFLATE leaves shorter bodies as they are, and says nothing of it.
 const DEFLATE_BYTES_MIN: u64 = 69;
-/// Bodies up to it are encoded; larger ones go out as they are.
-const BYTES_MAX: u64 = 32 << 20;
+/// Files up to it are encoded whole, and kept; larger ones while they are sent.
+pub const WHOLE_BYTES_MAX: u64 = 32 << 20;
 
 #[derive(Clone, Debug, Default)]
 pub struct Filters {
     /// SetOutputFilter; an empty list is `None` said aloud.
     pub set: Option<Vec<Box<str>>>,
-    /// AddOutputFilterByType: a filter, and the types it is for.
-    by_type: Vec<(Box<str>, Vec<Box<str>>)>,
-    /// FilterProvider, by the name of what it provides for.
-    providers: BTreeMap<Box<str>, Vec<Arc<Provider>>>,
-    chain: Vec<Box<str>>,
+    /// SetInputFilter.
+    pub input: Option<Vec<Box<str>>>,
+    /// What links of chains may become, by their names.
+    links: BTreeMap<Box<str>, Link>,
+    chain: Chain,
     deflate_level: Option<u32>,
     deflate_tags: Option<CodedTags>,
     brotli_quality: Option<u32>,
     brotli_tags: Option<CodedTags>,
 }
 
+/// Names of links, in order.
+#[derive(Clone, Debug, Default)]
+struct Chain {
+    /// Nothing of outer sections stays.
+    is_new: bool,
+    names: Vec<Box<str>>,
+}
+
+/// FilterDeclare, with its providers.
+#[derive(Clone, Debug, Default)]
+struct Link {
+    /// `None`: the first provider's.
+    stage: Option<Stage>,
+    providers: Vec<Arc<Provider>>,
+}
+
 #[derive(Debug)]
 struct Provider {
     filter: Box<str>,
-    condition: Expression,
+    condition: Condition,
+}
+
+#[derive(Debug)]
+enum Condition {
+    Holds(Expression),
+    /// The content is of one of these types (AddOutputFilterByType).
+    Types(Vec<Box<str>>),
+}
+
+impl Condition {
+    fn is_met(&self, content_type: Option<&str>, evaluation: &mut Evaluation<'_>) -> bool {
+        match self {
+            Condition::Holds(expression) => expression.evaluate(evaluation).unwrap_or(false),
+            Condition::Types(types) => {
+                let essence = content_type.map(|kind| kind.split([';', ' ', '\t']).next().unwrap_or_default());
+                essence.is_some_and(|essence| types.iter().any(|kind| kind.eq_ignore_ascii_case(essence)))
+            }
+        }
+    }
+}
+
+/// A filter that content goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen<'f> {
+    pub name: &'f str,
+    /// Links of chains look at answers with status 200 alone.
+    pub only_success: bool,
 }
 
 impl Filters {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("SetOutputFilter", set_output_filter),
+        ("SetOutputFilter", |node, local, reading| {
+            local.filters.set = Some(named(node, reading));
+            Ok(())
+        }),
+        ("SetInputFilter", |node, local, reading| {
+            local.filters.input = Some(named(node, reading));
+            Ok(())
+        }),
         ("AddOutputFilterByType", add_by_type),
-        ("FilterDeclare", |_, _, _| Ok(())),
+        ("FilterDeclare", declare),
         ("FilterProvider", add_provider),
+        ("FilterProtocol", check_protocol),
         ("FilterChain", set_chain),
         ("DeflateCompressionLevel", |node, local, _| {
             set_number(node, &mut local.filters.deflate_level, 1, 9, "Compression Level must be between 1 and 9")
@@ -58,15 +110,14 @@ impl Filters {
     ];
 
     pub fn under(&self, over: &Filters) -> Filters {
-        let mut providers = self.providers.clone();
-        for (name, more) in &over.providers {
-            providers.entry(name.clone()).or_default().extend(more.iter().cloned());
-        }
+        let mut links = self.links.clone();
+        links.extend(over.links.iter().map(|(name, link)| (name.clone(), link.clone())));
+        let outside = self.chain.names.iter().filter(|_| !over.chain.is_new);
         Filters {
             set: said(&self.set, &over.set),
-            by_type: self.by_type.iter().chain(&over.by_type).cloned().collect(),
-            providers,
-            chain: self.chain.iter().chain(&over.chain).cloned().collect(),
+            input: said(&self.input, &over.input),
+            links,
+            chain: Chain { is_new: self.chain.is_new || over.chain.is_new, names: outside.chain(&over.chain.names).cloned().collect() },
             deflate_level: over.deflate_level.or(self.deflate_level),
             deflate_tags: over.deflate_tags.or(self.deflate_tags),
             brotli_quality: over.brotli_quality.or(self.brotli_quality),
@@ -76,46 +127,38 @@ impl Filters {
 
     /// Whether nobody ever asks for a filter here.
     pub fn is_empty(&self) -> bool {
-        self.set.is_none() && self.by_type.is_empty() && self.chain.is_empty()
+        self.set.is_none() && self.chain.names.is_empty()
     }
 
-    /// Names in the order in which content goes through them. `by_extension`: of AddOutputFilter. What expressions asked for is noted.
-    pub fn names<'f>(
+    /// The filters in the order in which content goes through them. `by_extension`: of AddOutputFilter. What expressions asked for is noted.
+    pub fn chosen<'f>(
         &'f self,
+        stage_of: impl Fn(&str) -> Option<Stage>,
         by_extension: &'f [Box<str>],
         content_type: Option<&str>,
         facts: &dyn Facts,
         dependencies: &mut Dependencies,
-    ) -> Vec<&'f str> {
-        let mut names: Vec<&str> = self.set.iter().flatten().chain(by_extension).map(|name| &**name).collect();
-        let essence = content_type.map(|kind| kind.split(';').next().unwrap_or_default().trim_ascii());
-        let is_for = |types: &[Box<str>]| essence.is_some_and(|essence| types.iter().any(|kind| kind.eq_ignore_ascii_case(essence)));
-        // One link of the chain for each filter, where it was named first.
-        for (at, (filter, _)) in self.by_type.iter().enumerate() {
-            let same = |other: &(Box<str>, Vec<Box<str>>)| other.0.eq_ignore_ascii_case(filter);
-            let is_first = !self.by_type.iter().take(at).any(same);
-            if is_first && self.by_type.iter().any(|other| same(other) && is_for(&other.1)) {
-                names.push(filter);
-            }
-        }
-        for link in &self.chain {
+    ) -> Vec<Chosen<'f>> {
+        let direct = by_extension.iter().chain(self.set.iter().flatten());
+        let mut chosen: Vec<(Option<Stage>, Chosen<'f>)> =
+            direct.map(|name| (stage_of(name), Chosen { name, only_success: false })).collect();
+        for link in self.chain.names.iter().filter_map(|name| self.links.get(name)) {
             let mut evaluation = Evaluation::new(facts);
-            let providers = self.providers.get(link).map(Vec::as_slice).unwrap_or_default();
-            names.extend(providers.iter().find(|one| one.condition.evaluate(&mut evaluation).unwrap_or(false)).map(|one| &*one.filter));
+            let met = link.providers.iter().rev().find(|one| one.condition.is_met(content_type, &mut evaluation));
             dependencies.merge(&evaluation.dependencies);
-            if providers.is_empty() {
-                names.push(link);
-            }
+            let stage = link.stage.or_else(|| link.providers.first().and_then(|first| stage_of(&first.filter)));
+            chosen.extend(met.map(|one| (stage, Chosen { name: &one.filter, only_success: true })));
         }
-        names
+        chosen.sort_by_key(|(stage, _)| *stage);
+        chosen.into_iter().map(|(_, one)| one).collect()
     }
 
     /// How content is encoded that goes through these filters.
-    pub fn compression(&self, names: &[&str], content_type: Option<&str>, environment: impl Fn(&str) -> bool) -> Compression {
+    pub fn compression(&self, chosen: &[Chosen<'_>], content_type: Option<&str>, environment: impl Fn(&str) -> bool) -> Compression {
         let html_only = environment("gzip-only-text/html") && content_type.is_none_or(|kind| !kind.starts_with("text/html"));
         let mut codings = Vec::new();
-        for name in names {
-            let coding = match name.to_ascii_lowercase().as_str() {
+        for one in chosen {
+            let coding = match one.name.to_ascii_lowercase().as_str() {
                 "deflate" if !environment("no-gzip") && !html_only => CompressionCoding::Gzip,
                 "brotli_compress" if !environment("no-brotli") => CompressionCoding::Brotli,
                 _ => continue,
@@ -129,7 +172,7 @@ impl Filters {
         Compression {
             codings,
             min_bytes: if has_brotli { 1 } else { DEFLATE_BYTES_MIN },
-            max_bytes: BYTES_MAX,
+            max_bytes: WHOLE_BYTES_MAX,
             gzip_level: self.deflate_level.unwrap_or(6),
             brotli_quality: self.brotli_quality.unwrap_or(5),
             every_type: true,
@@ -141,30 +184,47 @@ impl Filters {
     }
 }
 
-/// Filters that somebody here stands for; others are named when they are asked for.
-const KNOWN: &[&str] = &["deflate", "brotli_compress", "includes", "substitute", "sed", "rate_limit", "buffer", "data", "inflate"];
-
+/// Names between semicolons; those that nobody stands for are told.
 fn filters(text: &str, node: &Node, reading: &mut Reading<'_>) -> Vec<Box<str>> {
     let names: Vec<Box<str>> = text.split(';').filter(|name| !name.is_empty()).map(Into::into).collect();
-    for name in names.iter().filter(|name| !KNOWN.iter().any(|known| known.eq_ignore_ascii_case(name))) {
+    for name in names.iter().filter(|name| !is_known(name)) {
         reading.warn(node, format!("the filter {name} is not there: content goes out without it"));
     }
     names
 }
 
-fn set_output_filter(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
+fn named(node: &Node, reading: &mut Reading<'_>) -> Vec<Box<str>> {
     let text = texts(node).into_iter().next().unwrap_or_default();
-    local.filters.set = Some(if text.eq_ignore_ascii_case("none") { Vec::new() } else { filters(&text, node, reading) });
-    Ok(())
+    if text.eq_ignore_ascii_case("none") { Vec::new() } else { filters(&text, node, reading) }
 }
 
+/// One link of the chain for each filter, where it was named first.
 fn add_by_type(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     let mut words = texts(node).into_iter();
     let text = words.next().unwrap_or_default();
     let types: Vec<Box<str>> = words.map(Into::into).collect();
     for filter in filters(&text, node, reading) {
-        local.filters.by_type.push((filter, types.clone()));
+        let name: Box<str> = format!("BYTYPE:{}", filter.to_ascii_uppercase()).into();
+        if !local.filters.links.contains_key(&name) {
+            local.filters.chain.names.push(name.clone());
+        }
+        let provider = Provider { filter, condition: Condition::Types(types.clone()) };
+        local.filters.links.entry(name).or_default().providers.push(Arc::new(provider));
     }
+    Ok(())
+}
+
+/// A name that is declared anew has no providers.
+fn declare(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    let words = texts(node);
+    let word = |at: usize| words.get(at).map(String::as_str).unwrap_or_default();
+    let stage = match word(1).to_ascii_uppercase().as_str() {
+        "CONTENT_SET" => Stage::ContentSet,
+        "PROTOCOL" => Stage::Protocol,
+        "CONNECTION" | "NETWORK" => Stage::Connection,
+        _ => Stage::Resource,
+    };
+    local.filters.links.insert(word(0).into(), Link { stage: Some(stage), providers: Vec::new() });
     Ok(())
 }
 
@@ -174,9 +234,21 @@ fn add_provider(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Re
     let text = |at: usize| String::from_utf8_lossy(word(at)).into_owned();
     let condition = Expression::compile(word(2), ExpressionOptions::default())
         .map_err(|error| format!("Error parsing FilterProvider expression:{error}"))?;
-    let provider = Provider { filter: text(1).into(), condition };
+    let provider = Provider { filter: text(1).into(), condition: Condition::Holds(condition) };
     filters(&provider.filter, node, reading);
-    local.filters.providers.entry(text(0).into()).or_default().push(Arc::new(provider));
+    local.filters.links.entry(text(0).into()).or_default().providers.push(Arc::new(provider));
+    Ok(())
+}
+
+/// What it says about fields is kept in order by the filters themselves: each knows what it changes.
+fn check_protocol(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    let words = texts(node);
+    let word = |at: usize| words.get(at).map(String::as_str).unwrap_or_default();
+    let link = local.filters.links.get(word(0)).ok_or("FilterProtocol: No such filter")?;
+    let has = |name: &str| link.providers.iter().any(|one| one.filter.eq_ignore_ascii_case(name));
+    if words.len() > 2 && !has(word(1)) {
+        return Err("FilterProtocol: No such provider for this filter".into());
+    }
     Ok(())
 }
 
@@ -186,11 +258,11 @@ fn set_chain(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), 
     for word in texts(node) {
         let name = word.trim_start_matches(['+', '@', '-', '=', '!']);
         match word.bytes().next() {
-            Some(b'@') => chain.insert(0, name.into()),
-            Some(b'-') => chain.retain(|known| **known != *name),
-            Some(b'=') => *chain = vec![name.into()],
-            Some(b'!') => chain.clear(),
-            _ => chain.push(name.into()),
+            Some(b'@') => chain.names.insert(0, name.into()),
+            Some(b'-') => chain.names.retain(|known| **known != *name),
+            Some(b'=') => *chain = Chain { is_new: true, names: vec![name.into()] },
+            Some(b'!') => *chain = Chain { is_new: true, names: Vec::new() },
+            _ => chain.names.push(name.into()),
         }
     }
     Ok(())
@@ -214,35 +286,5 @@ fn set_tags(node: &Node, slot: &mut Option<CodedTags>) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::response::facts::OfEnvironment;
-    use saker_pipeline::Environment;
-
-    fn codings(filters: &Filters, content_type: &str, environment: &[&str]) -> Vec<CompressionCoding> {
-        let none = Environment::default();
-        let names = filters.names(&[], Some(content_type), &OfEnvironment(&none), &mut Dependencies::new());
-        filters.compression(&names, Some(content_type), |name| environment.contains(&name)).codings
-    }
-
-    #[test]
-    fn names_become_codings_in_their_order() {
-        use CompressionCoding::{Brotli, Gzip};
-        let by_type = |names: &[&str]| Filters {
-            by_type: names.iter().map(|name| ((*name).into(), vec!["text/html".into()])).collect(),
-            ..Filters::default()
-        };
-        let cases = [
-            (by_type(&["BROTLI_COMPRESS", "DEFLATE"]), "text/html; charset=utf-8", &[][..], vec![Brotli, Gzip]),
-            (by_type(&["DEFLATE"]), "TEXT/HTML", &[], vec![Gzip]),
-            (by_type(&["DEFLATE"]), "text/css", &[], vec![]),
-            (by_type(&["DEFLATE"]), "text/html", &["no-gzip"], vec![]),
-            (Filters { set: Some(vec!["DEFLATE".into()]), ..Filters::default() }, "image/png", &[], vec![Gzip]),
-            (Filters { set: Some(vec!["DEFLATE".into()]), ..Filters::default() }, "text/css", &["gzip-only-text/html"], vec![]),
-            (Filters { set: Some(vec!["INCLUDES".into()]), ..Filters::default() }, "text/html", &[], vec![]),
-        ];
-        for (filters, content_type, environment, expected) in cases {
-            assert_eq!(codings(&filters, content_type, environment), expected, "{filters:?} {content_type} {environment:?}");
-        }
-    }
-}
+#[path = "filters_tests.rs"]
+mod tests;

@@ -18,5 +18,6 @@ pub mod remoteip;
 pub mod rewrite;
 pub mod setenvif;
 pub mod ssl;
+pub mod substitute;
 pub mod userdir;
 pub mod vhost_alias;

@@ -132,7 +132,7 @@ fn replaced(pattern: &Pattern, value: &[u8], replacement: &[u8], all: bool) -> V
     while let Ok(Some(spans)) = pattern.captures(rest) {
         let Some(whole) = spans.get(0) else { break };
         done.extend_from_slice(rest.get(..whole.start).unwrap_or_default());
-        substitute(replacement, |group| spans.text(group, rest), &mut done);
+        fill_in(replacement, |group| spans.text(group, rest), &mut done);
         let is_empty = whole.is_empty();
         rest = rest.get(whole.end..).unwrap_or_default();
         if !all || rest.is_empty() {
@@ -147,17 +147,16 @@ fn replaced(pattern: &Pattern, value: &[u8], replacement: &[u8], all: bool) -> V
     done
 }
 
-/// `$1` (and `&` for all of the match, as Apache has it); a backslash takes the meaning away.
-fn substitute<'t>(replacement: &[u8], group: impl Fn(usize) -> &'t [u8], done: &mut Vec<u8>) {
+/// `$1`; a backslash takes the meaning of what follows away.
+pub fn fill_in<'t>(replacement: &[u8], group: impl Fn(usize) -> &'t [u8], done: &mut Vec<u8>) {
     let mut bytes = replacement.iter().copied().peekable();
     while let Some(byte) = bytes.next() {
         match (byte, bytes.peek().copied()) {
-            (b'&', _) => done.extend_from_slice(group(0)),
             (b'$', Some(digit @ b'0'..=b'9')) => {
                 bytes.next();
                 done.extend_from_slice(group(usize::from(digit - b'0')));
             }
-            (b'\\', Some(next @ (b'$' | b'&'))) => {
+            (b'\\', Some(next)) => {
                 bytes.next();
                 done.push(next);
             }
@@ -262,7 +261,7 @@ mod tests {
             ("B", Action::SetIfEmpty(value("3")), format!("A=1|{list}|A=2|B=3")),
             ("L", Action::Merge(value("x")), format!("A=1|{list}|A=2")),
             ("L", Action::Merge(value("z\"")), format!("A=1|{list}, z\"|A=2")),
-            ("L", edit("[xy]", "<$0&>", false), "A=1|A=2|L=<xx>, \"y, z\"".to_owned()),
+            ("L", edit("[xy]", "<$0&>", false), "A=1|A=2|L=<x&>, \"y, z\"".to_owned()),
             ("L", edit("[xy]", "<$0>", true), "A=1|A=2|L=<x>, \"<y>, z\"".to_owned()),
             ("A", edit("$", ";s", true), format!("{list}|A=1;s|A=2;s")),
             ("x", Action::Echo(pattern("^TS")), format!("A=1|{list}|A=2|echo TS-One=1")),

@@ -1,13 +1,14 @@
-//! Which codings a response is offered in, from the filters that are in force for it.
+//! Which filters the content of a file will go through: its codings are its handler's, everything else comes on the way up.
 
 use super::facts::Answered;
 use crate::{
+    content_filters::{find, stage_of},
     facts::{Seen, note_dependencies},
     host::Host,
     local::Local,
     memo::Memo,
     modules::setenvif,
-    state::peek,
+    state::{peek, state},
 };
 use saker_expressions::{Dependencies, Dependency};
 use saker_files::{Kind, Watcher};
@@ -18,31 +19,24 @@ use saker_pipeline::Exchange;
 const RESOURCE: &[Dependency] =
     &[Dependency::Path, Dependency::Host, Dependency::Scheme, Dependency::Files, Dependency::Environment, Dependency::Response];
 
-/// Puts the codings into the exchange's settings.
-pub fn choose(
-    memo: &mut Memo,
-    exchange: &mut Exchange,
-    host: &Host,
-    watcher: &Watcher,
-    local: &Local,
-    by_extension: &[Box<str>],
-    content_type: Option<&str>,
-) {
-    if local.filters.is_empty() && by_extension.is_empty() {
+/// Puts the codings into the exchange's settings, or says that the content will be other content.
+pub fn choose(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local, content_type: Option<&str>) {
+    let own = peek(exchange).cloned().unwrap_or_default();
+    if local.filters.is_empty() && own.output_filters.is_empty() {
         return;
     }
-    let own = peek(exchange).cloned().unwrap_or_default();
     // Listings are pages.
     let content_type = if own.kind == Some(Kind::Directory) { Some("text/html") } else { content_type };
     let mut fields = Fields::new();
     content_type.into_iter().for_each(|kind| fields.append("Content-Type", kind.as_bytes().to_vec()));
     let mut dependencies = Dependencies::new();
-    let (compression, stamps) = {
+    let (compression, changes_content, stamps) = {
         let seen = Seen::new(exchange, &own, host, watcher);
         let facts = Answered { request: &seen, status: Status::OK, fields: &fields, always: &Fields::new() };
-        let names = local.filters.names(by_extension, content_type, &facts, &mut dependencies);
+        let chosen = local.filters.chosen(|name| stage_of(host, name), &own.output_filters, content_type, &facts, &mut dependencies);
         let environment = |name: &str| exchange.environment.first(name.as_bytes()).is_some();
-        (local.filters.compression(&names, content_type, environment), seen.stamps.take())
+        let changes = chosen.iter().any(|one| find(host, one.name).is_some_and(|filter| filter.changes_files()));
+        (local.filters.compression(&chosen, content_type, environment), changes, seen.stamps.take())
     };
     if dependencies.is_within(RESOURCE) {
         exchange.stamps.extend(stamps);
@@ -52,7 +46,19 @@ pub fn choose(
     if ["no-gzip", "no-brotli", "gzip-only-text/html"].iter().any(|name| setenvif::may_vary(host, local, Some(name.as_bytes()))) {
         exchange.depends_on_request();
     }
-    if !compression.codings.is_empty() {
+    if changes_content {
+        leave_whole(exchange);
+    } else if !compression.codings.is_empty() {
         exchange.settings = memo.compressed(&exchange.settings, compression);
+    }
+}
+
+/// The handler is to answer with all of the file, uncoded: parts and codings are those of other bytes. What comes of it is not kept.
+fn leave_whole(exchange: &mut Exchange) {
+    exchange.depends_on_request();
+    state(exchange).changes_content = true;
+    if exchange.head.view().first("range").is_some() {
+        let fields = exchange.head.view().fields().filter(|(name, _)| !name.eq_ignore_ascii_case(b"range"));
+        exchange.head = exchange.head.with_fields(fields);
     }
 }

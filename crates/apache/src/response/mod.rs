@@ -146,7 +146,13 @@ pub fn prepare(exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher, loc
         exchange.depends_on_request();
     }
     let own = peek(exchange).cloned().unwrap_or_default();
-    if asks || !host.log_conditions.is_empty() || own.authentication_info.is_some() || !own.cookies.is_empty() || !own.vary.is_empty() {
+    if asks
+        || own.changes_content
+        || !host.log_conditions.is_empty()
+        || own.authentication_info.is_some()
+        || !own.cookies.is_empty()
+        || !own.vary.is_empty()
+    {
         exchange.depends_on_request();
         exchange.head_edits = Some(Rc::new(Later));
         state(exchange).edits_ready_heads = true;
@@ -244,7 +250,7 @@ impl ResponseRules {
 }
 
 /// Errors and redirects are refusals, unless a page of the site stands for the error.
-fn way(status: Status, own: &State) -> Way {
+pub fn way(status: Status, own: &State) -> Way {
     let went_well = status.0 < 300 || status == Status::NOT_MODIFIED;
     if went_well || own.is_error_page { Way::Content } else { Way::Refusal }
 }

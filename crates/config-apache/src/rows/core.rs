@@ -97,7 +97,7 @@ pub(super) const ROWS: &[Row] = &[
     row("ForceType", CORE, A, "dh", One, FILE_INFO, NOWHERE, Honoured),
     row("SetHandler", CORE, A, "svdh", One, FILE_INFO, NOWHERE, Honoured),
     row("SetOutputFilter", CORE, A, "svdh", One, FILE_INFO, NOWHERE, Honoured),
-    row("SetInputFilter", CORE, A, "svdh", One, FILE_INFO, NOWHERE, Pending),
+    row("SetInputFilter", CORE, A, "svdh", One, FILE_INFO, NOWHERE, Honoured),
     row("AllowEncodedSlashes", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("ScoreBoardFile", CORE, A, "s", One, SERVER, VIRTUAL_HOST, OWN_WAYS),
     row("ExtendedStatus", CORE, A, "s", Flag, SERVER, VIRTUAL_HOST, NoEffect("the counters are always kept")),

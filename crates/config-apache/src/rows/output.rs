@@ -30,7 +30,7 @@ const XML2ENC: &[&str] = &["xml2enc_module"];
 
 const ENCODERS_OWN: Treatment = NoEffect("encoders choose their windows and buffers by the length of the content");
 const NOTES: Treatment = NoEffect("notes about compression are not kept for logs");
-const FILTER_FINE: Treatment = NoEffect("filters keep fields in order by themselves, and are traced by explain");
+const FILTER_FINE: Treatment = NoEffect("filters are traced by explain");
 const STORE_AS_SERVED: Treatment = Unsupported("store the files in the character set they are served in");
 const HTML_PROXYING: Treatment = Later("proxying of HTML");
 
@@ -67,7 +67,7 @@ pub(super) const ROWS: &[Row] = &[
     row("FilterChain", FILTER, A, "svdh", Each, OPTIONS, NOWHERE, Honoured),
     row("FilterTrace", FILTER, A, "svd", Two, ACCESS.or(SERVER), NOWHERE, FILTER_FINE),
     row("AddOutputFilterByType", FILTER, A, "svdh", Any, FILE_INFO, NOWHERE, Honoured),
-    row("FilterProtocol", FILTER, A, "svdh", TwoOrThree, OPTIONS, NOWHERE, FILTER_FINE),
+    row("FilterProtocol", FILTER, A, "svdh", TwoOrThree, OPTIONS, NOWHERE, Honoured),
     row("Header", HEADERS, A, "svdh", Raw, FILE_INFO, NOWHERE, Honoured),
     row("RequestHeader", HEADERS, A, "svdh", Raw, FILE_INFO, NOWHERE, Honoured),
     row("XBitHack", INCLUDE, A, "svdh", One, OPTIONS, NOWHERE, Pending),
@@ -88,9 +88,9 @@ pub(super) const ROWS: &[Row] = &[
     row("SetEnvIfExpr", SETENVIF, A, "svdh", Raw, FILE_INFO, NOWHERE, Honoured),
     row("BrowserMatch", SETENVIF, A, "svdh", Raw, FILE_INFO, NOWHERE, Honoured),
     row("BrowserMatchNoCase", SETENVIF, A, "svdh", Raw, FILE_INFO, NOWHERE, Honoured),
-    row("Substitute", SUBSTITUTE, B, "dh", One, FILE_INFO, NOWHERE, Pending),
-    row("SubstituteMaxLineLength", SUBSTITUTE, B, "dh", One, FILE_INFO, NOWHERE, Pending),
-    row("SubstituteInheritBefore", SUBSTITUTE, B, "dh", Flag, FILE_INFO, NOWHERE, Pending),
+    row("Substitute", SUBSTITUTE, B, "dh", One, FILE_INFO, NOWHERE, Honoured),
+    row("SubstituteMaxLineLength", SUBSTITUTE, B, "dh", One, FILE_INFO, NOWHERE, Honoured),
+    row("SubstituteInheritBefore", SUBSTITUTE, B, "dh", Flag, FILE_INFO, NOWHERE, Honoured),
     row("CookieExpires", USERTRACK, B, "svdh", One, FILE_INFO, NOWHERE, Pending),
     row("CookieDomain", USERTRACK, B, "svdh", One, FILE_INFO, NOWHERE, Pending),
     row("CookieStyle", USERTRACK, B, "svdh", One, FILE_INFO, NOWHERE, Pending),

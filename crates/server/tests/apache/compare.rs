@@ -2,7 +2,7 @@
 
 use crate::{case::Request, differences::Differences};
 use saker_testkit::Response;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, io::Read};
 
 pub struct Difference {
     /// `status`, `body`, or a field's name in small letters.
@@ -110,9 +110,20 @@ fn body(apache: &Response, saker: &Response, own: bool, request: &Request, found
         if !is_built_in {
             found.push(Difference::new("body", "(a page of its own)", &shown(saker)));
         }
-    } else if apache.body != saker.body && request.method != "HEAD" {
+    } else if request.method != "HEAD" && decoded(apache) != decoded(saker) {
         found.push(Difference::new("body", &shown(apache), &shown(saker)));
     }
+}
+
+/// Encoders differ by some bytes.
+fn decoded(response: &Response) -> Vec<u8> {
+    let mut plain = Vec::new();
+    let read = match joined(response, "content-encoding").as_str() {
+        "gzip" => flate2::read::MultiGzDecoder::new(response.body.as_slice()).read_to_end(&mut plain).is_ok(),
+        "br" => brotli::Decompressor::new(response.body.as_slice(), 4096).read_to_end(&mut plain).is_ok(),
+        _ => false,
+    };
+    if read { plain } else { response.body.clone() }
 }
 
 fn shown(response: &Response) -> String {

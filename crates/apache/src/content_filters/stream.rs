@@ -1,0 +1,199 @@
+//! Bodies that are made of other bodies, piece by piece.
+//!
+//! Difficulty: a filter may keep things back until it has seen enough, and a source may always have more; so output gathers up to a piece,
+//! what there is goes out when the source makes us wait, and after some input the worker's other connections have their turn.
+
+use saker_http::Fields;
+use saker_pipeline::{Body, BodyError, BodyStream, Chunk, FilePart, RequestBody};
+use std::{
+    collections::VecDeque,
+    os::unix::fs::FileExt,
+    task::{Context, Poll},
+};
+
+/// Goes out at once from that size on.
+const OUTPUT_BYTES: usize = 16 << 10;
+/// Input taken in one call at most.
+const INPUT_BYTES_MAX: usize = 256 << 10;
+/// Of a file, at a time.
+const FILE_BYTES: usize = 64 << 10;
+
+/// Content in, content out. Where the input is cut never makes a difference to the output as a whole.
+pub trait Transform {
+    /// Takes a piece, and puts out what is ready.
+    fn push(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<(), BodyError>;
+
+    /// Nothing more will come: puts out the rest.
+    fn finish(&mut self, output: &mut Vec<u8>) -> Result<(), BodyError>;
+}
+
+/// Where pieces come from.
+trait Pieces {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>>;
+}
+
+impl Pieces for Box<dyn BodyStream> {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        self.poll_chunk(cx)
+    }
+}
+
+impl Pieces for Box<dyn RequestBody> {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        self.poll_chunk(cx)
+    }
+}
+
+struct Transformed<S> {
+    source: S,
+    /// Gone after the end.
+    transform: Option<Box<dyn Transform>>,
+    output: Vec<u8>,
+}
+
+impl<S: Pieces> Transformed<S> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        let mut taken = 0;
+        while let Some(transform) = &mut self.transform {
+            match self.source.poll_piece(cx) {
+                Poll::Ready(Some(Ok(chunk))) => {
+                    taken += chunk.len();
+                    if let Err(error) = transform.push(chunk.bytes(), &mut self.output) {
+                        return self.fail(error);
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => return self.fail(error),
+                Poll::Ready(None) => {
+                    let finished = transform.finish(&mut self.output);
+                    self.transform = None;
+                    if let Err(error) = finished {
+                        return self.fail(error);
+                    }
+                }
+                Poll::Pending if self.output.is_empty() => return Poll::Pending,
+                // The source will wake us; what it gave so far goes on meanwhile.
+                Poll::Pending => break,
+            }
+            if self.output.len() >= OUTPUT_BYTES {
+                break;
+            }
+            if taken >= INPUT_BYTES_MAX {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+        let output = std::mem::take(&mut self.output);
+        Poll::Ready((!output.is_empty()).then(|| Ok(Chunk::from(output))))
+    }
+
+    fn fail(&mut self, error: BodyError) -> Poll<Option<Result<Chunk, BodyError>>> {
+        self.transform = None;
+        self.output.clear();
+        Poll::Ready(Some(Err(error)))
+    }
+}
+
+/// A response body through a filter.
+pub struct TransformedStream(Transformed<Box<dyn BodyStream>>);
+
+impl TransformedStream {
+    pub fn new(source: Box<dyn BodyStream>, transform: Box<dyn Transform>) -> TransformedStream {
+        TransformedStream(Transformed { source, transform: Some(transform), output: Vec::new() })
+    }
+}
+
+impl BodyStream for TransformedStream {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        self.0.poll(cx)
+    }
+
+    fn trailers(&mut self) -> Option<Fields> {
+        self.0.source.trailers()
+    }
+}
+
+/// A request body through a filter.
+pub struct TransformedBody(Transformed<Box<dyn RequestBody>>);
+
+impl TransformedBody {
+    pub fn new(source: Box<dyn RequestBody>, transform: Box<dyn Transform>) -> TransformedBody {
+        TransformedBody(Transformed { source, transform: Some(transform), output: Vec::new() })
+    }
+}
+
+impl RequestBody for TransformedBody {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        self.0.poll(cx)
+    }
+
+    fn length(&self) -> Option<u64> {
+        None
+    }
+
+    fn is_end(&self) -> bool {
+        self.0.transform.is_none() && self.0.output.is_empty()
+    }
+
+    fn throttle(&mut self, throttle: &saker_config::model::Throttle, site: usize) {
+        self.0.source.throttle(throttle, site);
+    }
+}
+
+/// Any body as a stream.
+pub fn as_stream(body: Body) -> Box<dyn BodyStream> {
+    match body {
+        Body::Stream(stream) => stream,
+        other => Box::new(Stored(VecDeque::from([other]))),
+    }
+}
+
+/// What is there already, in memory or in files.
+struct Stored(VecDeque<Body>);
+
+impl BodyStream for Stored {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        loop {
+            match self.0.pop_front() {
+                None => return Poll::Ready(None),
+                Some(Body::Empty) => {}
+                Some(Body::Memory(chunk)) if chunk.is_empty() => {}
+                Some(Body::Memory(chunk)) => return Poll::Ready(Some(Ok(chunk))),
+                Some(Body::Parts(parts)) => parts.into_iter().rev().for_each(|part| self.0.push_front(part)),
+                Some(Body::File(part)) if part.length == 0 => {}
+                Some(Body::File(part)) => return Poll::Ready(Some(self.read(part))),
+                Some(Body::Stream(mut stream)) => match stream.poll_chunk(cx) {
+                    Poll::Ready(None) => {}
+                    polled => {
+                        self.0.push_front(Body::Stream(stream));
+                        return polled;
+                    }
+                },
+            }
+        }
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.0.iter().map(Body::length).sum()
+    }
+}
+
+impl Stored {
+    /// The next piece of a file; the rest stays.
+    fn read(&mut self, mut part: FilePart) -> Result<Chunk, BodyError> {
+        let length = usize::try_from(part.length).unwrap_or(usize::MAX).min(FILE_BYTES);
+        let mut piece = vec![0; length];
+        part.file.read_exact_at(&mut piece, part.offset).map_err(|_| BodyError::Source)?;
+        (part.offset, part.length) = (part.offset + length as u64, part.length - length as u64);
+        if part.length > 0 {
+            self.0.push_front(Body::File(part));
+        } else if part.check.is_some_and(|check| !check.still_valid()) {
+            // Changed while it was read: nobody shall take two halves for one whole.
+            return Err(BodyError::Source);
+        }
+        Ok(Chunk::from(piece))
+    }
+}
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;
