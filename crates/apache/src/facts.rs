@@ -5,6 +5,7 @@
 use crate::{
     ahead::{self, Ahead},
     host::Host,
+    modules::ssl,
     origin,
     rules::ApacheRules,
     state::State,
@@ -140,6 +141,16 @@ impl Facts for Seen<'_> {
     fn process_environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         use std::os::unix::ffi::{OsStrExt, OsStringExt};
         std::env::var_os(std::ffi::OsStr::from_bytes(name)).map(|value| Cow::Owned(value.into_vec()))
+    }
+
+    fn tls_variable(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        ssl::variable(self.exchange, self.state, std::str::from_utf8(name).ok()?)
+    }
+
+    fn peer_extensions(&self, object_id: &[u8]) -> Vec<Vec<u8>> {
+        let session = self.exchange.client.session.as_ref().zip(std::str::from_utf8(object_id).ok());
+        let values = session.map(|(session, id)| session.client_extensions(id)).unwrap_or_default();
+        values.into_iter().map(String::into_bytes).collect()
     }
 
     fn client_address(&self) -> Option<IpAddr> {

@@ -39,6 +39,7 @@ pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, wa
         verdict => return verdict,
     }
     local.env.apply(&mut exchange.environment);
+    modules::ssl::fixups(exchange, &local);
     if let Some(redirected) = section_redirect(exchange, host, &local) {
         return redirected;
     }

@@ -33,6 +33,10 @@ pub struct Host {
     /// Of TypesConfig, by extension in lower case.
     pub types: Arc<HashMap<Box<str>, Box<str>>>,
     pub trace_enabled: bool,
+    /// SSLStrictSNIVHostCheck.
+    pub strict_names: bool,
+    /// SSLVHostSNIPolicy strict: the handshake was for the host that the request is for.
+    pub same_host_only: bool,
     pub origin: Origin,
 }
 

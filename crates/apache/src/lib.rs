@@ -34,6 +34,7 @@ mod server;
 mod settings;
 mod state;
 mod time;
+mod tls;
 mod type_map;
 mod walk;
 

@@ -158,7 +158,7 @@ mod tests {
         "MaxRequestWorkers",
         "ScriptAlias",
         "ScriptAliasMatch",
-        "SSLOptions",
+        "SSLUseStapling",
     ];
 
     #[test]

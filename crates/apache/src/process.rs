@@ -6,12 +6,13 @@
 use crate::{
     host::Host,
     local::Local,
-    modules::mime,
-    server::{HostDraft, TlsDraft},
+    modules::{mime, ssl},
+    server::HostDraft,
+    tls::TlsDraft,
 };
 use saker_config::{
     Diagnostic, Model,
-    model::{Address, Automatic, CanonicalPort, Listener, ListenerTls, Origin, Settings, Site, SiteName, SiteTls},
+    model::{Address, CanonicalPort, Listener, ListenerTls, Origin, Settings, Site, SiteName, SiteTls},
 };
 use saker_config_apache::Node;
 use saker_http::path::{EncodedSlashes, Slashes};
@@ -47,6 +48,9 @@ pub struct Process {
     pub request_fields_max: Option<u64>,
     pub request_field_bytes_max: Option<u64>,
     pub request_line_bytes_max: Option<u64>,
+    /// SSLVHostSNIPolicy strict.
+    pub same_host_only: bool,
+    pub ticket_keys: Vec<PathBuf>,
 }
 
 impl Listen {
@@ -89,6 +93,8 @@ impl Process {
             types: Arc::new(self.types(diagnostics)),
             defaults: Arc::new(main.local.as_deref().cloned().unwrap_or_default()),
             settings: Arc::default(),
+            tls: Arc::new(TlsDraft::default().site(&main.tls, false)),
+            same_host_only: self.same_host_only,
         };
         let mut model = self.model();
         diagnostics.extend(std::iter::once(main).chain(drafts).flat_map(|draft| draft.logs.complaints(&main.logs)));
@@ -159,6 +165,7 @@ impl Process {
         server.group = self.group.clone();
         server.error_log.path = self.error_log.clone();
         server.pid_file = self.pid_file.clone();
+        model.tls.ticket_keys.clone_from(&self.ticket_keys);
         if let Some(seconds) = self.timeout_s {
             (limits.body_timeout_ms, limits.write_timeout_ms) = (seconds * 1000, seconds * 1000);
         }
@@ -178,16 +185,6 @@ impl Process {
         let written = || draft.server_name.iter().chain(&draft.aliases);
         let own = written().filter_map(|name| site_name(name)).collect();
         let patterns = written().filter(|name| site_name(name).is_none()).map(|name| name.to_ascii_lowercase()).collect();
-        let tls = &draft.tls;
-        let site_tls = SiteTls {
-            certificates: tls.files(),
-            automatic: Automatic::Off,
-            minimum_version: tls.minimum_version.or(main.tls.minimum_version).unwrap_or_default(),
-            client_ca: tls.client_ca.clone().or_else(|| main.tls.client_ca.clone()),
-            client_crl: tls.client_crl.as_ref().or(main.tls.client_crl.as_ref()).into_iter().cloned().collect(),
-            client_certificates: tls.client_certificates.or(main.tls.client_certificates).unwrap_or_default(),
-            ..SiteTls::default()
-        };
         Site {
             names: own,
             local_addresses: draft.addresses.iter().filter_map(|text| local_address(text)).collect(),
@@ -197,7 +194,7 @@ impl Process {
             access_logs: draft.logs.access_logs(&main.logs),
             canonical_name: host.server_name.as_deref().map(Into::into),
             canonical_port: canonical_port(draft),
-            tls: Arc::new(site_tls),
+            tls: shared.tls_of(main, draft),
             settings: Arc::clone(&shared.settings),
             ..Site::new(draft.origin.clone())
         }
@@ -233,6 +230,20 @@ struct Shared {
     types: Arc<HashMap<Box<str>, Box<str>>>,
     defaults: Arc<Local>,
     settings: Arc<Settings>,
+    /// Of hosts that say nothing about it.
+    tls: Arc<SiteTls>,
+    same_host_only: bool,
+}
+
+impl Shared {
+    fn tls_of(&self, main: &HostDraft, draft: &HostDraft) -> Arc<SiteTls> {
+        let asks = draft.directories.iter().chain(&draft.locations).any(|section| ssl::asks_certificates(&section.local));
+        let asks = asks || draft.local.as_deref().is_some_and(ssl::asks_certificates);
+        if !asks && draft.tls == TlsDraft::default() {
+            return Arc::clone(&self.tls);
+        }
+        Arc::new(draft.tls.site(&main.tls, asks))
+    }
 }
 
 /// The server's settings with a host's laid over.
@@ -266,6 +277,8 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
         rewrite,
         types: Arc::clone(&shared.types),
         trace_enabled: draft.trace_enabled.or(main.trace_enabled).unwrap_or(true),
+        strict_names: [&main.tls, &draft.tls].iter().any(|tls| tls.strict_names == Some(true)),
+        same_host_only: shared.same_host_only,
         origin: draft.origin.clone(),
     }
 }

@@ -88,6 +88,9 @@ impl Rules for ApacheRules {
     fn server_rewrite(&self, exchange: &mut Exchange) -> Verdict {
         let Some(host) = self.host(exchange) else { return Verdict::Pass };
         self.settings_of_host(exchange, &host);
+        if let Some(status) = modules::ssl::refusal_of_name(exchange, &host) {
+            return Verdict::Answer(Response::new(status));
+        }
         if let Err(status) = methods::read_path(exchange, &host) {
             return Verdict::Answer(Response::new(status));
         }

@@ -1,4 +1,4 @@
-//! Directives of the server and its virtual hosts that no section may have: names, roots, logs, certificates.
+//! Directives of the server and its virtual hosts that no section may have: names, roots, logs, the process. Those of TLS are in `tls`.
 
 use crate::{
     local::Local,
@@ -6,8 +6,9 @@ use crate::{
     modules::core::texts,
     process::{Listen, Process},
     sections::Section,
+    tls::{self, TlsDraft},
 };
-use saker_config::model::{CertificateFiles, ClientCertificates, Origin, TlsVersion};
+use saker_config::model::Origin;
 use saker_config_apache::Node;
 use saker_http::path::EncodedSlashes;
 use std::{
@@ -36,31 +37,6 @@ pub struct HostDraft {
     pub logs: HostLogs,
     pub tls: TlsDraft,
     pub origin: Origin,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct TlsDraft {
-    pub engine: Option<bool>,
-    pub certificates: Vec<(PathBuf, Origin)>,
-    pub keys: Vec<PathBuf>,
-    pub minimum_version: Option<TlsVersion>,
-    pub client_certificates: Option<ClientCertificates>,
-    pub client_ca: Option<PathBuf>,
-    pub client_crl: Option<PathBuf>,
-}
-
-impl TlsDraft {
-    /// Certificates go with their keys in order; one without a key has it in its own file.
-    pub fn files(&self) -> Vec<CertificateFiles> {
-        let key = |at: usize, certificate: &PathBuf| self.keys.get(at).unwrap_or(certificate).clone();
-        let files = |(at, (certificate, origin)): (usize, &(PathBuf, Origin))| CertificateFiles {
-            certificate: certificate.clone(),
-            key: key(at, certificate),
-            ocsp: None,
-            origin: origin.clone(),
-        };
-        self.certificates.iter().enumerate().map(files).collect()
-    }
 }
 
 impl HostDraft {
@@ -134,36 +110,6 @@ const SETTERS: &[(&str, ServerSet)] = &[
     ("GlobalLog", |node, host, _, root| host.logs.add(node, root, true)),
     ("TransferLog", |node, host, _, root| host.logs.add(node, root, false)),
     ("LogFormat", |node, host, _, _| host.logs.add_format(node)),
-    ("SSLEngine", |node, host, _, _| {
-        host.tls.engine = first(node).map(|word| word.eq_ignore_ascii_case("on") || word.eq_ignore_ascii_case("optional"));
-        Ok(())
-    }),
-    ("SSLCertificateFile", |node, host, _, root| {
-        host.tls.certificates.extend(first(node).map(|path| (root.join(path), node.origin.clone())));
-        Ok(())
-    }),
-    ("SSLCertificateKeyFile", |node, host, _, root| {
-        host.tls.keys.extend(first(node).map(|path| root.join(path)));
-        Ok(())
-    }),
-    ("SSLCACertificateFile", |node, host, _, root| {
-        host.tls.client_ca = first(node).map(|path| root.join(path));
-        Ok(())
-    }),
-    ("SSLCARevocationFile", |node, host, _, root| {
-        host.tls.client_crl = first(node).map(|path| root.join(path));
-        Ok(())
-    }),
-    ("SSLVerifyClient", |node, host, _, _| {
-        host.tls.client_certificates = Some(match first(node).unwrap_or_default().to_ascii_lowercase().as_str() {
-            "none" | "off" | "optional_no_ca" => ClientCertificates::Off,
-            "optional" => ClientCertificates::Optional,
-            "require" => ClientCertificates::Required,
-            word => return Err(format!("SSLVerifyClient: Invalid argument '{word}'")),
-        });
-        Ok(())
-    }),
-    ("SSLProtocol", set_protocol),
     ("Listen", |node, _, process, _| {
         process.listens.push(Listen::parse(&texts(node), node)?);
         Ok(())
@@ -202,7 +148,7 @@ const SETTERS: &[(&str, ServerSet)] = &[
 ];
 
 pub fn server_setter(name: &str) -> Option<ServerSet> {
-    SETTERS.iter().find(|(known, _)| *known == name).map(|(_, set)| *set)
+    SETTERS.iter().chain(tls::setters()).find(|(known, _)| *known == name).map(|(_, set)| *set)
 }
 
 fn first(node: &Node) -> Option<String> {
@@ -244,24 +190,6 @@ fn set_server_name(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path)
     Ok(())
 }
 
-/// What is left out of `all` sets the lowest version; those before 1.2 are not there.
-fn set_protocol(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
-    let (mut tls12, mut tls13) = (false, false);
-    for word in texts(node) {
-        let lower = word.to_ascii_lowercase();
-        let (on, name) = lower.strip_prefix('-').map_or((true, lower.strip_prefix('+').unwrap_or(&lower)), |name| (false, name));
-        match name {
-            "all" => (tls12, tls13) = (on, on),
-            "tlsv1.2" => tls12 = on,
-            "tlsv1.3" => tls13 = on,
-            "sslv2" | "sslv3" | "tlsv1" | "tlsv1.1" => {}
-            _ => return Err(format!("SSLProtocol: Illegal protocol '{word}'")),
-        }
-    }
-    host.tls.minimum_version = Some(if tls12 || !tls13 { TlsVersion::Tls12 } else { TlsVersion::Tls13 });
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,7 +197,7 @@ mod tests {
     #[test]
     fn every_directive_has_one_setter_and_is_a_row() {
         let mut seen = std::collections::HashSet::new();
-        for (name, _) in SETTERS {
+        for (name, _) in SETTERS.iter().chain(tls::setters()) {
             assert!(seen.insert(*name), "{name} twice");
             let row = saker_config_apache::find_row(name.as_bytes());
             assert_eq!(row.map(|row| row.name), Some(*name), "{name} is no directive, or written otherwise");

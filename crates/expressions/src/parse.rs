@@ -363,6 +363,10 @@ impl Parser {
     }
 
     fn function(&self, name: &[u8], argument: Word, at: usize) -> Parsed<Word> {
+        // mod_ssl's own.
+        if let (true, Word::Literal(variable)) = (name.eq_ignore_ascii_case(b"ssl"), &argument) {
+            return Ok(Word::TlsVariable(variable.to_ascii_uppercase().into()));
+        }
         // The Apache manual, mod_include: pages have their variables under one more name.
         let page_variable = (self.options.restricted && name.eq_ignore_ascii_case(b"v")).then_some(Function::RequestEnvironment);
         let function = page_variable.or_else(|| Function::from_name(name)).ok_or_else(|| not_there("Function", "", name, at))?;

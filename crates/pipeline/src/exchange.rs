@@ -8,6 +8,7 @@ use crate::{
 use saker_config::model::{Action, Address, Origin, Settings, Site};
 use saker_files::Stamp;
 use saker_http::RequestHead;
+use saker_tls::SessionInfo;
 use std::{
     any::Any,
     cell::OnceCell,
@@ -30,6 +31,8 @@ pub struct Client {
     pub secure: bool,
     /// TLS ends here, so that what a site demands of a handshake was demanded.
     pub tls: bool,
+    /// What the handshake settled, where TLS ends here.
+    pub session: Option<Arc<SessionInfo>>,
     /// What the address has used of its limits; `None` where no limit is set.
     pub account: Option<Arc<AddressState>>,
     text: OnceCell<Box<str>>,
@@ -37,7 +40,7 @@ pub struct Client {
 
 impl Client {
     pub fn new(address: SocketAddr, local: SocketAddr, listener: Arc<Address>, secure: bool) -> Client {
-        Client { address, local, listener, secure, tls: false, account: None, text: OnceCell::new() }
+        Client { address, local, listener, secure, tls: false, session: None, account: None, text: OnceCell::new() }
     }
 
     /// The client address as text, for logs; made when first asked for.

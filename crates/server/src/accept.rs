@@ -87,7 +87,7 @@ fn too_many(worker: &Worker, client: &Client) {
 async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, client: Client, manners: Manners) {
     let Ok(stream) = stream.register() else { return worker.counters.increment(Metric::ClosedError) };
     let mut io = Io::new(Transport::Plain(stream), Vec::new());
-    let client = match manners.preface {
+    let mut client = match manners.preface {
         true => match await_preface(&worker, &mut io, client).await {
             Some(client) => client,
             None => return,
@@ -109,6 +109,7 @@ async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, clie
     }
     let alpn_is_h2 = alpn(b"h2");
     let secure = secured.info().map(|info| Secure::new(info, acceptor.identities()));
+    client.session = secured.info().cloned();
     let session = Session::new(worker, client, opened, false, secure);
     let io = Io::new(Transport::Tls(Box::new(secured)), Vec::new());
     match alpn_is_h2 {

@@ -11,6 +11,7 @@ use std::{
     fs::File,
     io::{self, IoSlice},
     os::unix::fs::FileExt,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -219,7 +220,7 @@ impl Secured {
         }
     }
 
-    pub fn info(&self) -> Option<&SessionInfo> {
+    pub fn info(&self) -> Option<&Arc<SessionInfo>> {
         self.session.info()
     }
 

@@ -7,7 +7,7 @@
 use crate::{
     client_hello::ClientHello,
     identities::{Identities, RunTime, Table},
-    policy::Variant,
+    policy::{Policy, Variant},
     session::ServerSession,
     tickets::{PolicyTickets, Tickets},
 };
@@ -17,7 +17,10 @@ use rustls::{
     sign::CertifiedKey,
 };
 use saker_config::model::ListenerTls;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::{
+    cell::RefCell,
+    sync::{Arc, OnceLock, PoisonError, RwLock},
+};
 
 /// Makes the TLS sessions of a listener. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -86,7 +89,8 @@ pub struct Configurations {
 
 /// What answers a ClientHello.
 pub enum Answer {
-    Configuration(Arc<ServerConfig>),
+    /// With what the site demands; a challenge's answer has no site.
+    Configuration(Arc<ServerConfig>, Option<Arc<Policy>>),
     /// A certificate for the name is being made: ask again in a moment.
     NotYet,
     /// The certificate for the name has not come, or may not be made.
@@ -112,7 +116,7 @@ impl Configurations {
         if hello.acme_challenge
             && let Some(config) = name.and_then(|name| self.run_time.challenge(name))
         {
-            return Answer::Configuration(config);
+            return Answer::Configuration(config, None);
         }
         if self.strict_sni && !name.is_some_and(|name| self.table.knows(name)) {
             return Answer::UnrecognizedName;
@@ -123,9 +127,10 @@ impl Configurations {
             return answer;
         }
         let policy = self.table.policy(name);
-        let variant = policy.and_then(|policy| self.table.policies.get(policy)).map(|policy| policy.variant(hello));
+        let demands = policy.and_then(|policy| self.table.policies.get(policy));
+        let variant = demands.map(|policy| policy.variant(hello));
         match self.configuration(policy, variant.unwrap_or_default()) {
-            Ok(config) => Answer::Configuration(config),
+            Ok(config) => Answer::Configuration(config, demands.cloned()),
             Err(error) => Answer::Unusable(error.to_string()),
         }
     }
@@ -152,10 +157,21 @@ impl Configurations {
             return Ok(Arc::clone(config));
         }
         let resolver = Resolver { table: Arc::clone(&self.table), run_time: Arc::clone(&self.run_time), policy: index };
-        let tickets = PolicyTickets { tickets: Arc::clone(&self.tickets), policy: policy.digest };
+        let tickets = PolicyTickets { tickets: Arc::clone(&self.tickets), policy: policy.digest, lifetime_max_s: policy.ticket_lifetime_s };
         let config = policy.server_config(variant, Arc::new(resolver), Arc::new(tickets), &self.alpn)?;
         Ok(Arc::clone(slot.get_or_init(|| Arc::new(config))))
     }
+}
+
+thread_local! {
+    /// What the resolver chose last. A step of a handshake runs on one thread without a pause, so whoever made the step knows that it is his;
+    /// rustls tells nobody.
+    static SHOWN: RefCell<Option<Arc<CertifiedKey>>> = const { RefCell::new(None) };
+}
+
+/// The certificate that the step of a handshake just made has chosen, if it chose one.
+pub fn take_shown() -> Option<Arc<CertifiedKey>> {
+    SHOWN.take()
 }
 
 /// Finds the certificate when rustls asks for it.
@@ -173,6 +189,8 @@ impl ResolvesServerCert for Resolver {
         if self.table.policy(name) != Some(self.policy) {
             return None;
         }
-        self.table.choose(name, hello.signature_schemes(), &self.run_time)
+        let chosen = self.table.choose(name, hello.signature_schemes(), &self.run_time);
+        SHOWN.set(chosen.clone());
+        chosen
     }
 }

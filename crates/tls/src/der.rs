@@ -1,6 +1,7 @@
 //! The few fields of certificates and OCSP responses that load-time checks need, out of DER (RFC 5280, RFC 6960).
 //!
-//! Only files that the operator configured are read here, never what a peer sent; rustls judges those. What does not parse is `None`.
+//! Only files that the operator configured are read here; what peers sent is looked at in `x509`, with the same reader. What does not
+//! parse is `None`.
 //! Absent on purpose: everything that decides about trust.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,7 +13,7 @@ const OBJECT_IDENTIFIER: u8 = 0x06;
 const ENUMERATED: u8 = 0x0a;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-const SEQUENCE: u8 = 0x30;
+pub(crate) const SEQUENCE: u8 = 0x30;
 
 /// `id-ce-subjectAltName`, 2.5.29.17.
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
@@ -37,8 +38,7 @@ pub fn certificate(der: &[u8]) -> Option<CertificateFacts> {
     fields.expect(INTEGER)?;
     fields.expect(SEQUENCE)?;
     let issuer = fields.expect(SEQUENCE)?.to_vec();
-    let mut validity = Der(fields.expect(SEQUENCE)?);
-    let (not_before, not_after) = (validity.time()?, validity.time()?);
+    let (not_before, not_after) = general_times(fields.expect(SEQUENCE)?)?;
     let subject = fields.expect(SEQUENCE)?.to_vec();
     fields.expect(SEQUENCE)?;
     fields.optional(0x81);
@@ -135,10 +135,10 @@ pub fn revocation_list_next_update(der: &[u8]) -> Option<i64> {
 }
 
 /// What is left of an encoding.
-struct Der<'a>(&'a [u8]);
+pub(crate) struct Der<'a>(pub &'a [u8]);
 
 impl<'a> Der<'a> {
-    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+    pub fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (&[tag, length], rest) = self.0.split_first_chunk::<2>()?;
         let (length, rest) = match usize::from(length) {
             short @ 0..0x80 => (short, rest),
@@ -155,11 +155,11 @@ impl<'a> Der<'a> {
         Some((tag, content))
     }
 
-    fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
+    pub fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
         self.next().and_then(|(found, content)| (found == tag).then_some(content))
     }
 
-    fn optional(&mut self, tag: u8) -> Option<&'a [u8]> {
+    pub fn optional(&mut self, tag: u8) -> Option<&'a [u8]> {
         if self.0.first() == Some(&tag) { self.expect(tag) } else { None }
     }
 
@@ -176,6 +176,12 @@ impl<'a> Der<'a> {
             _ => None,
         }
     }
+}
+
+/// Both ends of a certificate's validity.
+pub fn general_times(validity: &[u8]) -> Option<(i64, i64)> {
+    let mut validity = Der(validity);
+    Some((validity.time()?, validity.time()?))
 }
 
 /// `YYYYMMDDHHMMSS` in seconds since 1970.

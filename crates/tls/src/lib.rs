@@ -10,6 +10,7 @@
 
 mod acceptor;
 mod client_hello;
+mod client_verifier;
 mod der;
 mod fault;
 mod identities;
@@ -18,14 +19,17 @@ mod policy;
 mod provider;
 mod session;
 mod tickets;
+mod variables;
+mod x509;
 
 pub use acceptor::Acceptor;
 pub use fault::{Fault, Whose};
 pub use identities::{Identities, Installed, LoadProblem, OnDemand, RunTime, Severity, SiteIdentity};
 pub use local_authority::{LocalCertificate, local_certificate};
 pub use policy::PolicyDigest;
-pub use session::{INPUT_BYTES_MAX, Received, ServerSession, SessionInfo, State, Version};
+pub use session::{ClientVerification, INPUT_BYTES_MAX, Received, ServerSession, SessionInfo, State, Version};
 pub use tickets::Tickets;
+pub use x509::NameForm;
 
 /// The protocol name of ACME's challenge over TLS (RFC 8737 section 6.2).
 pub const ACME_TLS_ALPN: &[u8] = b"acme-tls/1";

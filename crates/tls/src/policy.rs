@@ -6,20 +6,21 @@
 
 use crate::{
     client_hello::Groups,
-    der,
+    client_verifier::{self, Loading, Verifier},
     identities::{Files, LoadProblem},
     provider,
+    session::ClientVerification,
 };
 use aws_lc_rs::digest::{Context, SHA256};
 use rustls::{
-    Error, RootCertStore, ServerConfig, SupportedProtocolVersion,
+    Error, ServerConfig, SupportedProtocolVersion,
     crypto::CryptoProvider,
-    pki_types::{CertificateDer, CertificateRevocationListDer, pem::PemObject},
-    server::{NoServerSessionStorage, ProducesTickets, ResolvesServerCert, WebPkiClientVerifier, danger::ClientCertVerifier},
+    pki_types::CertificateDer,
+    server::{NoServerSessionStorage, ProducesTickets, ResolvesServerCert, danger::ClientCertVerifier},
     version::{TLS12, TLS13},
 };
-use saker_config::model::{ClientCertificates, Group, Origin, SiteTls, TlsVersion};
-use std::{fmt, path::Path, sync::Arc};
+use saker_config::model::{CipherOrder, ClientCertificates, Group, Origin, SiteTls, TlsVersion};
+use std::{fmt, sync::Arc};
 
 /// Equal for policies that are equal, on every machine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,9 +54,14 @@ pub struct Policy {
     classic: Option<Arc<CryptoProvider>>,
     pub groups: Groups,
     minimum_version: TlsVersion,
+    without_tls13: bool,
+    order: CipherOrder,
     /// The configuration names ciphers: its order holds.
-    has_own_order: bool,
-    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    has_own_ciphers: bool,
+    verifier: Option<Arc<Verifier>>,
+    without_tickets: bool,
+    /// At most; of a session that goes on by a ticket.
+    pub ticket_lifetime_s: Option<u32>,
     pub digest: PolicyDigest,
 }
 
@@ -80,11 +86,11 @@ impl Policy {
     /// `None` if it can't be had; the problems say why. A site whose demands on clients can't be kept must not be served.
     pub fn load(site: &SiteTls, origin: &Origin, files: &mut Files, problems: &mut Vec<LoadProblem>) -> Option<Policy> {
         let mut digest = Context::new(&SHA256);
-        digest.update(format!("{:?}", (site.minimum_version, &site.ciphers, &site.groups, site.client_certificates)).as_bytes());
+        digest.update(demands(site).as_bytes());
         let full = Arc::new(provider::provider(&site.ciphers, &site.groups));
         let verifier = match site.client_certificates {
             ClientCertificates::Off => None,
-            demand => Some(verifier(demand, site, origin, &full, &mut digest, files, problems)?),
+            _ => Some(Arc::new(client_verifier::load(site, &full, &mut Loading { origin, digest: &mut digest, files, problems })?)),
         };
         let groups = provider::groups_or_default(&site.groups);
         let mut bytes = [0; 32];
@@ -94,8 +100,12 @@ impl Policy {
             classic: classic(site, groups),
             groups: Groups::of(groups),
             minimum_version: site.minimum_version,
-            has_own_order: !site.ciphers.is_empty(),
+            without_tls13: site.without_tls13,
+            order: site.cipher_order,
+            has_own_ciphers: !site.ciphers.is_empty(),
             verifier,
+            without_tickets: site.without_tickets,
+            ticket_lifetime_s: site.ticket_lifetime_s,
             digest: PolicyDigest(bytes),
         };
         if let Err(error) = ServerConfig::builder_with_provider(Arc::clone(&policy.provider)).with_protocol_versions(policy.versions()) {
@@ -107,9 +117,15 @@ impl Policy {
 
     fn versions(&self) -> &'static [&'static SupportedProtocolVersion] {
         match self.minimum_version {
+            TlsVersion::Tls12 if self.without_tls13 => BOTH.split_at(1).1,
             TlsVersion::Tls12 => BOTH,
             TlsVersion::Tls13 => BOTH.split_at(1).0,
         }
+    }
+
+    /// What is known about certificates that a handshake has let pass.
+    pub fn verification(&self, chain: &[CertificateDer<'static>]) -> ClientVerification {
+        self.verifier.as_ref().map_or(ClientVerification::None, |verifier| verifier.verification(chain))
     }
 
     /// For a client that puts ChaCha20 first, and for one that would have to begin anew to use the post-quantum group.
@@ -118,7 +134,11 @@ impl Policy {
         let must_begin_anew = hello.groups.has(pq) && !hello.key_shares.has(pq);
         let has_other_share = !hello.key_shares.and(self.groups).is_empty();
         Variant {
-            client_order: hello.prefers_chacha20 && !self.has_own_order,
+            client_order: match self.order {
+                CipherOrder::Own => hello.prefers_chacha20 && !self.has_own_ciphers,
+                CipherOrder::OwnAlways => false,
+                CipherOrder::Client => true,
+            },
             classic: must_begin_anew && has_other_share && self.classic.is_some(),
         }
     }
@@ -133,103 +153,33 @@ impl Policy {
         let provider = self.classic.as_ref().filter(|_| variant.classic).unwrap_or(&self.provider);
         let builder = ServerConfig::builder_with_provider(Arc::clone(provider)).with_protocol_versions(self.versions())?;
         let mut config = match &self.verifier {
-            Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
+            Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier) as Arc<dyn ClientCertVerifier>),
             None => builder.with_no_client_auth(),
         }
         .with_cert_resolver(resolver);
-        config.ticketer = tickets;
+        if !self.without_tickets {
+            config.ticketer = tickets;
+        }
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.alpn_protocols = alpn.to_vec();
         config.ignore_client_order = !variant.client_order;
         // A resumed session brings a new ticket, so one is enough for a client with one connection; who wants more can ask (RFC 9149).
-        config.send_tls13_tickets = 1;
-        config.max_tls13_tickets = 4;
+        (config.send_tls13_tickets, config.max_tls13_tickets) = if self.without_tickets { (0, 0) } else { (1, 4) };
         // Records are sealed and opened in `session`.
         config.enable_secret_extraction = true;
         Ok(config)
     }
 }
 
+/// What of a site's settings makes its policy; files aside, whose contents count.
+pub fn demands(site: &SiteTls) -> String {
+    let versions = (site.minimum_version, site.without_tls13);
+    let clients = (site.client_certificates, site.client_checks.revocation, site.client_checks.depth_max);
+    let tickets = (site.without_tickets, site.ticket_lifetime_s);
+    format!("{:?}", (versions, &site.ciphers, site.cipher_order, &site.groups, clients, tickets))
+}
+
 fn classic(site: &SiteTls, groups: &[Group]) -> Option<Arc<CryptoProvider>> {
     let classic: Vec<Group> = groups.iter().copied().filter(|group| *group != Group::X25519MlKem768).collect();
     (!classic.is_empty() && classic.len() < groups.len()).then(|| Arc::new(provider::provider(&site.ciphers, &classic)))
-}
-
-/// Revocation is checked for the whole chain; a list that is missing or out of date refuses, as OpenSSL has it.
-fn verifier(
-    demand: ClientCertificates,
-    site: &SiteTls,
-    origin: &Origin,
-    provider: &Arc<CryptoProvider>,
-    digest: &mut Context,
-    files: &mut Files,
-    problems: &mut Vec<LoadProblem>,
-) -> Option<Arc<dyn ClientCertVerifier>> {
-    let Some(authorities) = &site.client_ca else {
-        let problem = "client certificates are asked for, and no authority to check them against is named";
-        problems.push(LoadProblem::error(origin.clone(), problem.into()).with_help("name a file with `client-ca`"));
-        return None;
-    };
-    let roots = roots(authorities, origin, digest, files, problems)?;
-    let mut lists = Vec::new();
-    for path in &site.client_crl {
-        lists.extend(revocation_lists(path, origin, digest, files, problems)?);
-    }
-    let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-    if !lists.is_empty() {
-        builder = builder.with_crls(lists).enforce_revocation_expiration();
-    }
-    if demand == ClientCertificates::Optional {
-        builder = builder.allow_unauthenticated();
-    }
-    builder
-        .build()
-        .map_err(|error| problems.push(LoadProblem::error(origin.clone(), format!("client certificates can't be checked: {error}"))))
-        .ok()
-}
-
-fn roots(path: &Path, origin: &Origin, digest: &mut Context, files: &mut Files, problems: &mut Vec<LoadProblem>) -> Option<RootCertStore> {
-    let pem = files.read(path, origin, "authorities", problems)?;
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let added = certificate.map_err(|error| error.to_string()).and_then(|certificate| {
-            digest.update(&certificate);
-            roots.add(certificate).map_err(|error| error.to_string())
-        });
-        if let Err(error) = added {
-            problems.push(LoadProblem::error(origin.clone(), format!("{} has an authority that can't be used: {error}", path.display())));
-            return None;
-        }
-    }
-    if roots.is_empty() {
-        problems.push(
-            LoadProblem::error(origin.clone(), format!("{} has no certificates", path.display())).with_help("authorities are given in PEM"),
-        );
-        return None;
-    }
-    Some(roots)
-}
-
-fn revocation_lists(
-    path: &Path,
-    origin: &Origin,
-    digest: &mut Context,
-    files: &mut Files,
-    problems: &mut Vec<LoadProblem>,
-) -> Option<Vec<CertificateRevocationListDer<'static>>> {
-    let pem = files.read(path, origin, "revocation lists", problems)?;
-    let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&pem).collect();
-    let lists = lists.ok().filter(|lists| !lists.is_empty());
-    let Some(lists) = lists else {
-        problems.push(LoadProblem::error(origin.clone(), format!("{} has no revocation lists in PEM", path.display())));
-        return None;
-    };
-    for list in &lists {
-        digest.update(list);
-        if der::revocation_list_next_update(list).is_some_and(|until| until < crate::identities::now()) {
-            let problem = format!("{} is out of date: client certificates of its authority are refused", path.display());
-            problems.push(LoadProblem::warning(origin.clone(), problem));
-        }
-    }
-    Some(lists)
 }

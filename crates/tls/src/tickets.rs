@@ -118,6 +118,12 @@ impl Tickets {
         lifetime.min(LIFETIME_MAX)
     }
 
+    /// `max_s`: of a site that wants it shorter.
+    fn lifetime_s(&self, max_s: Option<u32>) -> u32 {
+        let lifetime = u32::try_from(self.lifetime().as_secs()).unwrap_or(u32::MAX);
+        max_s.map_or(lifetime, |max| max.min(lifetime))
+    }
+
     fn seal(&self, context: &PolicyDigest, plain: &[u8], now: UnixTime) -> Option<Vec<u8>> {
         let key = self.newest()?;
         let mut nonce = [0; NONCE_LEN];
@@ -128,7 +134,7 @@ impl Tickets {
         Some([&key.name[..], &nonce, &sealed].concat())
     }
 
-    fn open(&self, context: &PolicyDigest, ticket: &[u8], now: UnixTime) -> Option<Vec<u8>> {
+    fn open(&self, context: &PolicyDigest, ticket: &[u8], now: UnixTime, lifetime_max_s: Option<u32>) -> Option<Vec<u8>> {
         let (name, rest) = ticket.split_at_checked(NAME_BYTES)?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
         let key = self.named(name)?;
@@ -137,7 +143,7 @@ impl Tickets {
         let opened = key.sealing.open_in_place(Nonce::assume_unique_for_key(*nonce), aad, &mut opened).ok()?;
         let (made, plain) = opened.split_first_chunk::<8>()?;
         let age = now.as_secs().saturating_sub(u64::from_be_bytes(*made));
-        (age <= self.lifetime().as_secs()).then(|| plain.to_vec())
+        (age <= u64::from(self.lifetime_s(lifetime_max_s))).then(|| plain.to_vec())
     }
 }
 
@@ -213,6 +219,7 @@ impl fmt::Debug for Tickets {
 pub(crate) struct PolicyTickets {
     pub tickets: Arc<Tickets>,
     pub policy: PolicyDigest,
+    pub lifetime_max_s: Option<u32>,
 }
 
 impl ProducesTickets for PolicyTickets {
@@ -221,7 +228,7 @@ impl ProducesTickets for PolicyTickets {
     }
 
     fn lifetime(&self) -> u32 {
-        u32::try_from(self.tickets.lifetime().as_secs()).unwrap_or(u32::MAX)
+        self.tickets.lifetime_s(self.lifetime_max_s)
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
@@ -229,7 +236,7 @@ impl ProducesTickets for PolicyTickets {
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
-        self.tickets.open(&self.policy, cipher, UnixTime::now())
+        self.tickets.open(&self.policy, cipher, UnixTime::now(), self.lifetime_max_s)
     }
 }
 

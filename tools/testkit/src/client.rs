@@ -48,6 +48,11 @@ impl Client {
         Client::over(Box::new(UnixStream::connect(path)?))
     }
 
+    /// Over a connection that somebody has made: a program on the other end, say.
+    pub fn over_unix(stream: UnixStream) -> io::Result<Client> {
+        Client::over(Box::new(stream))
+    }
+
     /// The longest wait for a byte; 20 s unless told.
     pub fn set_timeout(&mut self, timeout: Duration) -> io::Result<()> {
         self.timeout = timeout;

@@ -18,6 +18,7 @@ pub mod remoteip;
 pub mod rewrite;
 pub mod setenvif;
 pub mod ssl;
+pub mod ssl_ciphers;
 pub mod substitute;
 pub mod userdir;
 pub mod vhost_alias;

@@ -72,6 +72,10 @@ impl Facts for Answered<'_> {
         self.request.tls_variable(name)
     }
 
+    fn peer_extensions(&self, object_id: &[u8]) -> Vec<Vec<u8>> {
+        self.request.peer_extensions(object_id)
+    }
+
     fn client_address(&self) -> Option<IpAddr> {
         self.request.client_address()
     }

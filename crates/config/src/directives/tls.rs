@@ -275,7 +275,7 @@ fn read_certificate(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Optio
     reader.fill(table, CERTIFICATE, &at, &mut draft);
     let certificate = draft.certificate?;
     let key = draft.key.unwrap_or_else(|| certificate.clone());
-    Some(Value::Certificate(CertificateFiles { certificate, key, ocsp: draft.ocsp, origin: at.origin() }))
+    Some(Value::Certificate(CertificateFiles { certificate, key, ocsp: draft.ocsp, chain: None, origin: at.origin() }))
 }
 
 /// What the whole table says; complaints about what doesn't fit together.
@@ -293,6 +293,7 @@ pub fn finish(reader: &mut Reader<'_>, draft: &SiteTlsDraft, table: Option<&Tabl
         client_certificates: draft.client_certificates.as_ref().map_or(ClientCertificates::Off, |(when, _)| *when),
         client_ca: draft.client_ca.as_ref().map(|(path, _)| path.clone()),
         client_crl: draft.client_crl.as_ref().map(|(paths, _)| paths.clone()).unwrap_or_default(),
+        ..SiteTls::default()
     }
 }
 
@@ -335,7 +336,7 @@ fn certificate(draft: &SiteTlsDraft, given: &Given) -> Option<CertificateFiles> 
         Value::Certificate(files) => Some(files.clone()),
         Value::Path(path) => {
             let key = beside(&draft.key).unwrap_or_else(|| path.clone());
-            Some(CertificateFiles { certificate: path.clone(), key, ocsp: beside(&draft.ocsp), origin: given.origin() })
+            Some(CertificateFiles { certificate: path.clone(), key, ocsp: beside(&draft.ocsp), chain: None, origin: given.origin() })
         }
         _ => None,
     }

@@ -21,8 +21,8 @@ pub use settings::{
 pub use site::{CanonicalPort, HttpsRedirect, PathPattern, Route, Site, SiteName};
 pub use throttle::{Excess, Rate, RequestRate, Throttle};
 pub use tls::{
-    Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherSuite, ClientCertificates, ExternalAccount, Group, ListenerTls,
-    ServerTls, SiteTls, TlsVersion,
+    Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks,
+    ExternalAccount, Group, ListenerTls, Revocation, ServerTls, SiteTls, TlsVersion,
 };
 
 use std::{path::PathBuf, sync::Arc};

@@ -50,6 +50,8 @@ pub struct CertificateFiles {
     pub key: PathBuf,
     /// An OCSP response (DER) to staple.
     pub ocsp: Option<PathBuf>,
+    /// What follows the certificate in its chain, where that stands in a file of its own; only Apache's configuration has such.
+    pub chain: Option<PathBuf>,
     pub origin: Origin,
 }
 
@@ -59,7 +61,58 @@ pub enum ClientCertificates {
     Off,
     /// Asked for; a connection without one is served, one with a bad one is not.
     Optional,
+    /// The same, and nobody has to vouch for it; only Apache's configuration has such.
+    OptionalNoAuthority,
     Required,
+}
+
+/// Whose order of ciphers holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CipherOrder {
+    /// The server's, unless the client says by its own that it has no AES in hardware and the configuration names no ciphers.
+    #[default]
+    Own,
+    OwnAlways,
+    Client,
+}
+
+/// Which certificates of a client's chain are looked up in revocation lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Revocation {
+    Off,
+    /// Those that no list is for pass if `takes_unlisted`.
+    Leaf {
+        takes_unlisted: bool,
+    },
+    Chain {
+        takes_unlisted: bool,
+    },
+}
+
+impl Revocation {
+    pub fn takes_unlisted(self) -> bool {
+        matches!(self, Revocation::Leaf { takes_unlisted: true } | Revocation::Chain { takes_unlisted: true })
+    }
+}
+
+impl Default for Revocation {
+    fn default() -> Revocation {
+        Revocation::Chain { takes_unlisted: false }
+    }
+}
+
+/// More about certificates of clients; only Apache's configuration says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientChecks {
+    /// Authorities in a folder with names by hash, and revocation lists.
+    pub ca_folder: Option<PathBuf>,
+    pub crl_folder: Option<PathBuf>,
+    /// Authorities whose names clients are told; none: those that are trusted.
+    pub hint_file: Option<PathBuf>,
+    pub hint_folder: Option<PathBuf>,
+    pub revocation: Revocation,
+    /// Of the chain: 1 is a certificate that an authority has signed itself.
+    pub depth_max: Option<u32>,
 }
 
 /// Which automatic certificates a site gets.
@@ -82,6 +135,9 @@ pub struct SiteTls {
     pub certificates: Vec<CertificateFiles>,
     pub automatic: Automatic,
     pub minimum_version: TlsVersion,
+    /// TLS 1.2 alone; only Apache's configuration says it.
+    pub without_tls13: bool,
+    pub cipher_order: CipherOrder,
     /// In order of preference; empty: the default ones. Where it is not empty it has some of each version that is allowed.
     pub ciphers: Vec<CipherSuite>,
     /// In order of preference; empty: the default ones.
@@ -91,6 +147,10 @@ pub struct SiteTls {
     pub client_ca: Option<PathBuf>,
     /// Revocation lists (PEM) for client certificates.
     pub client_crl: Vec<PathBuf>,
+    pub client_checks: ClientChecks,
+    pub without_tickets: bool,
+    /// How long a session may go on by a ticket, where that is shorter than the life of the server's keys.
+    pub ticket_lifetime_s: Option<u32>,
 }
 
 /// What a listener says; present where it speaks TLS.

@@ -5,6 +5,8 @@ pub struct Topic {
     pub name: String,
     /// For the server, outside of all hosts.
     pub server: String,
+    /// Every host speaks TLS.
+    pub tls: bool,
     pub cases: Vec<Case>,
 }
 
@@ -37,11 +39,13 @@ pub struct Request {
     pub body: Option<String>,
     /// Pages of the servers' own are compared, too.
     pub full: bool,
+    /// Of topics over TLS: `@cert:`, `@sni:`, `@tls:`.
+    pub options: Vec<(String, String)>,
 }
 
 impl Topic {
     pub fn parse(name: &str, text: &str) -> Result<Topic, String> {
-        let mut topic = Topic { name: name.to_owned(), server: String::new(), cases: Vec::new() };
+        let mut topic = Topic { name: name.to_owned(), server: String::new(), tls: false, cases: Vec::new() };
         let mut lines = text.lines().enumerate().peekable();
         while let Some((number, line)) = lines.next() {
             let complaint = |what: &str| format!("line {}: {what}: {line}", number + 1);
@@ -64,6 +68,10 @@ impl Topic {
     }
 
     fn section(&mut self, heading: &str, content: String) -> Result<(), String> {
+        if heading == "tls" {
+            self.tls = true;
+            return Ok(());
+        }
         if heading == "server" {
             self.server.push_str(&content);
             return Ok(());
@@ -105,6 +113,10 @@ fn unblanked(content: String) -> String {
 }
 
 impl Request {
+    pub fn option(&self, name: &str) -> Option<&str> {
+        self.options.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
     /// `METHOD target | Field: value | @option`
     fn parse(line: &str) -> Result<Request, String> {
         let mut parts = line.split(" | ");
@@ -117,6 +129,7 @@ impl Request {
             hostless: false,
             body: None,
             full: false,
+            options: Vec::new(),
         };
         for part in parts {
             match part.split_once(':') {
@@ -124,6 +137,9 @@ impl Request {
                 _ if part == "@no-host" => request.hostless = true,
                 Some(("@body", text)) => request.body = Some(text.trim().to_owned()),
                 Some(("@body-bytes", count)) => request.body = Some("x".repeat(count.trim().parse().map_err(|_| "no number")?)),
+                Some((name @ ("@cert" | "@sni" | "@tls"), value)) => {
+                    request.options.push((name.trim_start_matches('@').to_owned(), value.trim().to_owned()));
+                }
                 Some((name, value)) => request.fields.push((name.trim().to_owned(), value.trim().to_owned())),
                 None => return Err(format!("neither a field nor an option: {part}")),
             }

@@ -9,6 +9,7 @@ mod case;
 mod compare;
 mod differences;
 mod pair;
+mod tls;
 
 use case::{Case, Topic};
 use differences::Differences;

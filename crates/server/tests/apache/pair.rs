@@ -2,7 +2,10 @@
 //!
 //! The one difficulty is that nothing of the address may show in answers: they carry the host that was asked for, and both have one port.
 
-use crate::case::{Case, Content, Request, Topic};
+use crate::{
+    case::{Case, Content, Request, Topic},
+    tls,
+};
 use saker_testkit::{Client, Response, ServerProcess, TempDir, free_port, require};
 use std::{
     fs, io,
@@ -15,6 +18,7 @@ use std::{
 
 pub struct Pair {
     dir: TempDir,
+    tls: bool,
     apache: ServerProcess,
     saker: ServerProcess,
 }
@@ -71,6 +75,7 @@ const MODULES: &[&str] = &[
     "rewrite",
     "vhost_alias",
     "macro",
+    "ssl",
 ];
 /// Between `free_port` and the bind of the second server somebody else may take it.
 const ATTEMPTS: usize = 3;
@@ -81,10 +86,13 @@ impl Pair {
     pub fn start(topic: &Topic) -> Result<Pair, String> {
         let dir = TempDir::new(&format!("apache-{}", topic.name)).map_err(|error| error.to_string())?;
         write_files(&dir, topic).map_err(|error| error.to_string())?;
+        if topic.tls {
+            tls::certificates(&dir).map_err(|error| error.to_string())?;
+        }
         let mut attempt = 1;
         loop {
             match start_both(&dir, topic) {
-                Ok((apache, saker)) => return Ok(Pair { dir, apache, saker }),
+                Ok((apache, saker)) => return Ok(Pair { dir, tls: topic.tls, apache, saker }),
                 Err(_) if attempt < ATTEMPTS => attempt += 1,
                 Err(complaint) => return Err(complaint.to_string()),
             }
@@ -92,11 +100,22 @@ impl Pair {
     }
 
     pub fn ask_apache(&self, case: &Case, request: &Request) -> Result<Response, String> {
-        ask(self.apache.address(), case, request)
+        self.ask(self.apache.address(), case, request)
     }
 
     pub fn ask_saker(&self, case: &Case, request: &Request) -> Result<Response, String> {
-        ask(self.saker.address(), case, request)
+        self.ask(self.saker.address(), case, request)
+    }
+
+    /// On a connection of its own: some answers end it.
+    fn ask(&self, address: SocketAddr, case: &Case, request: &Request) -> Result<Response, String> {
+        if self.tls {
+            let mut connection = tls::Connection::open(address, &self.dir, case, request).map_err(|error| error.to_string())?;
+            // How openssl tells of a refusal depends on what it sees first.
+            return exchange(&mut connection.client, address, case, request).map_err(|_| "no handshake".to_owned());
+        }
+        let client = Client::connect(address).map_err(|error| error.to_string());
+        exchange(&mut client?, address, case, request).map_err(|error| error.to_string())
     }
 
     /// What both have to say of what went wrong.
@@ -157,7 +176,12 @@ fn configuration(dir: &TempDir, topic: &Topic, server: &str, address: SocketAddr
         let conf = filled(&case.conf, dir, &documents, port);
         let named = if has(&conf, "ServerName") { String::new() } else { format!("ServerName {}.test\n", case.name) };
         let rooted = if has(&conf, "DocumentRoot") { String::new() } else { format!("DocumentRoot {}\n", documents.display()) };
-        dir.write(&file, format!("<VirtualHost *:{port}>\n{named}{rooted}{conf}</VirtualHost>\n"))?;
+        let encrypted = if topic.tls {
+            format!("SSLEngine on\nSSLCertificateFile {root}/tls/site.pem\nSSLCertificateKeyFile {root}/tls/site.key\n")
+        } else {
+            String::new()
+        };
+        dir.write(&file, format!("<VirtualHost *:{port}>\n{named}{rooted}{encrypted}{conf}</VirtualHost>\n"))?;
         text.push_str(&format!("Include {file}\n"));
     }
     dir.write(&format!("{server}/httpd.conf"), text)
@@ -201,13 +225,7 @@ fn aged(path: std::path::PathBuf) -> io::Result<std::path::PathBuf> {
     Ok(path)
 }
 
-/// On a connection of its own: some answers end it.
-fn ask(address: SocketAddr, case: &Case, request: &Request) -> Result<Response, String> {
-    exchange(address, case, request).map_err(|error| error.to_string())
-}
-
-fn exchange(address: SocketAddr, case: &Case, request: &Request) -> io::Result<Response> {
-    let mut client = Client::connect(address)?;
+fn exchange(client: &mut Client, address: SocketAddr, case: &Case, request: &Request) -> io::Result<Response> {
     client.set_timeout(Duration::from_secs(5))?;
     let target = request.target.replace("{port}", &address.port().to_string());
     let mut text = format!("{} {target} HTTP/1.1\r\n", request.method);

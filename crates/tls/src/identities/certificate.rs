@@ -93,14 +93,18 @@ pub fn stamps(files: &CertificateFiles) -> Vec<FileStamp> {
 }
 
 pub fn paths(files: &CertificateFiles) -> impl Iterator<Item = &Path> {
-    [Some(&files.certificate), Some(&files.key), files.ocsp.as_ref()].into_iter().flatten().map(AsRef::as_ref)
+    [Some(&files.certificate), Some(&files.key), files.ocsp.as_ref(), files.chain.as_ref()].into_iter().flatten().map(AsRef::as_ref)
 }
 
 /// `None` if it can't be used; the problems say why.
 pub fn load(from: &CertificateFiles, files: &mut Files, problems: &mut Vec<LoadProblem>) -> Option<Certificate> {
     let chain = files.read(&from.certificate, &from.origin, "certificate", problems);
     let key = files.read(&from.key, &from.origin, "key", problems);
-    let (chain, key) = (chain?, key?);
+    let (mut chain, key) = (chain?, key?);
+    if let Some(more) = &from.chain {
+        let more = files.read(more, &from.origin, "chain", problems)?;
+        chain = [&*chain, b"\n", &more].concat().into();
+    }
     warn_of_readable_key(&from.key, &from.origin, problems);
     let (chain_name, key_name) = (from.certificate.display().to_string(), from.key.display().to_string());
     let made = certified(&chain, &key).map_err(|cause| LoadProblem {

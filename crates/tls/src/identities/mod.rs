@@ -17,7 +17,7 @@ pub use problem::{LoadProblem, Severity};
 pub use run_time::{Installed, OnDemand, RunTime};
 pub use table::Table;
 
-use crate::policy::Policy;
+use crate::policy::{Policy, demands};
 use files::FileStamp;
 use saker_config::model::{Automatic, CertificateFiles, Origin, SiteName, SiteTls};
 use std::{
@@ -34,7 +34,7 @@ use std::{
 #[derive(Clone, Copy, Debug)]
 pub struct SiteIdentity<'a> {
     pub names: &'a [SiteName],
-    pub tls: &'a SiteTls,
+    pub tls: &'a Arc<SiteTls>,
     /// Where the site stands, for problems with values that don't know their own place.
     pub origin: &'a Origin,
 }
@@ -52,7 +52,7 @@ pub struct Identities {
 #[derive(Debug)]
 struct Source {
     names: Vec<SiteName>,
-    tls: SiteTls,
+    tls: Arc<SiteTls>,
     origin: Origin,
 }
 
@@ -64,7 +64,7 @@ struct Loaded {
     stamps: HashMap<PathBuf, FileStamp>,
 }
 
-type CertificatePaths = (PathBuf, PathBuf, Option<PathBuf>);
+type CertificatePaths = (PathBuf, PathBuf, Option<PathBuf>, Option<PathBuf>);
 
 impl Identities {
     /// Loads what the sites name. Everything wrong is told at once; what is in order can be used all the same.
@@ -147,7 +147,7 @@ impl Identities {
 
 impl Source {
     fn new(site: &SiteIdentity<'_>) -> Source {
-        Source { names: site.names.to_vec(), tls: site.tls.clone(), origin: site.origin.clone() }
+        Source { names: site.names.to_vec(), tls: Arc::clone(site.tls), origin: site.origin.clone() }
     }
 }
 
@@ -183,7 +183,7 @@ struct Load<'b> {
 
 impl Load<'_> {
     fn certificate(&mut self, from: &CertificateFiles) -> Option<Arc<Certificate>> {
-        let paths = (from.certificate.clone(), from.key.clone(), from.ocsp.clone());
+        let paths = (from.certificate.clone(), from.key.clone(), from.ocsp.clone(), from.chain.clone());
         if let Some(certificate) = self.now.certificates.get(&paths) {
             return Some(Arc::clone(certificate));
         }
@@ -202,8 +202,7 @@ impl Load<'_> {
 
     fn policy(&mut self, source: &Source) -> Option<Arc<Policy>> {
         let tls = &source.tls;
-        let demands = (tls.minimum_version, &tls.ciphers, &tls.groups, tls.client_certificates, &tls.client_ca, &tls.client_crl);
-        let demands = format!("{demands:?}");
+        let demands = format!("{} {:?}", demands(tls), (&tls.client_ca, &tls.client_crl, &tls.client_checks));
         if let Some(policy) = self.now.policies.get(&demands) {
             return Some(Arc::clone(policy));
         }

@@ -1,10 +1,15 @@
 //! The handshake, driven through rustls' unbuffered connection up to the point where records begin.
 
 use super::{SessionInfo, records::Records};
-use crate::fault::{Fault, Whose};
+use crate::{
+    acceptor::take_shown,
+    fault::{Fault, Whose},
+    policy::Policy,
+};
 use rustls::{
     ServerConfig,
     server::UnbufferedServerConnection,
+    sign::CertifiedKey,
     unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus},
 };
 use std::sync::Arc;
@@ -12,13 +17,16 @@ use std::sync::Arc;
 pub struct Handshake {
     connection: UnbufferedServerConnection,
     server_name: Option<String>,
+    /// What the site demands; a challenge's handshake has none.
+    policy: Option<Arc<Policy>>,
+    shown: Option<Arc<CertifiedKey>>,
     is_closed_by_peer: bool,
 }
 
 impl Handshake {
-    pub fn new(config: Arc<ServerConfig>, server_name: Option<String>) -> Result<Handshake, Fault> {
+    pub fn new(config: Arc<ServerConfig>, policy: Option<Arc<Policy>>, server_name: Option<String>) -> Result<Handshake, Fault> {
         let connection = UnbufferedServerConnection::new(config)?;
-        Ok(Handshake { connection, server_name, is_closed_by_peer: false })
+        Ok(Handshake { connection, server_name, policy, shown: None, is_closed_by_peer: false })
     }
 
     /// How many bytes of the input were used, and whether the handshake is over.
@@ -27,6 +35,7 @@ impl Handshake {
         loop {
             let UnbufferedStatus { discard, state } = self.connection.process_tls_records(input.get_mut(used..).unwrap_or_default());
             let mut is_over = None;
+            self.shown = take_shown().or(self.shown.take());
             match state {
                 Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, out)?,
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
@@ -63,8 +72,8 @@ impl Handshake {
         }
     }
 
-    pub fn info(&self) -> Result<SessionInfo, Fault> {
-        SessionInfo::new(&self.connection, self.server_name.as_deref())
+    pub fn info(&mut self) -> Result<SessionInfo, Fault> {
+        SessionInfo::new(&self.connection, self.server_name.as_deref(), self.shown.take(), self.policy.as_deref())
             .ok_or_else(|| Fault::refused(Whose::Ours, "the handshake is not over"))
     }
 

@@ -1,7 +1,10 @@
 //! What a handshake agreed on.
 
-use crate::provider::suite_names;
-use rustls::{HandshakeKind, NamedGroup, ProtocolVersion, pki_types::CertificateDer, server::UnbufferedServerConnection};
+use crate::{policy::Policy, provider::suite_names};
+use rustls::{
+    HandshakeKind, NamedGroup, ProtocolVersion, pki_types::CertificateDer, server::UnbufferedServerConnection, sign::CertifiedKey,
+};
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -19,7 +22,19 @@ impl Version {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is known about the client's certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientVerification {
+    /// There is none.
+    #[default]
+    None,
+    /// An authority of the site's vouches for it.
+    Success,
+    /// Nobody vouches for it, and the site takes those, too.
+    Generous,
+}
+
+#[derive(Clone, Debug)]
 pub struct SessionInfo {
     /// In lower case.
     pub server_name: Option<String>,
@@ -33,13 +48,23 @@ pub struct SessionInfo {
     pub resumed: bool,
     /// The client had to say hello twice.
     pub retried: bool,
-    /// Leaf first, DER; checked against the site's authorities. Empty: the client showed none.
+    /// Leaf first, DER; checked against the site's authorities (see the next). Empty: the client showed none.
     pub client_certificates: Vec<CertificateDer<'static>>,
+    pub client_verification: ClientVerification,
+    /// What was shown to the client.
+    pub(crate) shown: Option<Arc<CertifiedKey>>,
 }
 
 impl SessionInfo {
     /// `None` if the handshake is not over.
-    pub(crate) fn new(connection: &UnbufferedServerConnection, server_name: Option<&str>) -> Option<SessionInfo> {
+    pub(crate) fn new(
+        connection: &UnbufferedServerConnection,
+        server_name: Option<&str>,
+        shown: Option<Arc<CertifiedKey>>,
+        policy: Option<&Policy>,
+    ) -> Option<SessionInfo> {
+        let client_certificates = connection.peer_certificates().unwrap_or_default().to_vec();
+        let client_verification = policy.map_or(ClientVerification::None, |policy| policy.verification(&client_certificates));
         let (cipher, cipher_openssl) = suite_names(connection.negotiated_cipher_suite()?.suite());
         Some(SessionInfo {
             server_name: server_name.map(str::to_owned),
@@ -53,8 +78,15 @@ impl SessionInfo {
             group: connection.negotiated_key_exchange_group().map(|group| group_name(group.name())),
             resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
             retried: connection.handshake_kind() == Some(HandshakeKind::FullWithHelloRetryRequest),
-            client_certificates: connection.peer_certificates().unwrap_or_default().to_vec(),
+            client_certificates,
+            client_verification,
+            shown,
         })
+    }
+
+    /// The server's own, DER.
+    pub fn server_certificate(&self) -> Option<&[u8]> {
+        self.shown.as_ref()?.cert.first().map(AsRef::as_ref)
     }
 }
 

@@ -9,7 +9,7 @@ mod info;
 mod record_key;
 mod records;
 
-pub use info::{SessionInfo, Version};
+pub use info::{ClientVerification, SessionInfo, Version};
 
 use crate::{
     acceptor::{Answer, Configurations},
@@ -28,7 +28,7 @@ pub const INPUT_BYTES_MAX: usize = 40 * 1024;
 pub struct ServerSession {
     stage: Stage,
     awaits_certificate: bool,
-    info: Option<Box<SessionInfo>>,
+    info: Option<Arc<SessionInfo>>,
 }
 
 enum Stage {
@@ -95,8 +95,8 @@ impl ServerSession {
     }
 
     fn open(&mut self) -> Result<(), Fault> {
-        let Stage::Handshake(handshake) = std::mem::replace(&mut self.stage, Stage::Ended) else { return Err(Fault::Ended) };
-        self.info = Some(Box::new(handshake.info()?));
+        let Stage::Handshake(mut handshake) = std::mem::replace(&mut self.stage, Stage::Ended) else { return Err(Fault::Ended) };
+        self.info = Some(Arc::new(handshake.info()?));
         self.stage = Stage::Open(Box::new(handshake.into_records()?));
         Ok(())
     }
@@ -140,8 +140,8 @@ impl ServerSession {
     }
 
     /// After the handshake: what was agreed.
-    pub fn info(&self) -> Option<&SessionInfo> {
-        self.info.as_deref()
+    pub fn info(&self) -> Option<&Arc<SessionInfo>> {
+        self.info.as_ref()
     }
 }
 
@@ -163,7 +163,7 @@ fn begin(configurations: &Configurations, input: &[u8], out: &mut Vec<u8>) -> Re
         Peek::TooLong => return Err(refuse(AlertDescription::IllegalParameter, Whose::Peer, "the ClientHello is too long", out)),
     };
     match configurations.answer(&hello) {
-        Answer::Configuration(config) => Ok(Begun::Handshake(Box::new(Handshake::new(config, hello.server_name)?))),
+        Answer::Configuration(config, policy) => Ok(Begun::Handshake(Box::new(Handshake::new(config, policy, hello.server_name)?))),
         Answer::NotYet => Ok(Begun::NotYet),
         Answer::NoCertificate => {
             let reason = format!("there is no certificate for {} yet", hello.server_name.unwrap_or_default());

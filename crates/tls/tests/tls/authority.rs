@@ -130,7 +130,7 @@ impl Sites {
         self.files += 1;
         let certificate = self.dir.write(&format!("{}.pem", self.files), &leaf.chain).unwrap();
         let key = self.write_key(&format!("{}.key", self.files), &leaf.key);
-        CertificateFiles { certificate, key, ocsp: None, origin: origin(self.files) }
+        CertificateFiles { certificate, key, ocsp: None, chain: None, origin: origin(self.files) }
     }
 
     pub fn write_key(&self, name: &str, content: &str) -> PathBuf {
@@ -146,7 +146,8 @@ impl Sites {
 
     pub fn load_after(&self, previous: Option<&Identities>) -> (Identities, Vec<LoadProblem>) {
         let origin = origin(100);
-        let sites: Vec<_> = self.sites.iter().map(|(names, tls)| SiteIdentity { names, tls, origin: &origin }).collect();
+        let sites: Vec<_> = self.sites.iter().map(|(names, tls)| (names, Arc::new(tls.clone()))).collect();
+        let sites: Vec<_> = sites.iter().map(|(names, tls)| SiteIdentity { names, tls, origin: &origin }).collect();
         Identities::load(&sites, previous)
     }
 

@@ -27,7 +27,7 @@ fn serve(acceptor: Acceptor) -> Server {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut session = acceptor.accept();
-            let end = attend(&mut session, stream.unwrap()).map(|()| session.info().cloned().unwrap());
+            let end = attend(&mut session, stream.unwrap()).map(|()| session.info().map(|info| info.as_ref().clone()).unwrap());
             if sender.send(end).is_err() {
                 return;
             }

@@ -9,7 +9,10 @@ use super::{
     passwords,
     records::field,
 };
-use crate::blocking::{Answer, Pause};
+use crate::{
+    blocking::{Answer, Pause},
+    modules::ssl::fake_basic_auth,
+};
 use saker_expressions::{Dependency, StringExpression, base64_decode, md5_hex};
 use saker_http::Status;
 use std::sync::Arc;
@@ -52,6 +55,10 @@ impl Inquiry<'_> {
     pub fn identify(&mut self) -> Identified {
         let Some(kind) = self.auth_type() else { return Identified::Declined };
         self.asked(Dependency::RequestFields);
+        if let Err(status) = fake_basic_auth(self.exchange, &self.local) {
+            self.log(format_args!("Encountered FakeBasicAuth spoof: {}", self.path()));
+            return Identified::Refused(status, None);
+        }
         if kind.eq_ignore_ascii_case("basic") {
             return self.basic();
         }

@@ -4,12 +4,10 @@
 //! "no" and "not without a user" are different answers. What can't be found out here denies, and says so when it is read.
 
 use super::{decide::Inquiry, hosts::in_domain};
-use crate::{
-    modules::ssl::asks_session,
-    reading::{Place, Reading},
-};
+use crate::reading::{Place, Reading};
 use saker_config_apache::{METHODS, Node, words};
 use saker_expressions::{Dependency, Expression, ExpressionOptions, StringExpression, Subnet};
+use saker_tls::ClientVerification;
 use std::{fmt, os::unix::fs::MetadataExt, path::Path, sync::Arc};
 
 /// Of a rule, or a whole container.
@@ -52,6 +50,8 @@ pub enum Requirement {
     Local,
     /// mod_ssl's `ssl`.
     Encrypted,
+    /// mod_ssl's `ssl-verify-client`.
+    Certified,
     Host(Words),
     ForwardName(Words),
     User(Words),
@@ -78,11 +78,13 @@ impl Requirement {
             b"all" => return Err("Argument for 'Require all' must be 'granted' or 'denied'".into()),
             b"env" => Requirement::Environment(boxed(rest)),
             b"method" => Requirement::Method(methods(rest)?),
-            b"expr" => expression(rest, node, reading)?,
+            b"expr" => expression(rest, reading)?,
             b"ip" => Requirement::Ip(networks(rest)?),
             b"local" => Requirement::Local,
             b"ssl" if !rest.is_empty() => return Err("'Require ssl' does not take arguments".into()),
             b"ssl" => Requirement::Encrypted,
+            b"ssl-verify-client" if !rest.is_empty() => return Err("'Require ssl-verify-client' does not take arguments".into()),
+            b"ssl-verify-client" => Requirement::Certified,
             b"host" => Requirement::Host(line(rest)?),
             b"forward-dns" => Requirement::ForwardName(line(rest)?),
             b"user" => Requirement::User(line(rest)?),
@@ -123,6 +125,11 @@ impl Requirement {
             }
             // The listener's, like the scheme.
             Requirement::Encrypted => inquiry.exchange.client.tls,
+            Requirement::Certified => {
+                inquiry.asked(Dependency::Transport);
+                let session = inquiry.exchange.client.session.as_ref();
+                session.is_some_and(|session| session.client_verification == ClientVerification::Success)
+            }
             Requirement::Impossible => false,
             Requirement::Host(words) => return inquiry.client_is_in(words),
             Requirement::ForwardName(words) => return inquiry.client_is_one_of(words),
@@ -146,7 +153,6 @@ const ELSEWHERE: &[&str] = &[
     "ldap-attribute",
     "ldap-filter",
     "ldap-search",
-    "ssl-verify-client",
 ];
 
 impl Inquiry<'_> {
@@ -271,16 +277,12 @@ fn networks(text: &[u8]) -> Result<Vec<Subnet>, String> {
 }
 
 /// Quotes around the whole are not part of it.
-fn expression(text: &[u8], node: &Node, reading: &mut Reading<'_>) -> Result<Requirement, String> {
+fn expression(text: &[u8], reading: &Reading<'_>) -> Result<Requirement, String> {
     let text = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text);
     let options = ExpressionOptions { in_htaccess: matches!(reading.place, Place::Htaccess(_)), ..ExpressionOptions::default() };
     let expression =
         Expression::compile(text, options).map_err(|error| format!("Cannot parse expression in require line: {}", error.message))?;
     let wants_user = text.to_ascii_uppercase().windows(11).any(|part| part == b"REMOTE_USER");
-    if asks_session(text) {
-        reading.warn(node, "Require expr asks for variables of TLS, which are not known here: it grants nothing to anybody");
-        return Ok(Requirement::Impossible);
-    }
     Ok(Requirement::Expression { expression: Arc::new(expression), wants_user })
 }
 

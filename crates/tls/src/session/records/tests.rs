@@ -36,7 +36,7 @@ fn shaken(version: &'static SupportedProtocolVersion) -> (ClientConnection, Reco
     let server = ServerConfig::builder_with_provider(provider).with_protocol_versions(&[version]).unwrap();
     let mut server = server.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap();
     server.enable_secret_extraction = true;
-    let mut handshake = Handshake::new(Arc::new(server), None).unwrap();
+    let mut handshake = Handshake::new(Arc::new(server), None, None).unwrap();
     let (mut input, mut is_over) = (Vec::new(), false);
     while !is_over {
         while client.wants_write() {

@@ -1,0 +1,315 @@
+//! mod_ssl on the host's side: what a handshake demands. Certificates, versions, ciphers, tickets, certificates of clients.
+//!
+//! Difficulty: what is not said for a host is the server's, one by one; and what can't be had (a protocol of the last century alone) is an error
+//! rather than something else in its place.
+
+use crate::{
+    modules::{core::texts, dir::set_flag, ssl, ssl_ciphers},
+    process::Process,
+    server::{HostDraft, ServerSet},
+};
+use saker_config::model::{
+    Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks, Group, Origin, Revocation, SiteTls, TlsVersion,
+};
+use saker_config_apache::Node;
+use std::path::{Path, PathBuf};
+
+/// SSLVerifyDepth where nothing is said.
+const DEPTH: u32 = 1;
+/// SSLSessionCacheTimeout where nothing is said, in seconds.
+const SESSION_LIFETIME_S: u32 = 300;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsDraft {
+    pub engine: Option<bool>,
+    pub certificates: Vec<(PathBuf, Origin)>,
+    pub keys: Vec<PathBuf>,
+    pub chain: Option<PathBuf>,
+    pub staples: Option<bool>,
+    pub versions: Option<Versions>,
+    pub ciphers_12: Option<Vec<CipherSuite>>,
+    pub ciphers_13: Option<Vec<CipherSuite>>,
+    pub honors_own_order: Option<bool>,
+    pub groups: Option<Vec<Group>>,
+    pub tickets: Option<bool>,
+    pub session_lifetime_s: Option<u32>,
+    pub client_certificates: Option<ClientCertificates>,
+    pub client_ca: Option<PathBuf>,
+    pub client_crl: Option<PathBuf>,
+    pub client_ca_folder: Option<PathBuf>,
+    pub client_crl_folder: Option<PathBuf>,
+    pub hint_file: Option<PathBuf>,
+    pub hint_folder: Option<PathBuf>,
+    pub revocation: Option<Revocation>,
+    pub depth_max: Option<u32>,
+    pub strict_names: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions {
+    pub tls12: bool,
+    pub tls13: bool,
+}
+
+impl TlsDraft {
+    /// Certificates go with their keys in order; one without a key has it in its own file.
+    fn files(&self, staples: bool) -> Vec<CertificateFiles> {
+        let key = |at: usize, certificate: &PathBuf| self.keys.get(at).unwrap_or(certificate).clone();
+        let files = |(at, (certificate, origin)): (usize, &(PathBuf, Origin))| CertificateFiles {
+            certificate: certificate.clone(),
+            key: key(at, certificate),
+            ocsp: staples.then(|| beside(certificate)).flatten(),
+            chain: self.chain.clone().filter(|_| at == 0),
+            origin: origin.clone(),
+        };
+        self.certificates.iter().enumerate().map(files).collect()
+    }
+
+    /// What a host's handshake demands. `asks`: a section of it wants certificates of clients.
+    pub fn site(&self, main: &TlsDraft, asks: bool) -> SiteTls {
+        fn or<T: Clone>(own: &Option<T>, outer: &Option<T>) -> Option<T> {
+            own.as_ref().or(outer.as_ref()).cloned()
+        }
+        let versions = or(&self.versions, &main.versions).unwrap_or(Versions { tls12: true, tls13: true });
+        let (of_12, of_13) = (or(&self.ciphers_12, &main.ciphers_12), or(&self.ciphers_13, &main.ciphers_13));
+        let demand = or(&self.client_certificates, &main.client_certificates).unwrap_or_default();
+        let checks = ClientChecks {
+            ca_folder: or(&self.client_ca_folder, &main.client_ca_folder),
+            crl_folder: or(&self.client_crl_folder, &main.client_crl_folder),
+            hint_file: or(&self.hint_file, &main.hint_file),
+            hint_folder: or(&self.hint_folder, &main.hint_folder),
+            revocation: or(&self.revocation, &main.revocation).unwrap_or(Revocation::Off),
+            depth_max: Some(or(&self.depth_max, &main.depth_max).unwrap_or(DEPTH)),
+        };
+        let has_clients = asks || demand != ClientCertificates::Off;
+        SiteTls {
+            certificates: self.files(or(&self.staples, &main.staples).unwrap_or(false)),
+            automatic: Automatic::Off,
+            minimum_version: if versions.tls12 { TlsVersion::Tls12 } else { TlsVersion::Tls13 },
+            without_tls13: !versions.tls13,
+            ciphers: ssl_ciphers::together(of_12.as_deref(), of_13.as_deref()),
+            cipher_order: match or(&self.honors_own_order, &main.honors_own_order) {
+                None => CipherOrder::Own,
+                Some(true) => CipherOrder::OwnAlways,
+                Some(false) => CipherOrder::Client,
+            },
+            groups: or(&self.groups, &main.groups).unwrap_or_default(),
+            client_certificates: match demand {
+                ClientCertificates::Off if asks => ClientCertificates::OptionalNoAuthority,
+                demand => demand,
+            },
+            client_ca: or(&self.client_ca, &main.client_ca).filter(|_| has_clients),
+            client_crl: or(&self.client_crl, &main.client_crl).filter(|_| has_clients).into_iter().collect(),
+            client_checks: if has_clients { checks } else { ClientChecks::default() },
+            without_tickets: or(&self.tickets, &main.tickets) == Some(false),
+            ticket_lifetime_s: Some(or(&self.session_lifetime_s, &main.session_lifetime_s).unwrap_or(SESSION_LIFETIME_S)),
+        }
+    }
+}
+
+/// A response that somebody has fetched lies beside the certificate, under its name and `.ocsp`.
+fn beside(certificate: &Path) -> Option<PathBuf> {
+    let mut name = certificate.as_os_str().to_owned();
+    name.push(".ocsp");
+    Some(PathBuf::from(name)).filter(|path| path.is_file())
+}
+
+macro_rules! path {
+    ($($name:literal: $field:ident,)*) => {
+        &[$(($name, |node, host, _, root| {
+            host.tls.$field = first(node).map(|path| root.join(path));
+            Ok(())
+        }),)*]
+    };
+}
+
+const PATHS: &[(&str, ServerSet)] = path! {
+    "SSLCertificateChainFile": chain,
+    "SSLCACertificateFile": client_ca,
+    "SSLCACertificatePath": client_ca_folder,
+    "SSLCARevocationFile": client_crl,
+    "SSLCARevocationPath": client_crl_folder,
+    "SSLCADNRequestFile": hint_file,
+    "SSLCADNRequestPath": hint_folder,
+};
+
+const OTHERS: &[(&str, ServerSet)] = &[
+    ("SSLEngine", |node, host, _, _| {
+        host.tls.engine = first(node).map(|word| word.eq_ignore_ascii_case("on") || word.eq_ignore_ascii_case("optional"));
+        Ok(())
+    }),
+    ("SSLCertificateFile", |node, host, _, root| {
+        host.tls.certificates.extend(first(node).map(|path| (root.join(path), node.origin.clone())));
+        Ok(())
+    }),
+    ("SSLCertificateKeyFile", |node, host, _, root| {
+        host.tls.keys.extend(first(node).map(|path| root.join(path)));
+        Ok(())
+    }),
+    ("SSLVerifyClient", |node, host, _, _| {
+        host.tls.client_certificates = Some(ssl::demand(node)?);
+        Ok(())
+    }),
+    ("SSLVerifyDepth", |node, host, _, _| {
+        host.tls.depth_max = Some(ssl::depth(node)?);
+        Ok(())
+    }),
+    ("SSLCARevocationCheck", set_revocation),
+    ("SSLProtocol", set_protocol),
+    ("SSLCipherSuite", |node, host, _, _| {
+        set_ciphers(&mut host.tls, &texts(node))?;
+        Ok(())
+    }),
+    ("SSLHonorCipherOrder", |node, host, _, _| set_flag(node, &mut host.tls.honors_own_order)),
+    ("SSLSessionTickets", |node, host, _, _| set_flag(node, &mut host.tls.tickets)),
+    ("SSLUseStapling", |node, host, _, _| set_flag(node, &mut host.tls.staples)),
+    ("SSLStrictSNIVHostCheck", |node, host, _, _| set_flag(node, &mut host.tls.strict_names)),
+    ("SSLVHostSNIPolicy", |node, _, process, _| {
+        let word = first(node).unwrap_or_default().to_ascii_lowercase();
+        if !matches!(word.as_str(), "strict" | "secure" | "authonly" | "insecure") {
+            return Err(format!("Invalid SSLVHostSNIPolicy '{word}'"));
+        }
+        // What is not strict is as safe here as the default.
+        process.same_host_only = word == "strict";
+        Ok(())
+    }),
+    ("SSLSessionTicketKeyFile", |node, _, process, root| {
+        let path = first(node).map(|path| root.join(path)).filter(|path| !process.ticket_keys.contains(path));
+        process.ticket_keys.extend(path);
+        Ok(())
+    }),
+    ("SSLSessionCacheTimeout", |node, host, _, _| {
+        let word = first(node).unwrap_or_default();
+        host.tls.session_lifetime_s = Some(word.parse().map_err(|_| "SSLSessionCacheTimeout: Invalid argument".to_owned())?);
+        Ok(())
+    }),
+    ("SSLOpenSSLConfCmd", |node, host, _, _| {
+        let words = texts(node);
+        let (command, value) =
+            (words.first().map(String::as_str).unwrap_or_default(), words.get(1).map(String::as_str).unwrap_or_default());
+        openssl_command(&mut host.tls, command, value)
+    }),
+];
+
+pub fn setters() -> impl Iterator<Item = &'static (&'static str, ServerSet)> {
+    PATHS.iter().chain(OTHERS)
+}
+
+fn first(node: &Node) -> Option<String> {
+    texts(node).into_iter().next()
+}
+
+fn set_ciphers(tls: &mut TlsDraft, words: &[String]) -> Result<(), String> {
+    match ssl_ciphers::read(words)? {
+        Some(read) if read.version == TlsVersion::Tls13 => tls.ciphers_13 = Some(read.suites),
+        Some(read) => tls.ciphers_12 = Some(read.suites),
+        None => tls.ciphers_12 = None,
+    }
+    Ok(())
+}
+
+/// `none|leaf|chain [no_crl_for_cert_ok]`
+fn set_revocation(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
+    let text = String::from_utf8_lossy(node.argument_text()).to_ascii_lowercase();
+    let mut words = text.split_whitespace();
+    let kind = words.next().unwrap_or_default();
+    let takes_unlisted = match words.next() {
+        None => false,
+        Some("no_crl_for_cert_ok") => true,
+        Some(word) => return Err(format!("SSLCARevocationCheck: unrecognized flag '{word}'")),
+    };
+    host.tls.revocation = Some(match kind {
+        "none" => Revocation::Off,
+        "leaf" => Revocation::Leaf { takes_unlisted },
+        "chain" => Revocation::Chain { takes_unlisted },
+        _ => return Err("SSLCARevocationCheck: Invalid argument".into()),
+    });
+    Ok(())
+}
+
+/// As Apache reads it: a word without a sign forgets what stands before it.
+fn set_protocol(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
+    let (mut tls12, mut tls13) = (false, false);
+    for word in String::from_utf8_lossy(node.argument_text()).split_whitespace() {
+        let lower = word.to_ascii_lowercase();
+        let (sign, name) = match lower.as_bytes().first() {
+            Some(sign @ (b'+' | b'-')) => (Some(*sign == b'+'), lower.get(1..).unwrap_or_default()),
+            _ => (None, lower.as_str()),
+        };
+        let (is_12, is_13) = match name {
+            "all" => (true, true),
+            "tlsv1.2" => (true, false),
+            "tlsv1.3" => (false, true),
+            "sslv3" | "tlsv1" | "tlsv1.1" => (false, false),
+            "sslv2" if sign == Some(false) => (false, false),
+            _ => return Err(format!("SSLProtocol: Illegal protocol '{word}'")),
+        };
+        match sign {
+            Some(on) => (tls12, tls13) = (if is_12 { on } else { tls12 }, if is_13 { on } else { tls13 }),
+            None => (tls12, tls13) = (is_12, is_13),
+        }
+    }
+    set_versions(&mut host.tls, Versions { tls12, tls13 })
+}
+
+fn set_versions(tls: &mut TlsDraft, versions: Versions) -> Result<(), String> {
+    if !versions.tls12 && !versions.tls13 {
+        return Err("SSLProtocol: No SSL protocols available [hint: SSLProtocol]: Saker speaks TLSv1.2 and TLSv1.3".into());
+    }
+    tls.versions = Some(versions);
+    Ok(())
+}
+
+/// Commands of SSL_CONF_cmd(3) that have a counterpart here; the others are about what is not there, or decided already.
+fn openssl_command(tls: &mut TlsDraft, command: &str, value: &str) -> Result<(), String> {
+    let versions = tls.versions.unwrap_or(Versions { tls12: true, tls13: true });
+    let is_13 = value.eq_ignore_ascii_case("TLSv1.3");
+    match command.to_ascii_lowercase().as_str() {
+        "groups" | "curves" => tls.groups = Some(groups(value)?),
+        "cipherstring" => set_ciphers(tls, &[value.to_owned()])?,
+        "ciphersuites" => set_ciphers(tls, &["TLSv1.3".to_owned(), value.to_owned()])?,
+        "minprotocol" if is_13 => return set_versions(tls, Versions { tls12: false, ..versions }),
+        "maxprotocol" if value.eq_ignore_ascii_case("TLSv1.2") => return set_versions(tls, Versions { tls13: false, ..versions }),
+        "maxprotocol" if !is_13 && !value.eq_ignore_ascii_case("none") => {
+            return set_versions(tls, Versions { tls12: false, tls13: false });
+        }
+        "options" => value.split([',', ' ']).for_each(|option| option_word(tls, option)),
+        "minprotocol"
+        | "maxprotocol"
+        | "protocol"
+        | "signaturealgorithms"
+        | "clientsignaturealgorithms"
+        | "dhparameters"
+        | "ecdhparameters"
+        | "encryptthenmac"
+        | "recordpadding"
+        | "numtickets" => {}
+        _ => return Err(format!("SSLOpenSSLConfCmd: '{command}' has no counterpart in Saker: leave it out")),
+    }
+    Ok(())
+}
+
+fn option_word(tls: &mut TlsDraft, option: &str) {
+    let (on, name) = option.strip_prefix('-').map_or((true, option.trim_start_matches('+')), |name| (false, name));
+    match name.to_ascii_lowercase().as_str() {
+        "sessionticket" => tls.tickets = Some(on),
+        "serverpreference" => tls.honors_own_order = Some(on),
+        _ => {}
+    }
+}
+
+/// In the order of preference; those that are not there are passed over, as OpenSSL does with a `?` before them.
+fn groups(value: &str) -> Result<Vec<Group>, String> {
+    let group = |word: &str| match word.trim_start_matches(['?', '*', '-']).to_ascii_lowercase().as_str() {
+        "x25519mlkem768" => Some(Group::X25519MlKem768),
+        "x25519" => Some(Group::X25519),
+        "p-256" | "secp256r1" | "prime256v1" => Some(Group::Secp256r1),
+        "p-384" | "secp384r1" => Some(Group::Secp384r1),
+        _ => None,
+    };
+    let groups: Vec<Group> = value.split([':', '/']).filter_map(group).collect();
+    if groups.is_empty() { Err(format!("SSLOpenSSLConfCmd: none of the groups {value} is there")) } else { Ok(groups) }
+}
+
+#[cfg(test)]
+mod tests;
