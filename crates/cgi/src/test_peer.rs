@@ -84,60 +84,86 @@ pub enum Heard {
     Open,
 }
 
-/// Gives a dialogue these pieces and then, if `closes`, the end of the connection. Panics where it breaks its contract with the engine.
+/// Listens to one dialogue.
+#[derive(Debug, Default)]
+pub struct Ear {
+    pub heard: Vec<Heard>,
+    unread: Vec<u8>,
+}
+
+impl Ear {
+    /// Gives the dialogue what came. Says whether it is over with it. Panics where the dialogue breaks its contract with the engine.
+    pub fn take(&mut self, dialogue: &mut dyn Dialogue, piece: &[u8]) -> bool {
+        self.unread.extend_from_slice(piece);
+        match self.listen(dialogue) {
+            Ok(()) => matches!(self.heard.last(), Some(Heard::End(_))),
+            Err(broken) => {
+                self.heard.push(Heard::Broken(broken));
+                true
+            }
+        }
+    }
+
+    /// The connection closed.
+    pub fn close(&mut self, dialogue: &mut dyn Dialogue) {
+        let is_whole = matches!(self.heard.last(), Some(Heard::End(_)));
+        match dialogue.closed() {
+            Ok(Some(event)) => self.note(event, &[]),
+            Ok(None) => assert!(is_whole, "closed without a word"),
+            Err(broken) => self.heard.push(Heard::Broken(broken)),
+        }
+    }
+
+    fn listen(&mut self, dialogue: &mut dyn Dialogue) -> Result<(), Broken> {
+        loop {
+            let (used, event) = dialogue.receive(&self.unread)?;
+            assert!(used <= self.unread.len(), "more used than there was");
+            let is_over = used == 0 && event.is_none();
+            let used: Vec<u8> = self.unread.drain(..used).collect();
+            event.into_iter().for_each(|event| self.note(event, &used));
+            if is_over {
+                break;
+            }
+        }
+        match self.heard.last_mut() {
+            Some(Heard::End(stays)) => *stays &= self.unread.is_empty(),
+            _ => assert!(self.unread.len() < UNREAD_BYTES_MAX, "{} bytes left unread", self.unread.len()),
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, event: Event, used: &[u8]) {
+        assert!(!matches!(self.heard.last(), Some(Heard::End(_))), "an event after the end");
+        let next = match event {
+            Event::Head(head) => Heard::Head(head),
+            Event::Interim(head) => Heard::Interim(head),
+            Event::Content(range) => Heard::Content(used[range].to_vec()),
+            Event::Log(range) => Heard::Log(used[range].to_vec()),
+            Event::Asks(count) => Heard::Asks(count),
+            Event::Taken { process } => Heard::Taken(process),
+            Event::Trailers(fields) => Heard::Trailers(fields),
+            Event::Switched(head) => Heard::Switched(head),
+            Event::End { stays } => Heard::End(stays),
+        };
+        match (self.heard.last_mut(), next) {
+            (Some(Heard::Content(before)), Heard::Content(next)) | (Some(Heard::Log(before)), Heard::Log(next)) => before.extend(next),
+            (_, next) => self.heard.push(next),
+        }
+    }
+}
+
+/// Gives a dialogue these pieces and then, if `closes`, the end of the connection.
 pub fn hear<'p>(dialogue: &mut dyn Dialogue, pieces: impl IntoIterator<Item = &'p [u8]>, closes: bool) -> Vec<Heard> {
-    let (mut heard, mut buffer) = (Vec::new(), Vec::new());
+    let mut ear = Ear::default();
     for piece in pieces {
-        buffer.extend_from_slice(piece);
-        if let Err(broken) = hear_piece(dialogue, &mut buffer, &mut heard) {
-            heard.push(Heard::Broken(broken));
-            return heard;
+        if ear.take(dialogue, piece) && matches!(ear.heard.last(), Some(Heard::Broken(_))) {
+            return ear.heard;
         }
     }
-    let is_whole = matches!(heard.last(), Some(Heard::End(_)));
-    if let Some(Heard::End(stays)) = heard.last_mut() {
-        *stays &= buffer.is_empty();
+    match ear.heard.last() {
+        _ if closes => ear.close(dialogue),
+        Some(Heard::End(_)) => {}
+        _ => ear.heard.push(Heard::Open),
     }
-    match closes.then(|| dialogue.closed()) {
-        Some(Ok(Some(event))) => note(event, &[], &mut heard),
-        Some(Ok(None)) => assert!(is_whole, "closed without a word"),
-        Some(Err(broken)) => heard.push(Heard::Broken(broken)),
-        None if !is_whole => heard.push(Heard::Open),
-        None => {}
-    }
-    heard
-}
-
-fn hear_piece(dialogue: &mut dyn Dialogue, buffer: &mut Vec<u8>, heard: &mut Vec<Heard>) -> Result<(), Broken> {
-    loop {
-        let (used, event) = dialogue.receive(buffer)?;
-        assert!(used <= buffer.len(), "more used than there was");
-        let is_over = used == 0 && event.is_none();
-        event.into_iter().for_each(|event| note(event, &buffer[..used], heard));
-        buffer.drain(..used);
-        if is_over {
-            let is_whole = matches!(heard.last(), Some(Heard::End(_)));
-            assert!(is_whole || buffer.len() < UNREAD_BYTES_MAX, "{} bytes left unread", buffer.len());
-            return Ok(());
-        }
-    }
-}
-
-fn note(event: Event, used: &[u8], heard: &mut Vec<Heard>) {
-    assert!(!matches!(heard.last(), Some(Heard::End(_))), "an event after the end");
-    let next = match event {
-        Event::Head(head) => Heard::Head(head),
-        Event::Interim(head) => Heard::Interim(head),
-        Event::Content(range) => Heard::Content(used[range].to_vec()),
-        Event::Log(range) => Heard::Log(used[range].to_vec()),
-        Event::Asks(count) => Heard::Asks(count),
-        Event::Taken { process } => Heard::Taken(process),
-        Event::Trailers(fields) => Heard::Trailers(fields),
-        Event::Switched(head) => Heard::Switched(head),
-        Event::End { stays } => Heard::End(stays),
-    };
-    match (heard.last_mut(), next) {
-        (Some(Heard::Content(before)), Heard::Content(next)) | (Some(Heard::Log(before)), Heard::Log(next)) => before.extend(next),
-        (_, next) => heard.push(next),
-    }
+    ear.heard
 }

@@ -12,6 +12,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("h2o", "h2o"),
     ("h2spec", "golang-go, then: go install github.com/summerwind/h2spec/cmd/h2spec@v2.6.0"),
     ("lighttpd", "lighttpd"),
+    ("lsphp", "gcc make pkg-config xz-utils, then: tools/build-lsphp"),
     ("nghttp", "nghttp2-client"),
     ("nginx", "nginx-light"),
     ("pebble-challtestsrv", "pebble"),
