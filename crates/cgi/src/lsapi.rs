@@ -117,7 +117,7 @@ impl Lsapi {
             kind::CONN_CLOSE => return self.close_notice(),
             _ => return Err(Broken { is_untouched: !self.is_taken, ..Fault::Failed.into() }),
         }
-        self.is_taken |= matches!(self.state, State::Head { .. } | State::Content { .. });
+        self.is_taken |= matches!(self.state, State::Head { .. } | State::Content { .. } | State::Log { .. });
         Ok((PACKET_HEADER_BYTES, None))
     }
 
@@ -173,10 +173,10 @@ impl Lsapi {
             return (0, None);
         };
         self.state = State::Header;
+        self.is_taken = true;
         if [m0, m1, m2, m3] != *PROCESS_NOTICE {
             return (8, Some(Event::Log(0..8)));
         }
-        self.is_taken = true;
         (8, Some(Event::Taken { process: Some(order.u32([p0, p1, p2, p3])) }))
     }
 }
