@@ -6,6 +6,7 @@
 
 pub mod address;
 pub mod clock;
+pub mod deadlines;
 pub mod listener;
 pub mod network;
 pub mod process;
@@ -17,6 +18,7 @@ pub mod ticker;
 mod socket_options;
 
 pub use address::{Bind, LocalAddress, PeerAddress};
+pub use deadlines::{Deadline, Deadlines};
 pub use listener::{Accepted, BindOptions, BoundSocket, Listener, bind, refuse_if_taken};
 pub use network::Network;
 pub use stream::{RawStream, Stream};

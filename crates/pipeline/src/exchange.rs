@@ -1,7 +1,7 @@
 //! One request and what has been found out about it. Goes down through the phases and comes back with the response.
 
 use crate::{
-    HeadEdits, RequestBody, Reusable,
+    Call, HeadEdits, RequestBody, Reusable,
     logged::{First, LogRules, StandIn},
     throttle::{AddressState, Admission},
 };
@@ -155,6 +155,8 @@ pub struct Exchange {
     pub environment: Environment,
     /// Name of the handler that rules have chosen.
     pub handler: Option<Box<str>>,
+    /// A program or server that is to answer.
+    pub call: Option<Box<Call>>,
     /// Who has said who he is, and was believed.
     pub user: Option<Box<str>>,
     /// What rules want of a head that is kept.
@@ -200,6 +202,7 @@ impl Exchange {
             path_info: Vec::new(),
             environment: Environment::default(),
             handler: None,
+            call: None,
             user: None,
             notes: Environment::default(),
             first: None,

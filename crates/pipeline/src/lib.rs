@@ -4,6 +4,7 @@
 //! and loggers; `handlers` implement [`Handler`] and [`Reusable`].
 
 pub mod body;
+pub mod call;
 pub mod exchange;
 pub mod field_edits;
 pub mod generation;
@@ -20,6 +21,7 @@ pub mod throttle;
 pub mod traits;
 
 pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid};
+pub use call::{Call, CallManner, CallTo, PhpValue, ProcessManner, Reverse, Script, Via};
 pub use exchange::{Client, Environment, Exchange, Mapped, TraceStep};
 pub use generation::{FrontEnd, Generation};
 pub use head_edits::{HeadEdits, HeadFacts};

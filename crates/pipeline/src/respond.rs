@@ -21,7 +21,7 @@ pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
 /// The content of a request inside of another one, after [`phases::descend_inside`]: without error documents, and with those filters only that
 /// change content.
 pub async fn content_inside(exchange: &mut Exchange, services: &Services) -> Response {
-    let mut response = phases::content::content(exchange, services).await;
+    let mut response = phases::content_inside(exchange, services).await;
     for filter in services.filters.iter().filter(|filter| filter.changes_content()) {
         filter.apply(exchange, &mut response).await;
     }

@@ -12,6 +12,8 @@ pub enum Handled {
     Answered(Response),
     /// Not mine: the next handler is asked.
     Declined,
+    /// The path (or query) of the exchange has been changed: begin again behind the choice of the host.
+    Restart,
 }
 
 /// Answers requests. Called in the content phase, in the registry's order, until one answers. The handler may read the
@@ -21,6 +23,9 @@ pub trait Handler {
     fn name(&self) -> &'static str;
 
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled>;
+
+    /// Once a second: what has been kept too long is let go. `now_ms` is monotonic.
+    fn tick(&self, _now_ms: u64) {}
 }
 
 /// Changes a response on its way up. Called for every built head, and for ready ones where it asks for that, in the registry's order.

@@ -3,7 +3,6 @@
 
 use crate::{
     connection::Opened,
-    deadlines::Deadline,
     driver_h1, driver_h2,
     io::Io,
     serving::{Secure, Session},
@@ -12,7 +11,7 @@ use crate::{
 };
 use saker_config::model::Address;
 use saker_net::{
-    RawStream,
+    Deadline, RawStream,
     proxy_preface::{self, Preface},
 };
 use saker_pipeline::Client;

@@ -9,7 +9,6 @@ pub mod buffers;
 pub mod cli;
 pub mod connection;
 pub mod control;
-pub mod deadlines;
 pub mod driver_h1;
 pub mod driver_h2;
 pub mod explain;

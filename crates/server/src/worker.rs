@@ -2,7 +2,6 @@
 
 use crate::{
     buffers::Buffers,
-    deadlines::{Deadlines, TICK_MS},
     listener::{self, WorkerListener},
     registry,
     secured::Secured,
@@ -11,7 +10,10 @@ use crate::{
     tail::Tail,
 };
 use saker_config::model::Address;
-use saker_net::{BoundSocket, Ticker};
+use saker_net::{
+    BoundSocket, Ticker,
+    deadlines::{Deadlines, TICK_MS},
+};
 use saker_pipeline::{Bounds, Generation, Resources, Services};
 use saker_telemetry::{Counters, Metric, error_log, message};
 use std::{

@@ -187,6 +187,12 @@ messages! {
     REMOTE_ADDRESS "SK0811" "apache" Info "a proxy named a private address as its client, which was not believed" "Name the proxy by RemoteIPInternalProxy if it is one of yours.";
     HANDLER_NOT_THERE "SK0820" "apache" Error "a file is for a handler that is not there" "See `saker check`; until the handler comes, such files are answered with an error.";
     CONTENT_FILTER "SK0821" "apache" Error "a content filter failed" "See what the line says; the answer was an error, or was cut where it failed.";
+
+    // 09: programs and servers behind the gateway.
+    PROGRAM_FAILED "SK0901" "gateway" Error "a program or server did not answer"
+        "The line names it and says why; see whether it runs, and its own log.";
+    PROGRAM_CUT "SK0902" "gateway" Error "a response of a program or server broke off" "See its own log.";
+    PROGRAM_SAID "SK0903" "gateway" Error "a program said" "See what the line says.";
 }
 
 /// The table as Markdown, for the reference pages.

@@ -9,6 +9,7 @@ mod settings;
 mod site;
 mod throttle;
 mod tls;
+mod upstream;
 
 pub use action::{Action, Redirect, RedirectPiece};
 pub use limits::Limits;
@@ -24,6 +25,7 @@ pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks,
     ExternalAccount, Group, ListenerTls, Revocation, ServerTls, SiteTls, TlsVersion,
 };
+pub use upstream::{Backend, BackendAddress, BackendTls, Balance, Member, Protocol, Sticky, Tuning, Upstream};
 
 use std::{path::PathBuf, sync::Arc};
 

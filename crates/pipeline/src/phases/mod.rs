@@ -54,7 +54,7 @@ pub async fn run_again(exchange: &mut Exchange, services: &Services, outer: &Exc
     // Nobody is asked a second time whether he may see the page that says he may not.
     match server_rewrite::server_rewrite(exchange, services) {
         Some(response) => response,
-        None => content::content(exchange, services).await,
+        None => descend(exchange, services, PHASES.len()).await,
     }
 }
 
@@ -65,10 +65,23 @@ pub async fn descend_inside(exchange: &mut Exchange, services: &Services) -> Opt
     before_content(exchange, services, BEHIND_HOST).await
 }
 
-async fn descend(exchange: &mut Exchange, services: &Services, from: usize) -> Response {
-    match before_content(exchange, services, from).await {
-        Some(response) => response,
-        None => content::content(exchange, services).await,
+/// Its content.
+pub async fn content_inside(exchange: &mut Exchange, services: &Services) -> Response {
+    descend(exchange, services, PHASES.len()).await
+}
+
+async fn descend(exchange: &mut Exchange, services: &Services, mut from: usize) -> Response {
+    loop {
+        if let Some(response) = before_content(exchange, services, from).await {
+            return response;
+        }
+        if let Some(response) = content::content(exchange, services).await {
+            return response;
+        }
+        if !begins_again(exchange, "content") {
+            return Response::new(Status::INTERNAL_SERVER_ERROR);
+        }
+        from = BEHIND_HOST;
     }
 }
 
@@ -81,20 +94,24 @@ async fn before_content(exchange: &mut Exchange, services: &Services, mut from: 
                 return Some(response);
             }
             Verdict::Wait(pause) => pause.await,
-            Verdict::Restart if exchange.redirects >= RESTARTS_MAX => {
-                exchange.trace(phase.name, None, || format!("begins again for the {RESTARTS_MAX}th time: the rules go in circles"));
-                return Some(Response::new(Status::INTERNAL_SERVER_ERROR));
-            }
-            Verdict::Restart => {
-                exchange.redirects += 1;
-                from = BEHIND_HOST;
-            }
+            Verdict::Restart if begins_again(exchange, phase.name) => from = BEHIND_HOST,
+            Verdict::Restart => return Some(Response::new(Status::INTERNAL_SERVER_ERROR)),
         }
     }
     if let Some(Admission::Delay(wait_ns)) = exchange.admission.take() {
         (services.sleep)(Duration::from_nanos(wait_ns)).await;
     }
     None
+}
+
+/// Counts the times, and says whether there may be another.
+fn begins_again(exchange: &mut Exchange, phase: &'static str) -> bool {
+    if exchange.redirects >= RESTARTS_MAX {
+        exchange.trace(phase, None, || format!("begins again for the {RESTARTS_MAX}th time: the rules go in circles"));
+        return false;
+    }
+    exchange.redirects += 1;
+    true
 }
 
 /// The rules of the site's own front-end, where it has some.

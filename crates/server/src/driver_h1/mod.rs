@@ -15,12 +15,12 @@ mod walk;
 pub use start::{first_read, run};
 
 use crate::{
-    deadlines::Deadline,
     driver_h2,
     io::Io,
     serving::{Cause, Session},
 };
 use saker_http1::HeadScanner;
+use saker_net::Deadline;
 use std::{cell::RefCell, future::poll_fn, rc::Rc, time::Duration};
 use turn::{Sending, Step};
 

@@ -4,13 +4,13 @@
 //! (RFC 9110 section 10.1.1).
 
 use crate::{
-    deadlines::Deadline,
     io::Io,
     serving::{Accounts, Direction, Pace},
     worker::Worker,
 };
 use saker_config::model::Throttle;
 use saker_http1::{BodyFraming, ChunkLimits, ChunkedDecoder, Decoded};
+use saker_net::Deadline;
 use saker_pipeline::{BodyError, Chunk, RequestBody};
 use saker_telemetry::{Metric, error_log, message};
 use std::{

@@ -19,9 +19,10 @@ mod walk;
 
 pub use start::{Beginning, run};
 
-use crate::{deadlines::Deadline, io::Io, serving::Session};
+use crate::{io::Io, serving::Session};
 use inbox::Inbox;
 use saker_http2::StreamId;
+use saker_net::Deadline;
 use std::{collections::HashMap, hash::BuildHasherDefault, rc::Rc, time::Duration};
 use stream::{IdHasher, Stream};
 use wakeups::Wakeups;

@@ -1,4 +1,4 @@
-//! Time limits of connections, without a timer each.
+//! Time limits of connections, without a timer each. Used by drivers for clients, and by the gateway for programs.
 //!
 //! A connection writes its next deadline into a cell; the worker's ticker looks at all of them a few times a second and wakes those
 //! that are over. Arming and disarming cost a store, so a request pays nothing for its limits.

@@ -1,0 +1,258 @@
+//! Programs and servers that answer in our place: what they speak, where they are, and which of several is asked.
+//!
+//! Made by both front-ends (Apache's `ProxyPass`, `<Proxy balancer:>` and `SetHandler "proxy:…"`, our own `[[upstream]]`), and by rules at the
+//! time of a request. Workers keep the state (connections, failures) beside it, by [`Backend`] and by upstream.
+
+use std::{fmt, hash::Hash, path::PathBuf, sync::Arc};
+
+/// What a backend speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    Http1,
+    /// With prior knowledge, or by ALPN under TLS.
+    Http2,
+    FastCgi,
+    Scgi,
+    Uwsgi,
+    Lsapi,
+    Ajp,
+}
+
+impl Protocol {
+    /// The scheme of Apache's worker URLs; `None`: not one of a gateway.
+    pub fn from_scheme(scheme: &str) -> Option<(Protocol, bool)> {
+        Some(match scheme.to_ascii_lowercase().as_str() {
+            "http" | "ws" => (Protocol::Http1, false),
+            "https" | "wss" => (Protocol::Http1, true),
+            "h2c" => (Protocol::Http2, false),
+            "h2" => (Protocol::Http2, true),
+            "fcgi" => (Protocol::FastCgi, false),
+            "scgi" => (Protocol::Scgi, false),
+            "uwsgi" => (Protocol::Uwsgi, false),
+            "lsapi" => (Protocol::Lsapi, false),
+            "ajp" => (Protocol::Ajp, false),
+            _ => return None,
+        })
+    }
+
+    pub fn scheme(self) -> &'static str {
+        match self {
+            Protocol::Http1 => "http",
+            Protocol::Http2 => "h2c",
+            Protocol::FastCgi => "fcgi",
+            Protocol::Scgi => "scgi",
+            Protocol::Uwsgi => "uwsgi",
+            Protocol::Lsapi => "lsapi",
+            Protocol::Ajp => "ajp",
+        }
+    }
+
+    /// Where a URL names none.
+    pub fn default_port(self, tls: bool) -> u16 {
+        match self {
+            Protocol::Http1 | Protocol::Http2 => [80, 443][usize::from(tls)],
+            Protocol::FastCgi => 8000,
+            Protocol::Scgi => 4000,
+            Protocol::Uwsgi => 3031,
+            Protocol::Lsapi => 9000,
+            Protocol::Ajp => 8009,
+        }
+    }
+
+    /// Programs get variables; servers get the request itself.
+    pub fn takes_variables(self) -> bool {
+        !matches!(self, Protocol::Http1 | Protocol::Http2 | Protocol::Ajp)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum BackendAddress {
+    Unix(PathBuf),
+    /// A name is resolved anew when what is known of it is old.
+    Tcp {
+        host: Box<str>,
+        port: u16,
+    },
+}
+
+/// How a backend under TLS is known to be the right one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BackendTls {
+    /// Whether its certificate has to be of an authority that is trusted, and for its name.
+    pub verify: bool,
+    /// Instead of the system's authorities.
+    pub authorities: Option<PathBuf>,
+    /// Certificate and key shown to it.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// Server name of the handshake, where it is not the host of the address.
+    pub name: Option<Box<str>>,
+}
+
+/// One place where something listens. Equal ones share connections.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Backend {
+    pub protocol: Protocol,
+    pub address: BackendAddress,
+    pub tls: Option<BackendTls>,
+}
+
+impl Backend {
+    pub fn new(protocol: Protocol, address: BackendAddress) -> Backend {
+        Backend { protocol, address, tls: None }
+    }
+}
+
+/// For logs.
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.address {
+            BackendAddress::Unix(path) => write!(f, "{} at unix:{}", self.protocol.scheme(), path.display()),
+            BackendAddress::Tcp { host, port } => {
+                write!(f, "{}{}://{host}:{port}", self.protocol.scheme(), ["", "s"][usize::from(self.tls.is_some())])
+            }
+        }
+    }
+}
+
+/// How connections to a backend are handled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    pub connect_timeout_ms: u64,
+    /// Without a byte in either direction.
+    pub timeout_ms: u64,
+    /// Idle connections kept per worker; 0: one per request.
+    pub kept_max: usize,
+    /// An idle one is closed after this.
+    pub kept_ms: u64,
+    /// Connections of the whole process; 0: no limit.
+    pub connections_max: usize,
+    /// Requests of the whole process that wait for a connection to come free.
+    pub queue_max: usize,
+    pub queue_timeout_ms: u64,
+    /// After a failure it is left alone for this long, if there are others.
+    pub retry_ms: u64,
+    /// What the response may be ahead of the client before the backend is made to wait: in memory, then on disk.
+    pub buffer_memory_bytes: usize,
+    pub buffer_disk_bytes: u64,
+    /// AJP.
+    pub secret: Option<Box<str>>,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning {
+            connect_timeout_ms: 10_000,
+            timeout_ms: 60_000,
+            kept_max: 32,
+            kept_ms: 30_000,
+            connections_max: 0,
+            queue_max: 1024,
+            queue_timeout_ms: 30_000,
+            retry_ms: 10_000,
+            buffer_memory_bytes: 256 << 10,
+            buffer_disk_bytes: 1 << 30,
+            secret: None,
+        }
+    }
+}
+
+/// One of several that do the same.
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub backend: Arc<Backend>,
+    pub tuning: Arc<Tuning>,
+    /// Path of its URL, without a slash at the end; goes before what is left of the request's path.
+    pub path: Box<str>,
+    /// Its share, in hundredths.
+    pub weight: u32,
+    /// What a session's cookie names it by.
+    pub route: Option<Box<str>>,
+    pub redirect: Option<Box<str>>,
+    /// Asked when no other can be.
+    pub is_standby: bool,
+    /// Of those that can be asked, the lowest set that has some is (Apache's lbset).
+    pub set: u32,
+    /// Not asked at all, or (drained) only for its sessions.
+    pub is_disabled: bool,
+    pub is_draining: bool,
+    /// Failures don't count.
+    pub ignores_errors: bool,
+}
+
+impl Member {
+    pub fn new(backend: Backend, tuning: Tuning) -> Member {
+        Member {
+            backend: Arc::new(backend),
+            tuning: Arc::new(tuning),
+            path: "".into(),
+            weight: 100,
+            route: None,
+            redirect: None,
+            is_standby: false,
+            set: 0,
+            is_disabled: false,
+            is_draining: false,
+            ignores_errors: false,
+        }
+    }
+}
+
+/// Who is asked next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balance {
+    /// By share of requests (Apache's byrequests; weighted round robin).
+    #[default]
+    Requests,
+    /// By share of bytes.
+    Traffic,
+    /// The one with the fewest requests under way (bybusyness, least connections).
+    Busyness,
+    /// The less busy of two picked at random.
+    RandomTwo,
+    /// The same client address, the same member.
+    ClientAddress,
+    /// The same path and query, the same member.
+    Target,
+}
+
+/// How a session is kept at its member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sticky {
+    /// Name of the cookie, and of the path parameter.
+    pub cookie: Box<str>,
+    pub parameter: Box<str>,
+    /// Between session and route.
+    pub separator: Option<u8>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    /// As the configuration calls it.
+    pub name: Box<str>,
+    pub members: Vec<Member>,
+    pub balance: Balance,
+    pub sticky: Option<Sticky>,
+    /// A session whose member can't be asked is refused rather than given to another.
+    pub is_bound: bool,
+    /// Further members tried after one could not be reached; `None`: all of them.
+    pub attempts_max: Option<usize>,
+    /// Responses with these count as failures of the member.
+    pub failure_statuses: Vec<u16>,
+    /// For a free member this long, when none can be asked.
+    pub wait_ms: u64,
+}
+
+impl Upstream {
+    pub fn new(name: &str, members: Vec<Member>) -> Upstream {
+        Upstream {
+            name: name.into(),
+            members,
+            balance: Balance::default(),
+            sticky: None,
+            is_bound: false,
+            attempts_max: None,
+            failure_statuses: Vec::new(),
+            wait_ms: 0,
+        }
+    }
+}

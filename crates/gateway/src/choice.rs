@@ -1,0 +1,164 @@
+//! Which member of an upstream is asked.
+//!
+//! Apache's order: the session's own member first; then, of the lowest set that has one, a member that may be asked by the balancing method;
+//! then those on standby. A member that failed is left alone for its time, unless there is no other: asking it is better than refusing.
+//!
+//! Difficulty: all of it is a worker's own view. Shares hold per worker, and so overall.
+
+use crate::{failure::Failure, pool::Pool};
+use saker_config::model::{Balance, Member, Sticky, Upstream};
+use saker_http::KnownField;
+use saker_net::clock;
+use saker_pipeline::Exchange;
+use std::{
+    cell::{Cell, RefCell},
+    hash::{BuildHasher, Hasher},
+    net::IpAddr,
+    rc::Rc,
+    sync::Arc,
+};
+
+/// A worker's view of an upstream. Holds on to it, so that its address stays its own.
+pub struct Group {
+    pub upstream: Arc<Upstream>,
+    pub pools: Vec<Rc<Pool>>,
+    /// Weighted round robin: what each member is owed.
+    owed: RefCell<Vec<i64>>,
+    chance: Cell<u64>,
+    pub last_used_ms: Cell<u64>,
+}
+
+impl Group {
+    pub fn new(upstream: Arc<Upstream>, pools: Vec<Rc<Pool>>) -> Group {
+        let owed = RefCell::new(vec![0; pools.len()]);
+        let chance = Cell::new(clock::monotonic_precise_ns() | 1);
+        Group { upstream, pools, owed, chance, last_used_ms: Cell::new(0) }
+    }
+
+    /// The next to ask, but none of `tried`.
+    pub fn choose(&self, exchange: &Exchange, tried: &[usize]) -> Result<usize, Failure> {
+        if let ([_], []) = (self.pools.as_slice(), tried)
+            && self.upstream.sticky.is_none()
+            && !self.upstream.members.iter().any(|member| member.is_disabled)
+        {
+            return Ok(0);
+        }
+        let now_ms = clock::monotonic_ms();
+        if let Some(route) = self.upstream.sticky.as_ref().and_then(|sticky| route_of(exchange, sticky)) {
+            match self.of_session(&route, tried, now_ms) {
+                Some(member) => return Ok(member),
+                None if self.upstream.is_bound => return Err(Failure::MemberGone),
+                None => {}
+            }
+        }
+        let candidates = self.candidates(tried, now_ms);
+        self.by_method(exchange, &candidates).ok_or(Failure::NoMember)
+    }
+
+    /// The member that a session is kept at, or the one that it names for when it is away.
+    fn of_session(&self, route: &[u8], tried: &[usize], now_ms: u64) -> Option<usize> {
+        let named = |route: &[u8]| {
+            let is_it = |member: &Member| member.route.as_ref().is_some_and(|own| own.as_bytes() == route) && !member.is_disabled;
+            self.upstream.members.iter().position(is_it)
+        };
+        let can_be_asked = |at: &usize| !tried.contains(at) && self.pools.get(*at).is_some_and(|pool| !pool.is_failed(now_ms));
+        let own = named(route)?;
+        Some(own).filter(can_be_asked).or_else(|| {
+            let redirect = self.upstream.members.get(own)?.redirect.as_ref()?;
+            named(redirect.as_bytes()).filter(can_be_asked)
+        })
+    }
+
+    fn candidates(&self, tried: &[usize], now_ms: u64) -> Vec<usize> {
+        let members = || self.upstream.members.iter().enumerate().filter(|(at, member)| !tried.contains(at) && !member.is_disabled && !member.is_draining);
+        let is_well = |at: usize| self.pools.get(at).is_some_and(|pool| !pool.is_failed(now_ms));
+        for is_standby in [false, true] {
+            let well: Vec<(usize, &Member)> = members().filter(|(at, member)| member.is_standby == is_standby && is_well(*at)).collect();
+            if let Some(set) = well.iter().map(|(_, member)| member.set).min() {
+                return well.into_iter().filter(|(_, member)| member.set == set).map(|(at, _)| at).collect();
+            }
+        }
+        // All have failed lately.
+        members().map(|(at, _)| at).collect()
+    }
+
+    fn by_method(&self, exchange: &Exchange, candidates: &[usize]) -> Option<usize> {
+        let least = |key: &dyn Fn(usize) -> u128| candidates.iter().copied().min_by_key(|at| key(*at));
+        let weight = |at: usize| u128::from(self.upstream.members.get(at).map_or(1, |member| member.weight.max(1)));
+        match self.upstream.balance {
+            Balance::Requests => self.owed_most(candidates),
+            Balance::Traffic => least(&|at| u128::from(self.pool(at, |pool| pool.bytes.get())) * 1000 / weight(at)),
+            Balance::Busyness => least(&|at| u128::from(self.pool(at, |pool| u64::from(pool.busy.get()))) * 1000 / weight(at)),
+            Balance::RandomTwo => {
+                let (one, other) = (self.any(candidates)?, self.any(candidates)?);
+                let busy = |at: usize| self.pool(at, |pool| u64::from(pool.busy.get()));
+                Some(if busy(other) < busy(one) { other } else { one })
+            }
+            Balance::ClientAddress => candidates.iter().copied().max_by_key(|at| self.rank(*at, &address_bytes(exchange.client.ip()))),
+            Balance::Target => candidates.iter().copied().max_by_key(|at| self.rank(*at, exchange.head.view().target())),
+        }
+    }
+
+    fn pool(&self, at: usize, look: impl Fn(&Pool) -> u64) -> u64 {
+        self.pools.get(at).map_or(0, |pool| look(pool))
+    }
+
+    /// Smooth weighted round robin: each is owed its weight, and who is owed most pays for all.
+    fn owed_most(&self, candidates: &[usize]) -> Option<usize> {
+        let mut owed = self.owed.borrow_mut();
+        let weight = |at: usize| i64::from(self.upstream.members.get(at).map_or(1, |member| member.weight.max(1)));
+        let total: i64 = candidates.iter().map(|at| weight(*at)).sum();
+        candidates.iter().for_each(|at| owed[*at] += weight(*at));
+        let chosen = candidates.iter().copied().reduce(|best, at| if owed[at] > owed[best] { at } else { best })?;
+        owed[chosen] -= total;
+        Some(chosen)
+    }
+
+    /// xorshift: chance enough for spreading.
+    fn any(&self, candidates: &[usize]) -> Option<usize> {
+        let mut state = self.chance.get();
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        self.chance.set(state);
+        candidates.get((state % candidates.len().max(1) as u64) as usize).copied()
+    }
+
+    /// Rendezvous hashing: when a member goes, only its own clients move.
+    fn rank(&self, at: usize, key: &[u8]) -> u64 {
+        let mut hasher = foldhash::quality::FixedState::with_seed(0).build_hasher();
+        if let Some(member) = self.upstream.members.get(at) {
+            hasher.write(member.backend.to_string().as_bytes());
+        }
+        hasher.write(key);
+        hasher.finish()
+    }
+}
+
+/// IPv6 clients change their lower half at will.
+fn address_bytes(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets()[..8].to_vec(),
+    }
+}
+
+/// The route in a session's name: what follows the last dot (or the separator) in the cookie, or in the path parameter.
+fn route_of(exchange: &Exchange, sticky: &Sticky) -> Option<Vec<u8>> {
+    let session = parameter(exchange.head.view().target(), sticky.parameter.as_bytes()).or_else(|| cookie(exchange, sticky.cookie.as_bytes()))?;
+    let separator = sticky.separator.unwrap_or(b'.');
+    let at = session.iter().position(|byte| *byte == separator)?;
+    session.get(at + 1..).map(<[u8]>::to_vec)
+}
+
+fn cookie(exchange: &Exchange, name: &[u8]) -> Option<Vec<u8>> {
+    let head = exchange.head.view();
+    let mut pairs = head.lines(KnownField::Cookie).flat_map(|line| line.split(|byte| *byte == b';'));
+    pairs.find_map(|pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"=").map(<[u8]>::to_vec))
+}
+
+/// `;name=value` in the path, or `name=value` in the query.
+fn parameter(target: &[u8], name: &[u8]) -> Option<Vec<u8>> {
+    let mut pieces = target.split(|byte| matches!(byte, b';' | b'?' | b'&')).skip(1);
+    pieces.find_map(|piece| piece.strip_prefix(name)?.strip_prefix(b"=").map(<[u8]>::to_vec))
+}

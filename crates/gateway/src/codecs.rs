@@ -1,0 +1,26 @@
+//! The one list of protocols: which codec speaks for which.
+
+use crate::{
+    forward,
+    http1_dialogue::{Address, Http1Dialogue},
+};
+use saker_cgi::{Dialogue, ajp::Ajp, fastcgi::FastCgi, fastcgi::Role, lsapi::Lsapi, scgi::Scgi, uwsgi::Uwsgi};
+use saker_config::model::{Backend, Protocol, Tuning};
+use saker_pipeline::{Call, Exchange};
+
+/// Makes the codec for one request. `target`: path and query at this member.
+pub fn dialogue(exchange: &Exchange, call: &Call, backend: &Backend, tuning: &Tuning, target: Vec<u8>) -> Box<dyn Dialogue> {
+    match backend.protocol {
+        Protocol::FastCgi => Box::new(FastCgi::new(Role::Responder, tuning.kept_max > 0)),
+        Protocol::Scgi => Box::new(Scgi::new()),
+        Protocol::Uwsgi => Box::new(Uwsgi::new(0, 0)),
+        Protocol::Lsapi => Box::new(Lsapi::new()),
+        Protocol::Ajp => Box::new(Ajp::new(tuning.secret.as_ref().map(|secret| secret.as_bytes()))),
+        Protocol::Http1 | Protocol::Http2 => Box::new(Http1Dialogue::new(Address {
+            target,
+            host: forward::host(exchange, backend, &call.manner),
+            lines: forward::lines(exchange, &call.manner),
+            upgrades: false,
+        })),
+    }
+}

@@ -1,0 +1,61 @@
+//! Making connections. Difficulty: a Unix socket whose queue is full says "try again" instead of waiting, so we wait in its place.
+
+use crate::{failure::Failure, transport::Transport};
+use saker_config::model::{Backend, BackendAddress};
+use saker_net::Stream;
+use std::{io, net::SocketAddr, path::Path, time::Duration};
+use tokio::{
+    net::{TcpStream, UnixStream, lookup_host},
+    time::{sleep, timeout},
+};
+
+/// First and longest pause before a full queue is tried again.
+const PAUSE_MS: (u64, u64) = (1, 50);
+
+pub async fn connect(backend: &Backend, timeout_ms: u64) -> Result<Transport, Failure> {
+    let connecting = async {
+        match &backend.address {
+            BackendAddress::Unix(path) => unix(path).await,
+            BackendAddress::Tcp { host, port } => tcp(host, *port).await,
+        }
+    };
+    match timeout(Duration::from_millis(timeout_ms), connecting).await {
+        Ok(Ok(stream)) => Ok(Transport::Socket(stream)),
+        Ok(Err(error)) => Err(Failure::Unreachable(error)),
+        Err(_) => Err(Failure::ConnectTimeout),
+    }
+}
+
+async fn unix(path: &Path) -> io::Result<Stream> {
+    let mut pause_ms = PAUSE_MS.0;
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                sleep(Duration::from_millis(pause_ms)).await;
+                pause_ms = (pause_ms * 2).min(PAUSE_MS.1);
+            }
+            connected => return connected.map(Stream::Unix),
+        }
+    }
+}
+
+/// All addresses of a name in turn; addresses themselves are not looked up.
+async fn tcp(host: &str, port: u16) -> io::Result<Stream> {
+    if let Ok(address) = host.trim_matches(['[', ']']).parse() {
+        return to_address(SocketAddr::new(address, port)).await;
+    }
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in lookup_host((host, port)).await? {
+        match to_address(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+async fn to_address(address: SocketAddr) -> io::Result<Stream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(Stream::Tcp(stream))
+}

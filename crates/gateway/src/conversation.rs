@@ -1,0 +1,379 @@
+//! One request told to a program and its answer heard, both at once, whatever the protocol.
+//!
+//! Used by the handler up to the response's head, and by the spool from there on. The difficulty is that each side may get ahead, stop, or end
+//! at any moment: a program that answers without reading the request is heard; one that is written to in vain is heard first, because it
+//! may have said why; and what was promised (Content-Length) is counted for all protocols alike.
+
+use crate::{failure::Failure, pool::Connection};
+use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, ResponseHead};
+use saker_http::{Fields, Method};
+use saker_net::{Deadline, Deadlines, clock};
+use saker_pipeline::{Body, NoBody, RequestBody};
+use saker_telemetry::{error_log, message};
+use std::{
+    cell::RefCell,
+    io,
+    net::SocketAddr,
+    ops::Range,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+/// Request bytes that are ready to be sent; more content is not asked for before they have gone.
+const OUT_BYTES_MAX: usize = 64 << 10;
+/// What one read takes at most.
+pub const READ_BYTES_MAX: usize = 64 << 10;
+/// A line of a program's error output; longer ones are cut.
+const LOG_LINE_BYTES_MAX: usize = 2048;
+
+/// What a program said, for the one who makes a response of it.
+pub enum Said {
+    Head(ResponseHead),
+    Content(Vec<u8>),
+    Trailers(Fields),
+    /// 101: the bytes that come from here on are another protocol's.
+    Switched(ResponseHead),
+    End,
+}
+
+/// What conversations of a worker share.
+#[derive(Clone)]
+pub struct Desk {
+    pub deadlines: Rc<Deadlines>,
+    /// For reads: lent while there are bytes.
+    pub scratch: Rc<RefCell<Box<[u8]>>>,
+}
+
+pub struct Conversation {
+    connection: Option<Connection>,
+    kept_max: usize,
+    dialogue: Box<dyn Dialogue>,
+    out: Vec<u8>,
+    sent: usize,
+    input: Vec<u8>,
+    used: usize,
+    /// `None`: its end has been told, or nobody wants it any more.
+    content: Option<Box<dyn RequestBody>>,
+    is_end_told: bool,
+    has_taken_content: bool,
+    has_heard: bool,
+    is_send_broken: bool,
+    /// Of content that was promised; `None`: nothing was.
+    left: Option<u64>,
+    is_head_request: bool,
+    limit: Limit,
+    desk: Desk,
+    client: SocketAddr,
+    log_line: Vec<u8>,
+}
+
+impl Conversation {
+    /// Tells what goes before the content; nothing is sent yet.
+    pub fn begin(
+        connection: Connection,
+        kept_max: usize,
+        timeout_ms: u64,
+        mut dialogue: Box<dyn Dialogue>,
+        request: &ProgramRequest<'_>,
+        content: Box<dyn RequestBody>,
+        desk: &Desk,
+        client: SocketAddr,
+    ) -> Result<Conversation, (Failure, Box<dyn RequestBody>)> {
+        let mut out = Vec::with_capacity(2048);
+        if let Err(refused) = dialogue.begin(request, &mut out) {
+            return Err((Failure::Refused(refused), content));
+        }
+        Ok(Conversation {
+            connection: Some(connection),
+            kept_max,
+            dialogue,
+            out,
+            sent: 0,
+            input: Vec::new(),
+            used: 0,
+            content: Some(content),
+            is_end_told: false,
+            has_taken_content: false,
+            has_heard: false,
+            is_send_broken: false,
+            left: None,
+            is_head_request: request.head.method() == Method::Head,
+            limit: Limit::new(desk, timeout_ms),
+            desk: desk.clone(),
+            client,
+            log_line: Vec::new(),
+        })
+    }
+
+    /// The next thing that the program says. Sends what there is to send while it waits.
+    pub fn poll_said(&mut self, cx: &mut Context<'_>) -> Poll<Result<Said, Failure>> {
+        loop {
+            if let Some(said) = self.parse()? {
+                return Poll::Ready(Ok(said));
+            }
+            let has_sent = self.poll_send(cx)?;
+            match self.poll_receive(cx) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(self.closed(None)),
+                Poll::Ready(Ok(_)) => self.limit.push(),
+                Poll::Ready(Err(error)) => return Poll::Ready(self.closed(Some(error))),
+                Poll::Pending if has_sent => self.limit.push(),
+                Poll::Pending if self.limit.is_over() => return Poll::Ready(Err(Failure::Timeout)),
+                Poll::Pending => {
+                    self.limit.register(cx);
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    /// Whether the program can't have begun with this request, as far as anybody can tell: the connection had ended before it.
+    pub fn is_unheard(&self) -> bool {
+        !self.has_heard && self.connection.as_ref().is_some_and(|connection| connection.is_reused)
+    }
+
+    /// The client's content, to be told to another; `None` if some of it is gone.
+    pub fn take_content(&mut self) -> Option<Box<dyn RequestBody>> {
+        match self.has_taken_content {
+            true => None,
+            false => Some(self.content.take().unwrap_or_else(|| Box::new(NoBody))),
+        }
+    }
+
+    /// The request's content is over, or not wanted any more.
+    pub fn has_told_all(&self) -> bool {
+        self.content.is_none()
+    }
+
+    /// Both directions, for another protocol: what was read and not used, and the connection.
+    pub fn into_parts(mut self) -> (Option<Connection>, Vec<u8>) {
+        (self.connection.take(), self.input.split_off(self.used))
+    }
+
+    fn parse(&mut self) -> Result<Option<Said>, Failure> {
+        while self.used < self.input.len() {
+            let from = self.used;
+            let (used, event) = self.dialogue.receive(self.input.get(from..).unwrap_or_default())?;
+            self.used += used;
+            match event {
+                Some(event) => {
+                    if let Some(said) = self.event(event, from)? {
+                        return Ok(Some(said));
+                    }
+                }
+                None if used == 0 => break,
+                None => {}
+            }
+        }
+        self.forget_used();
+        Ok(None)
+    }
+
+    fn forget_used(&mut self) {
+        match self.used == self.input.len() {
+            true => self.input.clear(),
+            false => drop(self.input.drain(..self.used)),
+        }
+        self.used = 0;
+    }
+
+    fn event(&mut self, event: Event, from: usize) -> Result<Option<Said>, Failure> {
+        self.has_heard = true;
+        Ok(match event {
+            Event::Head(head) => {
+                let has_content = !self.is_head_request && !head.status.forbids_content();
+                self.left = head.length.filter(|_| has_content);
+                Some(Said::Head(head))
+            }
+            Event::Content(range) => self.content_of(from, range)?,
+            Event::Log(range) => {
+                let text = self.input.get(from + range.start..from + range.end).unwrap_or_default().to_vec();
+                self.log(&text);
+                None
+            }
+            Event::Trailers(fields) => Some(Said::Trailers(fields)),
+            Event::Switched(head) => Some(Said::Switched(head)),
+            Event::End { stays } => Some(self.end(stays)?),
+            Event::Interim(_) | Event::Asks(_) | Event::Taken { .. } => None,
+        })
+    }
+
+    /// What is more than was promised is not passed on.
+    fn content_of(&mut self, from: usize, range: Range<usize>) -> Result<Option<Said>, Failure> {
+        if self.is_head_request {
+            return Ok(None);
+        }
+        let content = self.input.get(from + range.start..from + range.end).unwrap_or_default();
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(content.len() as u64).ok_or(Failure::Length)?;
+        }
+        Ok(Some(Said::Content(content.to_vec())))
+    }
+
+    fn end(&mut self, stays: bool) -> Result<Said, Failure> {
+        self.flush_log();
+        if self.left.is_some_and(|left| left > 0) {
+            return Err(Failure::Length);
+        }
+        self.limit.end();
+        let is_quiet = self.is_end_told && self.sent == self.out.len() && self.used == self.input.len();
+        self.content = None;
+        if let Some(connection) = self.connection.take()
+            && stays
+            && is_quiet
+        {
+            connection.give_back(self.kept_max);
+        }
+        Ok(Said::End)
+    }
+
+    /// Sends as much as may go, content of the request among it. Says whether anything went.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
+        let mut has_sent = false;
+        loop {
+            self.fill(cx)?;
+            let Some(transport) = self.connection.as_mut().and_then(Connection::transport) else { return Ok(has_sent) };
+            let left = self.out.get(self.sent..).unwrap_or_default();
+            if left.is_empty() {
+                self.out.clear();
+                self.sent = 0;
+                return Ok(has_sent);
+            }
+            match transport.poll_write(cx, left) {
+                Poll::Ready(Ok(bytes)) if bytes > 0 => {
+                    self.sent += bytes;
+                    has_sent = true;
+                }
+                Poll::Pending => return Ok(has_sent),
+                // It may have said why: that is heard before this counts.
+                _ => self.stop_sending(),
+            }
+        }
+    }
+
+    fn stop_sending(&mut self) {
+        self.is_send_broken = true;
+        self.content = None;
+        self.out.clear();
+        self.sent = 0;
+    }
+
+    /// Puts content behind what is to be sent.
+    fn fill(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
+        while self.out.len() - self.sent < OUT_BYTES_MAX && self.dialogue.wants_content() {
+            let Some(content) = &mut self.content else { return Ok(()) };
+            match content.poll_chunk(cx) {
+                Poll::Ready(Some(Ok(chunk))) if chunk.is_empty() => {}
+                Poll::Ready(Some(Ok(chunk))) => {
+                    self.has_taken_content = true;
+                    self.dialogue.content(chunk.bytes(), &mut self.out);
+                }
+                Poll::Ready(None) => {
+                    self.dialogue.end(&mut self.out);
+                    self.is_end_told = true;
+                    self.content = None;
+                }
+                Poll::Ready(Some(Err(error))) => return Err(Failure::Client(error)),
+                Poll::Pending => {
+                    // The program is not to blame for a client that takes its time.
+                    self.limit.push();
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let Some(transport) = self.connection.as_mut().and_then(Connection::transport) else {
+            return Poll::Ready(Ok(0));
+        };
+        let mut scratch = self.desk.scratch.borrow_mut();
+        let read = transport.poll_read(cx, &mut scratch);
+        if let Poll::Ready(Ok(bytes)) = read {
+            self.input.extend_from_slice(scratch.get(..bytes).unwrap_or_default());
+        }
+        read
+    }
+
+    /// The connection has ended. What ends with it, ends well.
+    fn closed(&mut self, error: Option<io::Error>) -> Result<Said, Failure> {
+        match self.dialogue.closed() {
+            Ok(Some(event)) => match self.event(event, self.used)? {
+                Some(said) => Ok(said),
+                None => Err(Broken::from(Fault::Cut).into()),
+            },
+            Ok(None) => Err(Broken::from(Fault::Cut).into()),
+            Err(broken) => {
+                self.flush_log();
+                Err(error.filter(|_| !self.has_heard).map_or(Failure::Broken(broken), Failure::Io))
+            }
+        }
+    }
+
+    fn log(&mut self, text: &[u8]) {
+        for byte in text {
+            match byte {
+                b'\n' => self.flush_log(),
+                b'\r' => {}
+                byte if self.log_line.len() < LOG_LINE_BYTES_MAX => self.log_line.push(*byte),
+                _ => {}
+            }
+        }
+    }
+
+    fn flush_log(&mut self) {
+        if !self.log_line.is_empty() {
+            let line = String::from_utf8_lossy(&self.log_line);
+            error_log::log_client(&message::PROGRAM_SAID, self.client, format_args!("{line}"));
+            self.log_line.clear();
+        }
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        self.flush_log();
+    }
+}
+
+/// Time without a byte. Moved by what is said, and looked at by the worker's ticker.
+struct Limit {
+    deadlines: Rc<Deadlines>,
+    deadline: Rc<Deadline>,
+    timeout_ms: u64,
+}
+
+impl Limit {
+    fn new(desk: &Desk, timeout_ms: u64) -> Limit {
+        let limit = Limit { deadlines: Rc::clone(&desk.deadlines), deadline: desk.deadlines.add(), timeout_ms };
+        limit.push();
+        limit
+    }
+
+    fn push(&self) {
+        self.deadline.arm(clock::monotonic_ms() + self.timeout_ms);
+    }
+
+    fn end(&self) {
+        self.deadline.disarm();
+    }
+
+    fn is_over(&self) -> bool {
+        self.deadline.is_over()
+    }
+
+    fn register(&self, cx: &Context<'_>) {
+        self.deadline.register(cx);
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        self.deadlines.remove(&self.deadline);
+    }
+}
+
+/// A body of nothing: for those who have to have one.
+pub fn empty() -> Body {
+    Body::Memory(saker_pipeline::Chunk::from(Vec::new()))
+}

@@ -1,0 +1,96 @@
+//! Why a call came to nothing: what the client hears, what the log says, and whether somebody else may be asked.
+
+use saker_cgi::{Broken, Refused};
+use saker_http::Status;
+use saker_pipeline::BodyError;
+use std::{fmt, io};
+
+#[derive(Debug)]
+pub enum Failure {
+    /// No connection: refused, no such socket, no such host.
+    Unreachable(io::Error),
+    ConnectTimeout,
+    /// All connections are busy, and as many requests as may wait do.
+    QueueFull,
+    QueueTimeout,
+    /// No member may be asked.
+    NoMember,
+    /// The session's own member can't be asked, and no other is to be.
+    MemberGone,
+    /// The protocol has no words for the request.
+    Refused(Refused),
+    /// What came back can't be understood.
+    Broken(Broken),
+    /// The connection broke while it was used.
+    Io(io::Error),
+    /// Nothing moved for too long.
+    Timeout,
+    /// More or less content than the head promised.
+    Length,
+    /// The client's side failed.
+    Client(BodyError),
+    /// A program could not be started.
+    Spawn(io::Error),
+}
+
+impl Failure {
+    /// Apache's choices (mod_proxy): 503 where nobody could be reached, 504 where nobody said anything, 502 for what can't be understood.
+    pub fn status(&self) -> Status {
+        match self {
+            Failure::Unreachable(_) | Failure::QueueFull | Failure::QueueTimeout | Failure::NoMember | Failure::MemberGone => {
+                Status::SERVICE_UNAVAILABLE
+            }
+            Failure::ConnectTimeout | Failure::Timeout => Status::GATEWAY_TIMEOUT,
+            Failure::Refused(refused) => refused.status(),
+            Failure::Broken(broken) => broken.fault.status(),
+            Failure::Io(_) | Failure::Length => Status::BAD_GATEWAY,
+            Failure::Client(BodyError::TooLarge) => Status::CONTENT_TOO_LARGE,
+            Failure::Client(BodyError::TimedOut) => Status::REQUEST_TIMEOUT,
+            Failure::Client(_) => Status::BAD_REQUEST,
+            Failure::Spawn(_) => Status::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The member could not be reached at all: whatever the request is, another may have it.
+    pub fn is_before_request(&self) -> bool {
+        matches!(self, Failure::Unreachable(_) | Failure::ConnectTimeout)
+            || matches!(self, Failure::Broken(broken) if broken.is_untouched)
+    }
+
+    /// The member is to blame.
+    pub fn counts_against_member(&self) -> bool {
+        !matches!(self, Failure::Refused(_) | Failure::Client(_) | Failure::NoMember | Failure::MemberGone | Failure::QueueFull)
+    }
+
+    /// Seconds after which a client may try again.
+    pub fn retry_after_s(&self) -> Option<u32> {
+        matches!(self, Failure::QueueFull | Failure::QueueTimeout | Failure::Unreachable(_)).then_some(5)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Unreachable(error) => write!(f, "can't be reached: {error}"),
+            Failure::ConnectTimeout => f.write_str("takes no connection in time"),
+            Failure::QueueFull => f.write_str("all connections are busy and too many requests wait"),
+            Failure::QueueTimeout => f.write_str("no connection came free in time"),
+            Failure::NoMember => f.write_str("no member can be asked"),
+            Failure::MemberGone => f.write_str("the session's member can't be asked"),
+            Failure::Refused(refused) => f.write_str(refused.as_str()),
+            Failure::Broken(broken) if broken.excerpt.is_empty() => f.write_str(broken.fault.as_str()),
+            Failure::Broken(broken) => write!(f, "{}: {}", broken.fault.as_str(), broken.excerpt.escape_ascii()),
+            Failure::Io(error) => write!(f, "connection broke: {error}"),
+            Failure::Timeout => f.write_str("nothing came in time"),
+            Failure::Length => f.write_str("the content is not as long as was said"),
+            Failure::Client(error) => write!(f, "the client's content ended early ({error:?})"),
+            Failure::Spawn(error) => write!(f, "can't be started: {error}"),
+        }
+    }
+}
+
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Failure {
+        Failure::Broken(broken)
+    }
+}

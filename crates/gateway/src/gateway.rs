@@ -1,0 +1,299 @@
+//! The handler: carries out what rules left in the exchange's call.
+
+use crate::{
+    answer,
+    choice::Group,
+    codecs,
+    conversation::{Conversation, Desk, READ_BYTES_MAX, Said, empty},
+    failure::Failure,
+    pool::{Connection, Pool},
+    spool::{Bounds, Pump},
+    variables,
+};
+use hashbrown::HashMap;
+use saker_cgi::{ProgramRequest, ResponseHead, Variables};
+use saker_config::model::{Backend, Member, Protocol, Upstream};
+use saker_http::{Method, Status};
+use saker_net::{Deadlines, clock};
+use saker_pipeline::{Body, BodyStream, Call, CallTo, Chunk, Exchange, Handled, Handler, LocalFuture, NoBody, RequestBody, Response};
+use saker_telemetry::{error_log, message};
+use std::{
+    cell::RefCell,
+    future::poll_fn,
+    path::Path,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+/// Content that is waited for no longer than it takes to look whether it is there, so that a short response leaves in one piece.
+const WHOLE_BYTES_MAX: usize = 256 << 10;
+/// Groups that nobody asks for any more (of changed `.htaccess` files) are forgotten after this.
+const FORGOTTEN_MS: u64 = 600_000;
+
+/// One per worker.
+pub struct Gateway {
+    desk: Desk,
+    workers: usize,
+    /// For responses that are too long for memory.
+    folder: Arc<Path>,
+    pools: RefCell<HashMap<Arc<Backend>, Rc<Pool>>>,
+    groups: RefCell<HashMap<usize, Rc<Group>>>,
+    variables: RefCell<Variables>,
+}
+
+impl Gateway {
+    pub fn new(deadlines: Rc<Deadlines>, workers: usize, folder: Arc<Path>) -> Gateway {
+        Gateway {
+            desk: Desk { deadlines, scratch: Rc::new(RefCell::new(vec![0; READ_BYTES_MAX].into())) },
+            workers,
+            folder,
+            pools: RefCell::default(),
+            groups: RefCell::default(),
+            variables: RefCell::default(),
+        }
+    }
+
+    async fn carry_out(&self, exchange: &mut Exchange, call: Box<Call>) -> Handled {
+        let CallTo::Upstream(upstream) = &call.to else {
+            return Handled::Answered(Response::new(Status::INTERNAL_SERVER_ERROR));
+        };
+        let group = self.group(upstream);
+        match self.ask(exchange, &call, &group).await {
+            Ok(heard) => self.answer(exchange, &call, heard).await,
+            Err((failure, name)) => Handled::Answered(refusal(exchange, &failure, &name)),
+        }
+    }
+
+    /// Asks members until one has said the head of a response.
+    async fn ask(&self, exchange: &mut Exchange, call: &Call, group: &Rc<Group>) -> Result<Heard, (Failure, String)> {
+        let mut content = std::mem::replace(&mut exchange.body, Box::new(NoBody));
+        let (mut tried, mut is_fresh) = (Vec::new(), false);
+        loop {
+            let at = group.choose(exchange, &tried).map_err(|failure| (failure, group.upstream.name.to_string()))?;
+            let (Some(member), Some(pool)) = (group.upstream.members.get(at), group.pools.get(at)) else {
+                return Err((Failure::NoMember, group.upstream.name.to_string()));
+            };
+            let named = |failure| (failure, pool.backend.to_string());
+            let busy = Busy::new(pool);
+            let outcome = self.ask_member(exchange, call, member, pool, is_fresh, &mut content).await;
+            let (failure, is_unheard) = match outcome {
+                Ok((head, conversation)) => {
+                    note(group, member, pool, head.status);
+                    return Ok(Heard { head, conversation, member: member.clone(), busy });
+                }
+                Err(failed) => failed,
+            };
+            // It ended between two requests; that says nothing about how the backend is.
+            if is_unheard && !is_fresh {
+                is_fresh = true;
+                continue;
+            }
+            if failure.counts_against_member() && !member.ignores_errors {
+                pool.fail(member.tuning.retry_ms);
+            }
+            tried.push(at);
+            is_fresh = false;
+            let attempts_max = group.upstream.attempts_max.unwrap_or(usize::MAX);
+            if !failure.is_before_request() || tried.len() > attempts_max || tried.len() >= group.pools.len() {
+                return Err(named(failure));
+            }
+            error_log::log_client(&message::PROGRAM_FAILED, exchange.client.address, format_args!("{}: {failure}, the next is asked", pool.backend));
+        }
+    }
+
+    /// One attempt at one member. An error says whether the same may be tried on a fresh connection.
+    async fn ask_member(
+        &self,
+        exchange: &Exchange,
+        call: &Call,
+        member: &Member,
+        pool: &Rc<Pool>,
+        is_fresh: bool,
+        content: &mut Box<dyn RequestBody>,
+    ) -> Result<(ResponseHead, Conversation), (Failure, bool)> {
+        let tuning = &member.tuning;
+        let connection = pool.acquire(tuning, self.workers, is_fresh).await.map_err(|failure| (failure, false))?;
+        let given = std::mem::replace(content, Box::new(NoBody));
+        let mut conversation = match self.begin(exchange, call, member, connection, given) {
+            Ok(conversation) => conversation,
+            Err((failure, given)) => {
+                *content = given;
+                return Err((failure, false));
+            }
+        };
+        match poll_fn(|cx| conversation.poll_said(cx)).await {
+            Ok(Said::Head(head)) => Ok((head, conversation)),
+            Ok(_) => Err((Failure::Broken(saker_cgi::Fault::Unswitchable.into()), false)),
+            Err(failure) => {
+                let is_safe = matches!(failure, Failure::Broken(_) | Failure::Io(_)) && conversation.is_unheard();
+                let again = conversation.take_content();
+                let may_again = is_safe && again.is_some() && exchange.head.view().method().is_idempotent();
+                *content = again.unwrap_or_else(|| Box::new(NoBody));
+                Err((failure, may_again))
+            }
+        }
+    }
+
+    fn begin(
+        &self,
+        exchange: &Exchange,
+        call: &Call,
+        member: &Member,
+        connection: Connection,
+        content: Box<dyn RequestBody>,
+    ) -> Result<Conversation, (Failure, Box<dyn RequestBody>)> {
+        let backend = &member.backend;
+        let mut variables = self.variables.borrow_mut();
+        let content_length = content.length();
+        if let Some(script) = &call.script {
+            variables::fill(exchange, script, content_length, &mut variables);
+            if backend.protocol != Protocol::Lsapi {
+                variables::push_php(&script.php, &mut variables);
+            }
+        }
+        let settings = call.script.as_ref().map(|script| variables::settings(&script.php)).unwrap_or_default();
+        let target = [member.path.as_bytes(), &call.target].concat();
+        let path = target.split(|byte| *byte == b'?').next().unwrap_or_default().to_vec();
+        let request = ProgramRequest { variables: &variables, content_length, head: exchange.head.view(), path: &path, settings: &settings };
+        let dialogue = codecs::dialogue(exchange, call, backend, &member.tuning, target);
+        let timeout_ms = call.manner.timeout.map_or(member.tuning.timeout_ms, |timeout| timeout.as_millis() as u64);
+        Conversation::begin(connection, member.tuning.kept_max, timeout_ms, dialogue, &request, content, &self.desk, exchange.client.address)
+    }
+
+    async fn answer(&self, exchange: &mut Exchange, call: &Call, heard: Heard) -> Handled {
+        let Heard { head, conversation, member, busy } = heard;
+        if head.is_local_redirect
+            && let Some(location) = head.fields.first("Location").map(<[u8]>::to_vec)
+        {
+            return match answer::follow(&location, exchange) {
+                true => Handled::Restart,
+                false => Handled::Answered(Response::new(Status::BAD_GATEWAY)),
+            };
+        }
+        let (status, length) = (head.status, head.length);
+        if answer::is_overridden(status, &call.manner) {
+            return Handled::Answered(Response::new(status));
+        }
+        let mut response = answer::response(head, &call.manner, exchange);
+        let has_content = exchange.head.view().method() != Method::Head && !status.forbids_content();
+        let bounds = match call.manner.is_unbuffered {
+            true => Bounds { memory_bytes: READ_BYTES_MAX, disk_bytes: 0 },
+            false => Bounds { memory_bytes: member.tuning.buffer_memory_bytes, disk_bytes: member.tuning.buffer_disk_bytes },
+        };
+        let name = member.backend.to_string();
+        let pump = Pump::new(conversation, bounds, call.manner.outlives_client, Arc::clone(&self.folder), exchange.client.address, name);
+        response.body = self.body(pump, length, has_content, busy).await;
+        Handled::Answered(response)
+    }
+
+    /// All of it, where all of it is there; else what comes while it is sent.
+    async fn body(&self, mut pump: Pump, length: Option<u64>, has_content: bool, busy: Busy) -> Body {
+        if let Some(whole) = pump.whole(WHOLE_BYTES_MAX) {
+            return match has_content {
+                true => Body::Memory(Chunk::from(whole)),
+                false => length.map_or_else(empty, |length| Body::Stream(Box::new(Unsent(length)))),
+            };
+        }
+        // Both ends of the client's connection share its time limits: its content is heard out first.
+        pump.run(true).await;
+        let body = pump.body(length);
+        if !pump.is_over() {
+            tokio::task::spawn_local(async move {
+                let _busy = busy;
+                pump.run(false).await;
+            });
+        }
+        Body::Stream(Box::new(body))
+    }
+
+    fn group(&self, upstream: &Arc<Upstream>) -> Rc<Group> {
+        let key = Arc::as_ptr(upstream) as usize;
+        let mut groups = self.groups.borrow_mut();
+        let group = groups.entry(key).or_insert_with(|| {
+            let pools = upstream.members.iter().map(|member| self.pool(&member.backend)).collect();
+            Rc::new(Group::new(Arc::clone(upstream), pools))
+        });
+        group.last_used_ms.set(clock::monotonic_ms());
+        Rc::clone(group)
+    }
+
+    fn pool(&self, backend: &Arc<Backend>) -> Rc<Pool> {
+        let mut pools = self.pools.borrow_mut();
+        Rc::clone(pools.entry(Arc::clone(backend)).or_insert_with(|| Rc::new(Pool::new(Arc::clone(backend)))))
+    }
+}
+
+impl Handler for Gateway {
+    fn name(&self) -> &'static str {
+        "gateway"
+    }
+
+    fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
+        let Some(call) = exchange.call.take() else { return Box::pin(std::future::ready(Handled::Declined)) };
+        exchange.depends_on_request();
+        Box::pin(self.carry_out(exchange, call))
+    }
+
+    fn tick(&self, now_ms: u64) {
+        self.groups.borrow_mut().retain(|_, group| now_ms.saturating_sub(group.last_used_ms.get()) < FORGOTTEN_MS);
+        self.pools.borrow_mut().retain(|_, pool| {
+            pool.sweep(now_ms);
+            Rc::strong_count(pool) > 1 || !pool.is_unused(now_ms)
+        });
+    }
+}
+
+/// A head that was heard, and the conversation that goes on behind it.
+struct Heard {
+    head: ResponseHead,
+    conversation: Conversation,
+    member: Member,
+    busy: Busy,
+}
+
+/// Counts a request as under way.
+struct Busy(Rc<Pool>);
+
+impl Busy {
+    fn new(pool: &Rc<Pool>) -> Busy {
+        pool.busy.set(pool.busy.get() + 1);
+        Busy(Rc::clone(pool))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.set(self.0.busy.get() - 1);
+    }
+}
+
+/// The length of what a GET would have brought (RFC 9110 section 9.3.2). Never sent.
+struct Unsent(u64);
+
+impl BodyStream for Unsent {
+    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, saker_pipeline::BodyError>>> {
+        Poll::Ready(None)
+    }
+
+    fn length(&self) -> Option<u64> {
+        Some(self.0)
+    }
+}
+
+/// A member has said a head: it is well, unless that status counts as a failure.
+fn note(group: &Group, member: &Member, pool: &Pool, status: Status) {
+    match group.upstream.failure_statuses.contains(&status.0) {
+        true => pool.fail(member.tuning.retry_ms),
+        false => pool.succeed(),
+    }
+}
+
+fn refusal(exchange: &Exchange, failure: &Failure, name: &str) -> Response {
+    error_log::log_client(&message::PROGRAM_FAILED, exchange.client.address, format_args!("{name}: {failure}"));
+    let mut response = Response::new(failure.status());
+    if let Some(seconds) = failure.retry_after_s() {
+        response.fields_mut().set("Retry-After", seconds.to_string().into_bytes());
+    }
+    response
+}

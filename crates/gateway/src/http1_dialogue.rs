@@ -1,0 +1,197 @@
+//! HTTP/1.1 towards a server, as a dialogue like those of programs.
+//!
+//! Difficulty: what may be passed on. Fields that concern a connection stay on it (RFC 9110 section 7.6.1), those that `Connection` names among
+//! them; framing, Host and Connection are written anew by `http1`.
+
+use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead};
+use saker_http::{Fields, Method, Status};
+use saker_http1::{
+    BodyFraming, CHUNK_END, ChunkLimits, ChunkedDecoder, Decoded, encode_chunk_head, encode_last_chunk,
+    client::{
+        ClientConnection, ParsedResponse, RequestLine, ResponseBody, ResponseIndex, ResponseLimits, ResponseView, encode_request_head,
+        parse_response, response_framing, response_keep_alive,
+    },
+};
+
+use crate::forward::{Line, is_of_connection};
+
+/// The line and the fields that are ours to say.
+pub struct Address {
+    pub target: Vec<u8>,
+    pub host: Vec<u8>,
+    /// Behind the client's own fields; a name that is here is not taken from those.
+    pub lines: Vec<Line>,
+    /// The client asks for another protocol, and may.
+    pub upgrades: bool,
+}
+
+pub struct Http1Dialogue {
+    address: Address,
+    method: Method,
+    is_chunked: bool,
+    index: ResponseIndex,
+    state: State,
+    stays: bool,
+}
+
+enum State {
+    Head,
+    Length(u64),
+    Chunked(Box<ChunkedDecoder>),
+    UntilClose,
+    Ended,
+    Tunnel,
+    /// Said, and nothing more to say.
+    Done,
+}
+
+impl Http1Dialogue {
+    pub fn new(address: Address) -> Http1Dialogue {
+        Http1Dialogue {
+            address,
+            method: Method::Get,
+            is_chunked: false,
+            index: ResponseIndex::default(),
+            state: State::Head,
+            stays: false,
+        }
+    }
+
+    fn head(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Broken> {
+        let parsed = parse_response(input, &ResponseLimits::default(), &mut self.index);
+        let head_bytes = match parsed {
+            Ok(ParsedResponse::Partial) => return Ok((0, None)),
+            Ok(ParsedResponse::Complete { head_bytes }) => head_bytes,
+            Err(fault) => return Err(Broken::at(Fault::Malformed, fault.as_str().as_bytes())),
+        };
+        let view = ResponseView::new(input, &self.index);
+        let status = view.status();
+        if status.is_informational() && status != Status::SWITCHING_PROTOCOLS {
+            return Ok((head_bytes, Some(Event::Interim(head_of(view, None)))));
+        }
+        let body = response_framing(self.method, view).map_err(|fault| Broken::at(Fault::Malformed, fault.as_str().as_bytes()))?;
+        self.stays = response_keep_alive(view, body);
+        let said = view.first("content-length").and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| text.trim().parse().ok());
+        let head = head_of(view, said.filter(|_| body != ResponseBody::Chunked));
+        self.state = match body {
+            ResponseBody::None | ResponseBody::Length(0) => State::Ended,
+            ResponseBody::Length(length) => State::Length(length),
+            ResponseBody::Chunked => State::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default()))),
+            ResponseBody::UntilClose => State::UntilClose,
+            ResponseBody::Tunnel if self.address.upgrades => State::Tunnel,
+            ResponseBody::Tunnel => return Err(Fault::Unswitchable.into()),
+        };
+        let event = if matches!(self.state, State::Tunnel) { Event::Switched(head) } else { Event::Head(head) };
+        Ok((head_bytes, Some(event)))
+    }
+
+    fn chunked(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Broken> {
+        let State::Chunked(decoder) = &mut self.state else { return Ok((0, None)) };
+        match decoder.decode(input) {
+            Err(_) => Err(Broken::at(Fault::BadRecord, input)),
+            Ok(Decoded::NeedMore) => Ok((input.len(), None)),
+            Ok(Decoded::Data { consumed_before, len }) => {
+                Ok((consumed_before + len, Some(Event::Content(consumed_before..consumed_before + len))))
+            }
+            Ok(Decoded::End { consumed }) => {
+                let trailers = decoder.trailers().clone();
+                self.state = State::Ended;
+                let event = (!trailers.is_empty()).then_some(Event::Trailers(trailers));
+                match (consumed, event) {
+                    // Nothing used and nothing said would be "more is needed".
+                    (0, None) => Ok((0, Some(self.end()))),
+                    (consumed, event) => Ok((consumed, event)),
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) -> Event {
+        self.state = State::Done;
+        Event::End { stays: self.stays }
+    }
+}
+
+impl Dialogue for Http1Dialogue {
+    fn begin(&mut self, request: &ProgramRequest<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
+        self.method = request.head.method();
+        let framing = match request.content_length {
+            Some(0) if !matches!(self.method, Method::Post | Method::Put) => BodyFraming::None,
+            Some(length) => BodyFraming::Length(length),
+            None => BodyFraming::Chunked,
+        };
+        self.is_chunked = framing == BodyFraming::Chunked;
+        let address = &self.address;
+        let line = RequestLine { method: request.head.method_token(), target: &address.target, host: &address.host };
+        let nominated: Vec<&[u8]> = request.head.all("connection").flat_map(|value| value.split(|byte| *byte == b',')).collect();
+        let is_ours = |name: &[u8]| address.lines.iter().any(|line| line.name.as_bytes().eq_ignore_ascii_case(name));
+        let passes = |name: &[u8]| {
+            let is_upgrade = address.upgrades && name.eq_ignore_ascii_case(b"upgrade");
+            is_upgrade || (!is_of_connection(name, &nominated) && !is_ours(name))
+        };
+        let theirs = request.head.fields().filter(|(name, _)| passes(name));
+        let ours = address.lines.iter().map(|line| (line.name.as_bytes(), line.value.as_slice()));
+        let connection = if address.upgrades { ClientConnection::Upgrade } else { ClientConnection::KeepAlive };
+        encode_request_head(line, theirs.chain(ours), framing, connection, out).map_err(|_| Refused::MethodUnknown)
+    }
+
+    fn content(&mut self, content: &[u8], out: &mut Vec<u8>) {
+        if !self.is_chunked {
+            return out.extend_from_slice(content);
+        }
+        encode_chunk_head(content.len(), out);
+        out.extend_from_slice(content);
+        out.extend_from_slice(CHUNK_END);
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        if self.is_chunked {
+            encode_last_chunk(None, out);
+        }
+    }
+
+    fn receive(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Broken> {
+        match &mut self.state {
+            State::Head => self.head(input),
+            State::Chunked(_) => self.chunked(input),
+            State::Length(left) => {
+                let bytes = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                *left -= bytes as u64;
+                if *left == 0 {
+                    self.state = State::Ended;
+                }
+                Ok((bytes, (bytes > 0).then_some(Event::Content(0..bytes))))
+            }
+            State::UntilClose => Ok((input.len(), (!input.is_empty()).then_some(Event::Content(0..input.len())))),
+            State::Ended => Ok((0, Some(Http1Dialogue::end(self)))),
+            State::Tunnel | State::Done => Ok((0, None)),
+        }
+    }
+
+    fn closed(&mut self) -> Result<Option<Event>, Broken> {
+        match self.state {
+            State::Done | State::Tunnel => Ok(None),
+            State::Ended | State::UntilClose => {
+                self.stays = false;
+                Ok(Some(Http1Dialogue::end(self)))
+            }
+            State::Head => Err(Fault::Premature.into()),
+            State::Length(_) | State::Chunked(_) => Err(Fault::Cut.into()),
+        }
+    }
+}
+
+fn head_of(view: ResponseView<'_>, length: Option<u64>) -> ResponseHead {
+    let nominated: Vec<&[u8]> = view.all("connection").flat_map(|value| value.split(|byte| *byte == b',')).collect();
+    let mut fields = Fields::new();
+    for (name, value) in view.fields() {
+        let is_switch = view.status() == Status::SWITCHING_PROTOCOLS && name.eq_ignore_ascii_case(b"upgrade");
+        if (is_switch || !is_of_connection(name, &nominated)) && !name.eq_ignore_ascii_case(b"content-length") {
+            fields.append(String::from_utf8_lossy(name).into_owned(), value.to_vec());
+        }
+    }
+    ResponseHead { status: view.status(), reason: None, fields, length, is_status_said: true, is_local_redirect: false }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,25 @@
+//! The gateway: requests that programs and other servers answer.
+//!
+//! Floor 5, a handler. What rules left in [`Exchange::call`](saker_pipeline::Exchange::call) is carried out here: a member of the upstream is
+//! chosen (`choice`), a connection taken or made (`pool`, `connect`), the request told and the answer heard (`conversation`, with a codec per
+//! protocol), and the answer made a response (`answer`) that is as far ahead of a slow client as it may be (`spool`), so that the program
+//! is free again. The difficulty is everything that a program can do wrong at any moment, and that nothing of it may cost more than its
+//! request: each wait has a limit, each buffer a bound, each failure a reason (`failure`) that says whether another member may be asked.
+//!
+//! Absent on purpose: what the protocols look like (crates `cgi`, `http1`); which requests are for the gateway (the rules' business).
+
+mod answer;
+mod choice;
+mod codecs;
+mod connect;
+mod conversation;
+mod failure;
+mod forward;
+mod gateway;
+mod http1_dialogue;
+mod pool;
+mod spool;
+mod transport;
+mod variables;
+
+pub use gateway::Gateway;

@@ -1,0 +1,198 @@
+//! Connections to one backend, of one worker: idle ones, how many there are, who waits for one, and how the backend has been lately.
+//!
+//! Difficulty: a kept connection may end at any moment. It is looked at before it is used (which costs no system call), and what fails on one
+//! before a byte came back says so ([`Connection::is_reused`]), so that the request can be tried on a fresh one where that is safe.
+//!
+//! Absent on purpose: a common pool of all workers, which would need locks and wake-ups across cores. Limits are each worker's share.
+
+use crate::{connect::connect, failure::Failure, transport::Transport};
+use saker_config::model::{Backend, Tuning};
+use saker_net::clock;
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{sync::oneshot, time::timeout};
+
+struct Idle {
+    transport: Transport,
+    since_ms: u64,
+}
+
+pub struct Pool {
+    pub backend: Arc<Backend>,
+    /// Of the last request; time limits of idle connections are looked at without one.
+    kept_ms: Cell<u64>,
+    idle: RefCell<Vec<Idle>>,
+    /// Busy and idle ones.
+    open: Cell<usize>,
+    waiting: RefCell<VecDeque<oneshot::Sender<()>>>,
+    /// Requests under way, and bytes so far, for the choice among members.
+    pub busy: Cell<u32>,
+    pub bytes: Cell<u64>,
+    /// Left alone until then.
+    failed_until_ms: Cell<u64>,
+}
+
+impl Pool {
+    pub fn new(backend: Arc<Backend>) -> Pool {
+        Pool {
+            backend,
+            kept_ms: Cell::new(0),
+            idle: RefCell::default(),
+            open: Cell::new(0),
+            waiting: RefCell::default(),
+            busy: Cell::new(0),
+            bytes: Cell::new(0),
+            failed_until_ms: Cell::new(0),
+        }
+    }
+
+    /// Takes an idle connection, makes one, or waits for one where there may be no more. `is_fresh`: no kept one will do.
+    pub async fn acquire(self: &Rc<Self>, tuning: &Tuning, workers: usize, is_fresh: bool) -> Result<Connection, Failure> {
+        self.kept_ms.set(tuning.kept_ms);
+        let most = share(tuning.connections_max, workers);
+        loop {
+            if !is_fresh && let Some(connection) = self.kept() {
+                return Ok(connection);
+            }
+            if most == 0 || self.open.get() < most || self.drop_idle() {
+                return self.connect(tuning).await;
+            }
+            self.wait(tuning, workers).await?;
+        }
+    }
+
+    fn kept(self: &Rc<Self>) -> Option<Connection> {
+        let mut idle = self.idle.borrow_mut();
+        while let Some(mut last) = idle.pop() {
+            if !last.transport.is_stale() {
+                return Some(Connection { transport: Some(last.transport), pool: Rc::clone(self), is_reused: true, is_given_back: false });
+            }
+            self.open.set(self.open.get() - 1);
+        }
+        None
+    }
+
+    /// Makes room for a fresh one.
+    fn drop_idle(&self) -> bool {
+        let dropped = self.idle.borrow_mut().pop().is_some();
+        self.open.set(self.open.get() - usize::from(dropped));
+        dropped
+    }
+
+    async fn connect(self: &Rc<Self>, tuning: &Tuning) -> Result<Connection, Failure> {
+        self.open.set(self.open.get() + 1);
+        // Counted from here on, and no longer when dropped, whatever happens.
+        let mut connection = Connection { transport: None, pool: Rc::clone(self), is_reused: false, is_given_back: false };
+        connection.transport = Some(connect(&self.backend, tuning.connect_timeout_ms).await?);
+        Ok(connection)
+    }
+
+    async fn wait(&self, tuning: &Tuning, workers: usize) -> Result<(), Failure> {
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut waiting = self.waiting.borrow_mut();
+            waiting.retain(|waiting| !waiting.is_closed());
+            if waiting.len() >= share(tuning.queue_max, workers) {
+                return Err(Failure::QueueFull);
+            }
+            waiting.push_back(sender);
+        }
+        match timeout(Duration::from_millis(tuning.queue_timeout_ms), receiver).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Failure::QueueTimeout),
+        }
+    }
+
+    /// A connection has gone, or lies idle: the first that still waits may have it.
+    fn wake_one(&self) {
+        let mut waiting = self.waiting.borrow_mut();
+        while let Some(first) = waiting.pop_front() {
+            if first.send(()).is_ok() {
+                return;
+            }
+        }
+    }
+
+    fn put_back(&self, transport: Transport) {
+        self.idle.borrow_mut().push(Idle { transport, since_ms: clock::monotonic_ms() });
+        self.wake_one();
+    }
+
+    /// Closes what has been idle too long, or has ended.
+    pub fn sweep(&self, now_ms: u64) {
+        let kept_ms = self.kept_ms.get();
+        let mut idle = self.idle.borrow_mut();
+        let before = idle.len();
+        idle.retain_mut(|one| now_ms.saturating_sub(one.since_ms) < kept_ms && !one.transport.is_stale());
+        self.open.set(self.open.get() - (before - idle.len()));
+    }
+
+    /// Nothing would be lost with it.
+    pub fn is_unused(&self, now_ms: u64) -> bool {
+        self.open.get() == 0 && self.busy.get() == 0 && self.failed_until_ms.get() <= now_ms
+    }
+
+    pub fn idle_count(&self) -> usize {
+        self.idle.borrow().len()
+    }
+
+    pub fn fail(&self, retry_ms: u64) {
+        self.failed_until_ms.set(clock::monotonic_ms() + retry_ms);
+    }
+
+    pub fn succeed(&self) {
+        self.failed_until_ms.set(0);
+    }
+
+    pub fn is_failed(&self, now_ms: u64) -> bool {
+        now_ms < self.failed_until_ms.get()
+    }
+}
+
+/// A worker's part of a limit of the process: at least one, unless there is no limit.
+fn share(all: usize, workers: usize) -> usize {
+    all.div_ceil(workers.max(1))
+}
+
+/// One that is in use. Dropped, it is closed.
+pub struct Connection {
+    transport: Option<Transport>,
+    pool: Rc<Pool>,
+    /// It has served a request before.
+    pub is_reused: bool,
+    is_given_back: bool,
+}
+
+impl Connection {
+    pub fn transport(&mut self) -> Option<&mut Transport> {
+        self.transport.as_mut()
+    }
+
+    /// For another request.
+    pub fn give_back(mut self, kept_max: usize) {
+        if self.pool.idle_count() < kept_max
+            && let Some(transport) = self.transport.take()
+        {
+            self.is_given_back = true;
+            self.pool.put_back(transport);
+        }
+    }
+
+    pub fn pool(&self) -> &Rc<Pool> {
+        &self.pool
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if !self.is_given_back {
+            self.pool.open.set(self.pool.open.get() - 1);
+            self.pool.wake_one();
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! A response that is heard ahead of its client: in memory, then on disk, up to limits, so that a slow client does not hold a program.
+//!
+//! A task of its own (`Pump`) listens until the response is whole; the body that the driver sends takes from the other end. The difficulty is
+//! that either may stop first: a client that goes stops the program (unless it outlives its client), and a response that breaks must be
+//! seen to break, not to end.
+
+use crate::{
+    conversation::{Conversation, Said},
+    failure::Failure,
+};
+use saker_http::Fields;
+use saker_net::clock;
+use saker_pipeline::{BodyError, BodyStream, Chunk};
+use saker_telemetry::{error_log, message};
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    fs::File,
+    future::poll_fn,
+    io,
+    net::SocketAddr,
+    os::unix::fs::FileExt,
+    path::Path,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+/// What is read back at once.
+const PIECE_BYTES: usize = 64 << 10;
+
+#[derive(Clone, Copy)]
+pub struct Bounds {
+    pub memory_bytes: usize,
+    /// 0: never on disk.
+    pub disk_bytes: u64,
+}
+
+#[derive(Default)]
+struct State {
+    chunks: VecDeque<Chunk>,
+    memory_bytes: usize,
+    disk: Option<Disk>,
+    trailers: Option<Fields>,
+    outcome: Option<Result<(), ()>>,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    /// Nobody reads any more.
+    is_abandoned: bool,
+}
+
+/// A file without a name, behind what is in memory.
+struct Disk {
+    file: File,
+    written: u64,
+    read: u64,
+}
+
+/// The end where the response is heard.
+pub struct Pump {
+    conversation: Conversation,
+    state: Rc<RefCell<State>>,
+    bounds: Bounds,
+    outlives_client: bool,
+    folder: Arc<Path>,
+    client: SocketAddr,
+    name: String,
+}
+
+impl Pump {
+    pub fn new(conversation: Conversation, bounds: Bounds, outlives_client: bool, folder: Arc<Path>, client: SocketAddr, name: String) -> Pump {
+        Pump { conversation, state: Rc::default(), bounds, outlives_client, folder, client, name }
+    }
+
+    /// The other end. `length`: what the head promised.
+    pub fn body(&self, length: Option<u64>) -> SpooledBody {
+        SpooledBody { state: Rc::clone(&self.state), length }
+    }
+
+    /// The whole content, if the rest of the response is here already and not longer than that. Waits for nothing.
+    pub fn whole(&mut self, bytes_max: usize) -> Option<Vec<u8>> {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut content = Vec::new();
+        while content.len() <= bytes_max {
+            match self.conversation.poll_said(&mut cx) {
+                Poll::Ready(Ok(Said::Content(more))) if content.is_empty() => content = more,
+                Poll::Ready(Ok(Said::Content(more))) => content.extend_from_slice(&more),
+                Poll::Ready(Ok(Said::End)) => return Some(content),
+                Poll::Ready(other) => {
+                    self.put(content);
+                    self.take(other);
+                    return None;
+                }
+                Poll::Pending => break,
+            }
+        }
+        self.put(content);
+        None
+    }
+
+    fn put(&mut self, content: Vec<u8>) {
+        if !content.is_empty() {
+            self.state.borrow_mut().push_memory(content);
+        }
+    }
+
+    /// Listens until the response is over, or the request's content has all been told where `until_told`.
+    pub async fn run(&mut self, until_told: bool) {
+        poll_fn(|cx| self.poll(cx, until_told)).await;
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.state.borrow().outcome.is_some()
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, until_told: bool) -> Poll<()> {
+        loop {
+            if self.is_over() || until_told && self.conversation.has_told_all() {
+                return Poll::Ready(());
+            }
+            if !self.has_room(cx) {
+                return Poll::Pending;
+            }
+            match self.conversation.poll_said(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(said) => self.take(said),
+            }
+        }
+    }
+
+    /// Room for more; else, or when the client has gone, the writer waits or ends.
+    fn has_room(&mut self, cx: &Context<'_>) -> bool {
+        let mut state = self.state.borrow_mut();
+        if state.is_abandoned && !self.outlives_client {
+            state.outcome = Some(Err(()));
+            return true;
+        }
+        let on_disk = state.disk.as_ref().map_or(0, |disk| disk.written - disk.read);
+        let is_full = state.memory_bytes >= self.bounds.memory_bytes && on_disk >= self.bounds.disk_bytes;
+        state.writer = Some(cx.waker().clone());
+        state.is_abandoned || !is_full
+    }
+
+    fn take(&mut self, said: Result<Said, Failure>) {
+        let outcome = match said {
+            Ok(Said::Content(content)) => match self.keep(content) {
+                Ok(()) => return,
+                Err(error) => Err(format!("its response can't be kept on disk: {error}")),
+            },
+            Ok(Said::Trailers(fields)) => {
+                self.state.borrow_mut().trailers = Some(fields);
+                return;
+            }
+            Ok(Said::End) => Ok(()),
+            Ok(Said::Head(_) | Said::Switched(_)) => Err("a second response head".to_owned()),
+            Err(failure) => Err(failure.to_string()),
+        };
+        if let Err(reason) = &outcome {
+            error_log::log_client(&message::PROGRAM_CUT, self.client, format_args!("{}: {reason}", self.name));
+        }
+        let mut state = self.state.borrow_mut();
+        state.outcome = Some(outcome.map_err(drop));
+        state.wake_reader();
+    }
+
+    fn keep(&mut self, content: Vec<u8>) -> io::Result<()> {
+        let mut state = self.state.borrow_mut();
+        if state.is_abandoned {
+            return Ok(());
+        }
+        let is_on_disk = state.disk.as_ref().is_some_and(|disk| disk.read < disk.written);
+        if !is_on_disk && (state.memory_bytes + content.len() <= self.bounds.memory_bytes || self.bounds.disk_bytes == 0) {
+            state.push_memory(content);
+        } else {
+            state.push_disk(&content, &self.folder)?;
+        }
+        state.wake_reader();
+        Ok(())
+    }
+}
+
+impl State {
+    fn push_memory(&mut self, content: Vec<u8>) {
+        self.memory_bytes += content.len();
+        self.chunks.push_back(Chunk::from(content));
+    }
+
+    fn push_disk(&mut self, content: &[u8], folder: &Path) -> io::Result<()> {
+        let disk = match &mut self.disk {
+            Some(disk) => disk,
+            none => none.insert(Disk { file: unnamed(folder)?, written: 0, read: 0 }),
+        };
+        if disk.read == disk.written {
+            (disk.read, disk.written) = (0, 0);
+        }
+        disk.file.write_all_at(content, disk.written)?;
+        disk.written += content.len() as u64;
+        Ok(())
+    }
+
+    fn next(&mut self) -> io::Result<Option<Chunk>> {
+        if let Some(chunk) = self.chunks.pop_front() {
+            self.memory_bytes -= chunk.len();
+            return Ok(Some(chunk));
+        }
+        let Some(disk) = self.disk.as_mut().filter(|disk| disk.read < disk.written) else { return Ok(None) };
+        let mut piece = vec![0; PIECE_BYTES.min(usize::try_from(disk.written - disk.read).unwrap_or(PIECE_BYTES))];
+        disk.file.read_exact_at(&mut piece, disk.read)?;
+        disk.read += piece.len() as u64;
+        Ok(Some(Chunk::from(piece)))
+    }
+
+    fn wake_reader(&mut self) {
+        if let Some(waker) = self.reader.take() {
+            waker.wake();
+        }
+    }
+
+    fn wake_writer(&mut self) {
+        if let Some(waker) = self.writer.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Gone when it is closed, whatever becomes of us.
+fn unnamed(folder: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags, open};
+    match open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR) {
+        Ok(fd) => Ok(File::from(fd)),
+        // A file system without such files.
+        Err(_) => named(folder),
+    }
+}
+
+fn named(folder: &Path) -> io::Result<File> {
+    let path = folder.join(format!("saker-response-{}-{}", std::process::id(), clock::monotonic_precise_ns()));
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// The end where the client is.
+pub struct SpooledBody {
+    state: Rc<RefCell<State>>,
+    length: Option<u64>,
+}
+
+impl BodyStream for SpooledBody {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        let mut state = self.state.borrow_mut();
+        match (state.next(), state.outcome) {
+            (Ok(Some(chunk)), _) => {
+                state.wake_writer();
+                Poll::Ready(Some(Ok(chunk)))
+            }
+            (Err(_), _) | (_, Some(Err(()))) => Poll::Ready(Some(Err(BodyError::Source))),
+            (Ok(None), Some(Ok(()))) => Poll::Ready(None),
+            (Ok(None), None) => {
+                state.reader = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    fn trailers(&mut self) -> Option<Fields> {
+        self.state.borrow_mut().trailers.take()
+    }
+}
+
+impl Drop for SpooledBody {
+    fn drop(&mut self) {
+        let mut state = self.state.borrow_mut();
+        state.is_abandoned = true;
+        state.wake_writer();
+    }
+}

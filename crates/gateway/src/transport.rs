@@ -1,0 +1,38 @@
+//! A connection to a program: a socket, for now. One verb set, so that conversations do not know what is below them.
+
+use saker_net::Stream;
+use std::{
+    io,
+    task::{Context, Poll, Waker},
+};
+
+pub enum Transport {
+    Socket(Stream),
+}
+
+impl Transport {
+    /// `Ok(0)` is the end of the stream.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Transport::Socket(stream) => stream.poll_read_now(cx, buf),
+        }
+    }
+
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Transport::Socket(stream) => match stream.write_now(buf) {
+                Ok(sent) => Poll::Ready(Ok(sent)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.poll_write(cx, buf),
+                Err(error) => Poll::Ready(Err(error)),
+            },
+        }
+    }
+
+    /// Whether an idle connection has ended, or speaks without being asked. No system call where nothing has happened.
+    pub fn is_stale(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        match self {
+            Transport::Socket(stream) => stream.poll_readable(&mut cx).is_ready(),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What a program is told about a request: from the exchange and what rules left in the call.
+
+use saker_cgi::{Level, Setting, Variables, meta::Facts, meta::push_meta_variables};
+use saker_http::KnownField;
+use saker_pipeline::{Exchange, PhpValue, Script};
+
+/// Fills `variables` (used again from request to request).
+pub fn fill(exchange: &Exchange, script: &Script, content_length: Option<u64>, variables: &mut Variables) {
+    variables.clear();
+    exchange.environment.iter().for_each(|(name, value)| variables.push(name, value));
+    let head = exchange.head.view();
+    let local = exchange.client.local.ip().to_canonical().to_string();
+    let facts = Facts {
+        head,
+        passes_authorization: script.passes_authorization,
+        content_length: content_length.filter(|length| *length > 0 || head.has(KnownField::ContentLength)),
+        search_path: search_path(),
+        server_signature: &script.server_signature,
+        server_software: &script.server_software,
+        server_name: &script.server_name,
+        server_addr: local.as_bytes(),
+        server_port: script.server_port,
+        server_admin: script.server_admin.as_ref().map(|admin| admin.as_bytes()),
+        remote_host: None,
+        remote_addr: exchange.client.text().as_bytes(),
+        remote_port: exchange.client.address.port(),
+        remote_user: exchange.user.as_ref().map(|user| user.as_bytes()),
+        remote_ident: None,
+        auth_type: script.auth_type.as_ref().map(|kind| kind.as_bytes()),
+        request_scheme: if exchange.client.secure { b"https" } else { b"http" },
+        document_root: &script.document_root,
+        context_prefix: &script.context_prefix,
+        context_document_root: &script.context_document_root,
+        script_filename: &script.filename,
+        redirect_url: None,
+        redirect_query_string: None,
+        server_protocol: head.version().as_str().as_bytes(),
+        request_method: head.method_token(),
+        query_string: exchange.query.as_deref(),
+        request_uri: head.target(),
+        path: &script.path,
+        path_info: &script.path_info,
+        path_translated: script.path_translated.as_deref(),
+    };
+    push_meta_variables(&facts, variables);
+    script.variables.iter().for_each(|(name, value)| variables.set(name, value));
+}
+
+/// PHP's settings, as php-fpm takes them: two variables of lines.
+pub fn push_php(values: &[PhpValue], variables: &mut Variables) {
+    for (name, is_admin) in [(&b"PHP_VALUE"[..], false), (b"PHP_ADMIN_VALUE", true)] {
+        let lines: Vec<Vec<u8>> =
+            values.iter().filter(|value| value.is_admin == is_admin).map(|value| [&*value.name, b"=", &*value.value].concat()).collect();
+        if !lines.is_empty() {
+            variables.set(name, &lines.join(&b'\n'));
+        }
+    }
+}
+
+/// The same for LSAPI.
+pub fn settings(values: &[PhpValue]) -> Vec<Setting<'_>> {
+    let level = |is_admin| if is_admin { Level::System } else { Level::PerDirectory };
+    values.iter().map(|value| Setting { level: level(value.is_admin), name: &value.name, value: &value.value }).collect()
+}
+
+/// The server's own PATH.
+fn search_path() -> Option<&'static [u8]> {
+    use std::{ffi::OsString, os::unix::ffi::OsStrExt, sync::OnceLock};
+    static PATH: OnceLock<Option<OsString>> = OnceLock::new();
+    PATH.get_or_init(|| std::env::var_os("PATH")).as_ref().map(|path| path.as_bytes())
+}

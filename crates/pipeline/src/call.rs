@@ -1,0 +1,138 @@
+//! What rules want of the gateway: whom to ask, and with what.
+//!
+//! Left in [`Exchange::call`](crate::Exchange::call) by a phase (Apache's rules, or a native route); the gateway's handler takes it from there.
+//! Absent on purpose: everything that the exchange says itself (fields, client, variables that rules have set).
+
+use saker_config::model::Upstream;
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+pub struct Call {
+    pub to: CallTo,
+    /// Path and query as they go to a server, escaped.
+    pub target: Vec<u8>,
+    /// What programs are told besides; `None` for servers.
+    pub script: Option<Box<Script>>,
+    pub manner: Arc<CallManner>,
+}
+
+pub enum CallTo {
+    Upstream(Arc<Upstream>),
+    /// A program that is started for this request (CGI).
+    Process(Arc<ProcessManner>),
+}
+
+/// What RFC 3875 and Apache tell a program that is not in the exchange.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    /// The file that is run, or stands for what is run.
+    pub filename: Vec<u8>,
+    /// The path of the request, decoded, with what follows the script.
+    pub path: Vec<u8>,
+    /// What follows the script.
+    pub path_info: Vec<u8>,
+    /// The file that the rest of the path would stand for.
+    pub path_translated: Option<Vec<u8>>,
+    pub document_root: Vec<u8>,
+    pub context_prefix: Vec<u8>,
+    pub context_document_root: Vec<u8>,
+    pub server_name: Vec<u8>,
+    pub server_port: u16,
+    pub server_admin: Option<Box<str>>,
+    pub server_signature: Vec<u8>,
+    pub server_software: Vec<u8>,
+    /// `Basic` or `Digest` where a user is known.
+    pub auth_type: Option<Box<str>>,
+    /// The credentials themselves are told, too (Apache's CGIPassAuth).
+    pub passes_authorization: bool,
+    /// What PHP is told of its settings.
+    pub php: Vec<PhpValue>,
+    /// Told last, over everything of the same name (ProxyFCGISetEnvIf).
+    pub variables: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// `php_value` and its kin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhpValue {
+    pub name: Box<[u8]>,
+    pub value: Box<[u8]>,
+    /// Can't be changed by `.htaccess`, `.user.ini` or the script.
+    pub is_admin: bool,
+}
+
+/// How a call is made. Shared by all requests of a section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallManner {
+    /// The client's Host goes along instead of the backend's (ProxyPreserveHost).
+    pub preserves_host: bool,
+    /// X-Forwarded-For, -Host, -Server (ProxyAddHeaders).
+    pub adds_forwarded: bool,
+    /// Error pages are ours (ProxyErrorOverride); empty with `true`: of all errors.
+    pub overrides_errors: bool,
+    pub overridden: Vec<u16>,
+    pub via: Via,
+    /// Instead of the backend's own.
+    pub timeout: Option<Duration>,
+    /// Pieces go to the client as they come, and a slow client makes the program wait.
+    pub is_unbuffered: bool,
+    /// The whole request is here before the program hears of it.
+    pub spools_request: bool,
+    /// The program is not stopped when the client goes.
+    pub outlives_client: bool,
+    /// Fields of the response that are rewritten (ProxyPassReverse).
+    pub reverse: Vec<Reverse>,
+    pub reverse_cookie_paths: Vec<(Box<str>, Box<str>)>,
+    pub reverse_cookie_domains: Vec<(Box<str>, Box<str>)>,
+    /// What follows `Upgrade` may be asked of it.
+    pub upgrades: bool,
+    /// Name that Via and X-Forwarded-Server give us.
+    pub server_name: Box<str>,
+}
+
+impl Default for CallManner {
+    fn default() -> CallManner {
+        CallManner {
+            preserves_host: false,
+            adds_forwarded: true,
+            overrides_errors: false,
+            overridden: Vec::new(),
+            via: Via::Off,
+            timeout: None,
+            is_unbuffered: false,
+            spools_request: false,
+            outlives_client: false,
+            reverse: Vec::new(),
+            reverse_cookie_paths: Vec::new(),
+            reverse_cookie_domains: Vec::new(),
+            upgrades: true,
+            server_name: "".into(),
+        }
+    }
+}
+
+/// `ProxyVia`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Via {
+    #[default]
+    Off,
+    On,
+    Full,
+    Block,
+}
+
+/// `ProxyPassReverse`: a URL of the backend becomes a path of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reverse {
+    pub path: Box<str>,
+    pub url: Box<str>,
+}
+
+/// How a program that is started for one request is run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessManner {
+    /// Run in place of the file itself, with the file as its argument; `None`: the file is executable.
+    pub interpreter: Option<PathBuf>,
+    /// Seconds of processor time, processes, bytes of memory; soft and hard.
+    pub cpu_s: Option<(u64, u64)>,
+    pub processes: Option<(u64, u64)>,
+    pub memory_bytes: Option<(u64, u64)>,
+}
