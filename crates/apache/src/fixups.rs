@@ -1,7 +1,7 @@
 //! Between access and content: rules of folders, redirects of sections, folders and their index files, types and handlers.
 
 use crate::{
-    asis, content_filters,
+    asis, call, content_filters,
     facts::{Seen, note_dependencies},
     host::Host,
     listing,
@@ -64,6 +64,9 @@ fn rest(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watcher:
 
 /// What is answered in the place of a file.
 fn content(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) -> Verdict {
+    if let Some(url) = exchange.handler.clone().as_deref().and_then(|handler| handler.strip_prefix("proxy:")) {
+        return call::by_handler(rules, exchange, host, local, url);
+    }
     if exchange.handler.as_deref().is_some_and(|handler| is_program(handler) || local.gateway.has_action(handler)) {
         let (handler, filename) = (exchange.handler.clone().unwrap_or_default(), peek(exchange).map(|state| state.filename.clone()));
         let filename = String::from_utf8_lossy(filename.as_deref().unwrap_or_default()).into_owned();

@@ -8,6 +8,7 @@
 mod ahead;
 mod asis;
 mod blocking;
+mod call;
 mod content_filters;
 mod facts;
 mod fixups;
@@ -37,6 +38,7 @@ mod time;
 mod tls;
 mod type_map;
 mod walk;
+mod worker_url;
 
 pub use content_filters::ContentFilters;
 pub use host::{Apache, Host};

@@ -17,6 +17,7 @@ use crate::{
     state::{State, Translated, peek, state},
     walk::{self, Walked, Walker},
 };
+use saker_config::model::Upstream;
 use saker_files::{Kind, Stamp, Watcher};
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, First, Mapped, Response, Rules, Verdict, phases::trace_answer, respond::built_in_page};
@@ -43,6 +44,8 @@ pub struct ApacheRules {
     pub(crate) maps: RefCell<HashMap<PathBuf, ReadMap>>,
     /// Files of users and groups.
     records: RefCell<RecordFiles>,
+    /// Of `SetHandler "proxy:…"`, by URL.
+    pub(crate) named_upstreams: RefCell<HashMap<Box<str>, Arc<Upstream>>>,
 }
 
 impl ApacheRules {
@@ -54,6 +57,7 @@ impl ApacheRules {
             memo: RefCell::default(),
             maps: RefCell::default(),
             records: RefCell::default(),
+            named_upstreams: RefCell::default(),
         }
     }
 
@@ -122,6 +126,7 @@ impl Rules for ApacheRules {
         exchange.mapped = None;
         exchange.path_info.clear();
         exchange.handler = None;
+        exchange.call = None;
         if exchange.redirects == 0 && !is_subrequest {
             response::request::edit(exchange, &host, &self.watcher, &host.defaults.headers.request, true);
         }

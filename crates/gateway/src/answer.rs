@@ -8,7 +8,8 @@ use saker_pipeline::{CallManner, Exchange, NoBody, Response};
 /// The response's head, its body still empty.
 pub fn response(head: ResponseHead, manner: &CallManner, exchange: &Exchange) -> Response {
     let mut response = Response::new(head.status);
-    let nominated: Vec<&[u8]> = head.fields.first("Connection").map(|value| value.split(|byte| *byte == b',').collect()).unwrap_or_default();
+    let nominated: Vec<&[u8]> =
+        head.fields.first("Connection").map(|value| value.split(|byte| *byte == b',').collect()).unwrap_or_default();
     let passes = head.fields.iter().filter(|(name, _)| !is_of_connection(name.as_bytes(), &nominated));
     let fields = response.fields_mut();
     passes.for_each(|(name, value)| fields.append(name.to_owned(), value.to_vec()));
@@ -47,7 +48,9 @@ fn as_get(head: &RequestHead) -> RequestHead {
         return head.clone();
     }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let of_content = |name: &[u8]| [&b"content-length"[..], b"content-type", b"transfer-encoding", b"expect"].iter().any(|of| of.eq_ignore_ascii_case(name));
+    let of_content = |name: &[u8]| {
+        [&b"content-length"[..], b"content-type", b"transfer-encoding", b"expect"].iter().any(|of| of.eq_ignore_ascii_case(name))
+    };
     let target = text(view.target());
     let bare = RequestHead::build("GET", &target, view.version().min(Version::Http11), &[]);
     bare.with_fields(view.fields().filter(|(name, _)| !of_content(name)))
@@ -89,7 +92,10 @@ fn strip_url<'v>(value: &'v [u8], url: &[u8]) -> Option<&'v [u8]> {
         let after = at + 3;
         url.get(after..).and_then(|rest| rest.iter().position(|byte| *byte == b'/')).map_or(url.len(), |slash| after + slash)
     });
-    let (same_host, same_path) = (start.get(..authority_end)?.eq_ignore_ascii_case(url.get(..authority_end)?), start.get(authority_end..) == url.get(authority_end..));
+    let (same_host, same_path) = (
+        start.get(..authority_end)?.eq_ignore_ascii_case(url.get(..authority_end)?),
+        start.get(authority_end..) == url.get(authority_end..),
+    );
     (same_host && same_path).then_some(rest)
 }
 

@@ -70,7 +70,13 @@ impl Group {
     }
 
     fn candidates(&self, tried: &[usize], now_ms: u64) -> Vec<usize> {
-        let members = || self.upstream.members.iter().enumerate().filter(|(at, member)| !tried.contains(at) && !member.is_disabled && !member.is_draining);
+        let members = || {
+            self.upstream
+                .members
+                .iter()
+                .enumerate()
+                .filter(|(at, member)| !tried.contains(at) && !member.is_disabled && !member.is_draining)
+        };
         let is_well = |at: usize| self.pools.get(at).is_some_and(|pool| !pool.is_failed(now_ms));
         for is_standby in [false, true] {
             let well: Vec<(usize, &Member)> = members().filter(|(at, member)| member.is_standby == is_standby && is_well(*at)).collect();
@@ -145,7 +151,8 @@ fn address_bytes(address: IpAddr) -> Vec<u8> {
 
 /// The route in a session's name: what follows the last dot (or the separator) in the cookie, or in the path parameter.
 fn route_of(exchange: &Exchange, sticky: &Sticky) -> Option<Vec<u8>> {
-    let session = parameter(exchange.head.view().target(), sticky.parameter.as_bytes()).or_else(|| cookie(exchange, sticky.cookie.as_bytes()))?;
+    let session =
+        parameter(exchange.head.view().target(), sticky.parameter.as_bytes()).or_else(|| cookie(exchange, sticky.cookie.as_bytes()))?;
     let separator = sticky.separator.unwrap_or(b'.');
     let at = session.iter().position(|byte| *byte == separator)?;
     session.get(at + 1..).map(<[u8]>::to_vec)

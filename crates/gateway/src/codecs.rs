@@ -4,7 +4,7 @@ use crate::{
     forward,
     http1_dialogue::{Address, Http1Dialogue},
 };
-use saker_cgi::{Dialogue, ajp::Ajp, fastcgi::FastCgi, fastcgi::Role, lsapi::Lsapi, scgi::Scgi, uwsgi::Uwsgi};
+use saker_cgi::{Ajp, Dialogue, FastCgi, Lsapi, Scgi, Uwsgi, fastcgi::Role};
 use saker_config::model::{Backend, Protocol, Tuning};
 use saker_pipeline::{Call, Exchange};
 

@@ -8,7 +8,7 @@ use crate::{failure::Failure, pool::Connection};
 use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, ResponseHead};
 use saker_http::{Fields, Method};
 use saker_net::{Deadline, Deadlines, clock};
-use saker_pipeline::{Body, NoBody, RequestBody};
+use saker_pipeline::{NoBody, RequestBody};
 use saker_telemetry::{error_log, message};
 use std::{
     cell::RefCell,
@@ -32,7 +32,7 @@ pub enum Said {
     Content(Vec<u8>),
     Trailers(Fields),
     /// 101: the bytes that come from here on are another protocol's.
-    Switched(ResponseHead),
+    Switched,
     End,
 }
 
@@ -144,11 +144,6 @@ impl Conversation {
         self.content.is_none()
     }
 
-    /// Both directions, for another protocol: what was read and not used, and the connection.
-    pub fn into_parts(mut self) -> (Option<Connection>, Vec<u8>) {
-        (self.connection.take(), self.input.split_off(self.used))
-    }
-
     fn parse(&mut self) -> Result<Option<Said>, Failure> {
         while self.used < self.input.len() {
             let from = self.used;
@@ -191,7 +186,7 @@ impl Conversation {
                 None
             }
             Event::Trailers(fields) => Some(Said::Trailers(fields)),
-            Event::Switched(head) => Some(Said::Switched(head)),
+            Event::Switched(_) => Some(Said::Switched),
             Event::End { stays } => Some(self.end(stays)?),
             Event::Interim(_) | Event::Asks(_) | Event::Taken { .. } => None,
         })
@@ -371,9 +366,4 @@ impl Drop for Limit {
     fn drop(&mut self) {
         self.deadlines.remove(&self.deadline);
     }
-}
-
-/// A body of nothing: for those who have to have one.
-pub fn empty() -> Body {
-    Body::Memory(saker_pipeline::Chunk::from(Vec::new()))
 }

@@ -29,8 +29,6 @@ pub enum Failure {
     Length,
     /// The client's side failed.
     Client(BodyError),
-    /// A program could not be started.
-    Spawn(io::Error),
 }
 
 impl Failure {
@@ -47,14 +45,12 @@ impl Failure {
             Failure::Client(BodyError::TooLarge) => Status::CONTENT_TOO_LARGE,
             Failure::Client(BodyError::TimedOut) => Status::REQUEST_TIMEOUT,
             Failure::Client(_) => Status::BAD_REQUEST,
-            Failure::Spawn(_) => Status::INTERNAL_SERVER_ERROR,
         }
     }
 
     /// The member could not be reached at all: whatever the request is, another may have it.
     pub fn is_before_request(&self) -> bool {
-        matches!(self, Failure::Unreachable(_) | Failure::ConnectTimeout)
-            || matches!(self, Failure::Broken(broken) if broken.is_untouched)
+        matches!(self, Failure::Unreachable(_) | Failure::ConnectTimeout) || matches!(self, Failure::Broken(broken) if broken.is_untouched)
     }
 
     /// The member is to blame.
@@ -84,7 +80,6 @@ impl fmt::Display for Failure {
             Failure::Timeout => f.write_str("nothing came in time"),
             Failure::Length => f.write_str("the content is not as long as was said"),
             Failure::Client(error) => write!(f, "the client's content ended early ({error:?})"),
-            Failure::Spawn(error) => write!(f, "can't be started: {error}"),
         }
     }
 }

@@ -12,8 +12,17 @@ pub struct Line {
 
 /// RFC 9110 section 7.6.1, and what older servers send: fields that are for the next hop only. `nominated`: options of Connection.
 pub fn is_of_connection(name: &[u8], nominated: &[&[u8]]) -> bool {
-    const NAMES: [&str; 9] =
-        ["Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "TE", "Trailer", "Transfer-Encoding", "Upgrade"];
+    const NAMES: [&str; 9] = [
+        "Connection",
+        "Keep-Alive",
+        "Proxy-Connection",
+        "Proxy-Authenticate",
+        "Proxy-Authorization",
+        "TE",
+        "Trailer",
+        "Transfer-Encoding",
+        "Upgrade",
+    ];
     NAMES.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
         || nominated.iter().any(|option| option.trim_ascii().eq_ignore_ascii_case(name))
 }
@@ -53,7 +62,9 @@ pub fn host(exchange: &Exchange, backend: &Backend, manner: &CallManner) -> Vec<
     match (received, &backend.address) {
         (Some(host), _) => host.to_vec(),
         (None, BackendAddress::Unix(_)) => b"localhost".to_vec(),
-        (None, BackendAddress::Tcp { host, port }) if *port == backend.protocol.default_port(backend.tls.is_some()) => host.as_bytes().to_vec(),
+        (None, BackendAddress::Tcp { host, port }) if *port == backend.protocol.default_port(backend.tls.is_some()) => {
+            host.as_bytes().to_vec()
+        }
         (None, BackendAddress::Tcp { host, port }) => format!("{host}:{port}").into_bytes(),
     }
 }

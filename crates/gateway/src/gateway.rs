@@ -4,13 +4,14 @@ use crate::{
     answer,
     choice::Group,
     codecs,
-    conversation::{Conversation, Desk, READ_BYTES_MAX, Said, empty},
+    conversation::{Conversation, Desk, READ_BYTES_MAX, Said},
     failure::Failure,
     pool::{Connection, Pool},
     spool::{Bounds, Pump},
     variables,
 };
-use hashbrown::HashMap;
+use foldhash::fast::RandomState;
+use saker_cgi::php::push_settings;
 use saker_cgi::{ProgramRequest, ResponseHead, Variables};
 use saker_config::model::{Backend, Member, Protocol, Upstream};
 use saker_http::{Method, Status};
@@ -19,6 +20,7 @@ use saker_pipeline::{Body, BodyStream, Call, CallTo, Chunk, Exchange, Handled, H
 use saker_telemetry::{error_log, message};
 use std::{
     cell::RefCell,
+    collections::HashMap,
     future::poll_fn,
     path::Path,
     rc::Rc,
@@ -37,8 +39,8 @@ pub struct Gateway {
     workers: usize,
     /// For responses that are too long for memory.
     folder: Arc<Path>,
-    pools: RefCell<HashMap<Arc<Backend>, Rc<Pool>>>,
-    groups: RefCell<HashMap<usize, Rc<Group>>>,
+    pools: RefCell<HashMap<Arc<Backend>, Rc<Pool>, RandomState>>,
+    groups: RefCell<HashMap<usize, Rc<Group>, RandomState>>,
     variables: RefCell<Variables>,
 }
 
@@ -98,7 +100,11 @@ impl Gateway {
             if !failure.is_before_request() || tried.len() > attempts_max || tried.len() >= group.pools.len() {
                 return Err(named(failure));
             }
-            error_log::log_client(&message::PROGRAM_FAILED, exchange.client.address, format_args!("{}: {failure}, the next is asked", pool.backend));
+            error_log::log_client(
+                &message::PROGRAM_FAILED,
+                exchange.client.address,
+                format_args!("{}: {failure}, the next is asked", pool.backend),
+            );
         }
     }
 
@@ -148,17 +154,27 @@ impl Gateway {
         let content_length = content.length();
         if let Some(script) = &call.script {
             variables::fill(exchange, script, content_length, &mut variables);
-            if backend.protocol != Protocol::Lsapi {
-                variables::push_php(&script.php, &mut variables);
-            }
         }
         let settings = call.script.as_ref().map(|script| variables::settings(&script.php)).unwrap_or_default();
+        if backend.protocol != Protocol::Lsapi && push_settings(&settings, &mut variables) > 0 {
+            error_log::log_client(&message::PROGRAM_SETTING, exchange.client.address, format_args!("{backend}"));
+        }
         let target = [member.path.as_bytes(), &call.target].concat();
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default().to_vec();
-        let request = ProgramRequest { variables: &variables, content_length, head: exchange.head.view(), path: &path, settings: &settings };
+        let request =
+            ProgramRequest { variables: &variables, content_length, head: exchange.head.view(), path: &path, settings: &settings };
         let dialogue = codecs::dialogue(exchange, call, backend, &member.tuning, target);
         let timeout_ms = call.manner.timeout.map_or(member.tuning.timeout_ms, |timeout| timeout.as_millis() as u64);
-        Conversation::begin(connection, member.tuning.kept_max, timeout_ms, dialogue, &request, content, &self.desk, exchange.client.address)
+        Conversation::begin(
+            connection,
+            member.tuning.kept_max,
+            timeout_ms,
+            dialogue,
+            &request,
+            content,
+            &self.desk,
+            exchange.client.address,
+        )
     }
 
     async fn answer(&self, exchange: &mut Exchange, call: &Call, heard: Heard) -> Handled {
@@ -192,7 +208,7 @@ impl Gateway {
         if let Some(whole) = pump.whole(WHOLE_BYTES_MAX) {
             return match has_content {
                 true => Body::Memory(Chunk::from(whole)),
-                false => length.map_or_else(empty, |length| Body::Stream(Box::new(Unsent(length)))),
+                false => Body::Stream(Box::new(Unsent(length))),
             };
         }
         // Both ends of the client's connection share its time limits: its content is heard out first.
@@ -232,6 +248,10 @@ impl Handler for Gateway {
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
         let Some(call) = exchange.call.take() else { return Box::pin(std::future::ready(Handled::Declined)) };
         exchange.depends_on_request();
+        if exchange.trace.is_some() {
+            explain(exchange, &call);
+            return Box::pin(std::future::ready(Handled::Answered(Response::new(Status::OK))));
+        }
         Box::pin(self.carry_out(exchange, call))
     }
 
@@ -269,7 +289,7 @@ impl Drop for Busy {
 }
 
 /// The length of what a GET would have brought (RFC 9110 section 9.3.2). Never sent.
-struct Unsent(u64);
+struct Unsent(Option<u64>);
 
 impl BodyStream for Unsent {
     fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, saker_pipeline::BodyError>>> {
@@ -277,8 +297,21 @@ impl BodyStream for Unsent {
     }
 
     fn length(&self) -> Option<u64> {
-        Some(self.0)
+        self.0
     }
+}
+
+/// Whom a request would be given to. Programs are not run to explain what leads to them.
+fn explain(exchange: &mut Exchange, call: &Call) {
+    let whom = match &call.to {
+        CallTo::Upstream(upstream) => {
+            let members = upstream.members.iter().map(|member| member.backend.to_string()).collect::<Vec<_>>().join(", ");
+            format!("`{}` ({members})", upstream.name)
+        }
+        CallTo::Process(_) => "a program that is started for it".to_owned(),
+    };
+    let file = call.script.as_ref().map(|script| format!(", for {}", String::from_utf8_lossy(&script.filename))).unwrap_or_default();
+    exchange.trace("content", None, || format!("would be asked: {whom}{file}; what it answers is not known here"));
 }
 
 /// A member has said a head: it is well, unless that status counts as a failure.

@@ -6,11 +6,12 @@
 use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead};
 use saker_http::{Fields, Method, Status};
 use saker_http1::{
-    BodyFraming, CHUNK_END, ChunkLimits, ChunkedDecoder, Decoded, encode_chunk_head, encode_last_chunk,
+    BodyFraming, CHUNK_END, ChunkLimits, ChunkedDecoder, Decoded,
     client::{
         ClientConnection, ParsedResponse, RequestLine, ResponseBody, ResponseIndex, ResponseLimits, ResponseView, encode_request_head,
         parse_response, response_framing, response_keep_alive,
     },
+    encode_chunk_head, encode_last_chunk,
 };
 
 use crate::forward::{Line, is_of_connection};
@@ -47,14 +48,7 @@ enum State {
 
 impl Http1Dialogue {
     pub fn new(address: Address) -> Http1Dialogue {
-        Http1Dialogue {
-            address,
-            method: Method::Get,
-            is_chunked: false,
-            index: ResponseIndex::default(),
-            state: State::Head,
-            stays: false,
-        }
+        Http1Dialogue { address, method: Method::Get, is_chunked: false, index: ResponseIndex::default(), state: State::Head, stays: false }
     }
 
     fn head(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Broken> {

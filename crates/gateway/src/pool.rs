@@ -182,10 +182,6 @@ impl Connection {
             self.pool.put_back(transport);
         }
     }
-
-    pub fn pool(&self) -> &Rc<Pool> {
-        &self.pool
-    }
 }
 
 impl Drop for Connection {

@@ -68,7 +68,14 @@ pub struct Pump {
 }
 
 impl Pump {
-    pub fn new(conversation: Conversation, bounds: Bounds, outlives_client: bool, folder: Arc<Path>, client: SocketAddr, name: String) -> Pump {
+    pub fn new(
+        conversation: Conversation,
+        bounds: Bounds,
+        outlives_client: bool,
+        folder: Arc<Path>,
+        client: SocketAddr,
+        name: String,
+    ) -> Pump {
         Pump { conversation, state: Rc::default(), bounds, outlives_client, folder, client, name }
     }
 
@@ -152,7 +159,7 @@ impl Pump {
                 return;
             }
             Ok(Said::End) => Ok(()),
-            Ok(Said::Head(_) | Said::Switched(_)) => Err("a second response head".to_owned()),
+            Ok(Said::Head(_) | Said::Switched) => Err("a second response head".to_owned()),
             Err(failure) => Err(failure.to_string()),
         };
         if let Err(reason) = &outcome {

@@ -1,6 +1,6 @@
 //! What a program is told about a request: from the exchange and what rules left in the call.
 
-use saker_cgi::{Level, Setting, Variables, meta::Facts, meta::push_meta_variables};
+use saker_cgi::{Facts, Level, Setting, Variables, push_meta_variables};
 use saker_http::KnownField;
 use saker_pipeline::{Exchange, PhpValue, Script};
 
@@ -46,18 +46,7 @@ pub fn fill(exchange: &Exchange, script: &Script, content_length: Option<u64>, v
     script.variables.iter().for_each(|(name, value)| variables.set(name, value));
 }
 
-/// PHP's settings, as php-fpm takes them: two variables of lines.
-pub fn push_php(values: &[PhpValue], variables: &mut Variables) {
-    for (name, is_admin) in [(&b"PHP_VALUE"[..], false), (b"PHP_ADMIN_VALUE", true)] {
-        let lines: Vec<Vec<u8>> =
-            values.iter().filter(|value| value.is_admin == is_admin).map(|value| [&*value.name, b"=", &*value.value].concat()).collect();
-        if !lines.is_empty() {
-            variables.set(name, &lines.join(&b'\n'));
-        }
-    }
-}
-
-/// The same for LSAPI.
+/// PHP's settings.
 pub fn settings(values: &[PhpValue]) -> Vec<Setting<'_>> {
     let level = |is_admin| if is_admin { Level::System } else { Level::PerDirectory };
     values.iter().map(|value| Setting { level: level(value.is_admin), name: &value.name, value: &value.value }).collect()

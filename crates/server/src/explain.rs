@@ -6,6 +6,7 @@ use saker_config::{
     model::{Address, Listener, Origin},
 };
 use saker_files::Watcher;
+use saker_gateway::Gateway;
 use saker_http::{RequestHead, Version};
 use saker_pipeline::{Client, Exchange, FrontEnd, Generation, NoBody, Response, TraceStep, respond};
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
@@ -27,7 +28,8 @@ pub fn explain(
         let model = with_listener(model);
         let listener = asked.listener(&model);
         let generation = Arc::new(Generation::new(1, model).with_front_end(front_end));
-        let services = registry::services(Arc::clone(&generation), &watcher, &Arc::default());
+        let gateway = Gateway::new(Rc::default(), 1, std::env::temp_dir().into());
+        let services = registry::services(Arc::clone(&generation), &watcher, &Arc::default(), gateway);
         let head = asked.head(method, headers);
         let local = match &listener {
             Address::Tcp(address) => *address,

@@ -3,13 +3,17 @@
 use saker_acme::Challenges;
 use saker_apache::{Apache, ApacheRules, ContentFilters, ResponseRules};
 use saker_files::Watcher;
+use saker_gateway::Gateway;
 use saker_handlers::{compress::Compress, field_filter::FieldFilter, redirect::FixedAnswers, static_files::StaticFiles};
 use saker_pipeline::{Filter, Generation, Handler, Rules, Services};
 use std::{rc::Rc, sync::Arc};
 
-pub fn services(generation: Arc<Generation>, watcher: &Watcher, challenges: &Arc<Challenges>) -> Services {
-    let handlers: Vec<Box<dyn Handler>> =
-        vec![Box::new(FixedAnswers), Box::new(StaticFiles::new(watcher.clone(), generation.model.server.resource_file_bytes_max))];
+pub fn services(generation: Arc<Generation>, watcher: &Watcher, challenges: &Arc<Challenges>, gateway: Gateway) -> Services {
+    let handlers: Vec<Box<dyn Handler>> = vec![
+        Box::new(FixedAnswers),
+        Box::new(gateway),
+        Box::new(StaticFiles::new(watcher.clone(), generation.model.server.resource_file_bytes_max)),
+    ];
     let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
     let challenges = Arc::clone(challenges);
     let rules = generation.front_end.clone().and_then(|front_end| front_end.downcast::<Apache>().ok());

@@ -10,6 +10,7 @@ use crate::{
     tail::Tail,
 };
 use saker_config::model::Address;
+use saker_gateway::Gateway;
 use saker_net::{
     BoundSocket, Ticker,
     deadlines::{Deadlines, TICK_MS},
@@ -63,7 +64,7 @@ pub struct Worker {
     /// Of the newest generation; responses under way hold on to those they began with.
     pub logs: RefCell<Rc<RefCell<SiteLogs>>>,
     pub buffers: RefCell<Buffers>,
-    pub deadlines: Deadlines,
+    pub deadlines: Rc<Deadlines>,
     pub tail: RefCell<Tail>,
     pub draining: Cell<bool>,
     pub listeners: RefCell<Vec<Rc<WorkerListener>>>,
@@ -131,6 +132,8 @@ async fn tick(worker: Rc<Worker>, mut ticker: Ticker) {
         if ticks.is_multiple_of(1000 / TICK_MS) {
             worker.flush_logs();
             worker.publish_resource_counts();
+            let now_ms = saker_net::clock::monotonic_ms();
+            worker.services().handlers.iter().for_each(|handler| handler.tick(now_ms));
             if worker.index == 0 {
                 error_log::tick();
             }
@@ -144,15 +147,17 @@ async fn tick(worker: Rc<Worker>, mut ticker: Ticker) {
 impl Worker {
     fn new(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, secured: Arc<Secured>) -> Worker {
         let counters = Arc::clone(&shared.counters[index]);
+        let deadlines = Rc::<Deadlines>::default();
+        let gateway = gateway(&deadlines, &shared);
         Worker {
             index,
             counters,
             secured: RefCell::new(secured),
             resources: RefCell::new(resources(&generation, &shared)),
             logs: RefCell::new(open_logs(&generation, &shared)),
-            services: RefCell::new(Rc::new(registry::services(Arc::clone(&generation), &shared.watcher, &shared.challenges))),
+            services: RefCell::new(Rc::new(registry::services(Arc::clone(&generation), &shared.watcher, &shared.challenges, gateway))),
             buffers: RefCell::default(),
-            deadlines: Deadlines::default(),
+            deadlines,
             tail: RefCell::new(Tail::new(&generation.model.server.server_field)),
             draining: Cell::new(false),
             listeners: RefCell::default(),
@@ -195,7 +200,8 @@ impl Worker {
         self.flush_logs();
         *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
         *self.tail.borrow_mut() = Tail::new(&generation.model.server.server_field);
-        *self.services.borrow_mut() = Rc::new(registry::services(generation, &self.shared.watcher, &self.shared.challenges));
+        let gateway = gateway(&self.deadlines, &self.shared);
+        *self.services.borrow_mut() = Rc::new(registry::services(generation, &self.shared.watcher, &self.shared.challenges, gateway));
     }
 
     fn unlisten(&self, address: Option<&Address>) {
@@ -238,6 +244,11 @@ fn resources(generation: &Generation, shared: &Shared) -> Resources {
         entries_max: share(server.resource_entries_max),
         descriptors_max: share(shared.descriptors_max / 4),
     })
+}
+
+/// Connections to programs are a worker's own, and a generation's.
+fn gateway(deadlines: &Rc<Deadlines>, shared: &Shared) -> Gateway {
+    Gateway::new(Rc::clone(deadlines), shared.counters.len(), std::env::temp_dir().into())
 }
 
 /// A log that can't be opened is said and left out: serving goes on.

@@ -192,6 +192,7 @@ messages! {
     PROGRAM_FAILED "SK0901" "gateway" Error "a program or server did not answer"
         "The line names it and says why; see whether it runs, and its own log.";
     PROGRAM_CUT "SK0902" "gateway" Error "a response of a program or server broke off" "See its own log.";
+    PROGRAM_SETTING "SK0904" "gateway" Warn "a PHP setting can't be passed on" "Mend its name or value.";
     PROGRAM_SAID "SK0903" "gateway" Error "a program said" "See what the line says.";
 }
 

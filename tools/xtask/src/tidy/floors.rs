@@ -20,6 +20,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-acme", 4),
     ("saker-pipeline", 4),
     ("saker-handlers", 5),
+    ("saker-gateway", 5),
     ("saker-apache", 5),
     ("saker", 6),
 ];

@@ -1,0 +1,67 @@
+//! URLs of mod_proxy's workers: `fcgi://127.0.0.1:9000/path`, `unix:/run/php.sock|fcgi://name/`, `http://[::1]:8080/app`.
+//!
+//! Difficulty: with `unix:` the URL behind the bar gives protocol, name and path, and the socket alone says where it is.
+
+use saker_config::model::{Backend, BackendAddress, BackendTls, Protocol};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerUrl {
+    pub backend: Backend,
+    /// What goes before the path of a request, without a slash at its end.
+    pub path: Box<str>,
+}
+
+/// The reason why it is none, for the diagnostic.
+pub fn parse(text: &str) -> Result<WorkerUrl, String> {
+    let (socket, url) = match text.strip_prefix("unix:").or_else(|| text.strip_prefix("UNIX:")) {
+        Some(rest) => {
+            let (socket, url) = rest.split_once('|').unwrap_or((rest, "http://localhost"));
+            (Some(socket), url)
+        }
+        None => (None, text),
+    };
+    let (scheme, rest) = url.split_once("://").ok_or_else(|| format!("`{text}` is no URL of a server"))?;
+    let (protocol, tls) = Protocol::from_scheme(scheme).ok_or_else(|| format!("nothing here speaks `{scheme}`"))?;
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let address = match socket {
+        Some("") => return Err(format!("`{text}` names no socket")),
+        Some(socket) => BackendAddress::Unix(socket.into()),
+        None => tcp(authority, protocol.default_port(tls)).ok_or_else(|| format!("`{authority}` is no host and port"))?,
+    };
+    let tls = tls.then_some(BackendTls { verify: false, authorities: None, identity: None, name: None });
+    Ok(WorkerUrl { backend: Backend { protocol, address, tls }, path: path.trim_end_matches('/').into() })
+}
+
+fn tcp(authority: &str, default_port: u16) -> Option<BackendAddress> {
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
+        _ => (authority, default_port),
+    };
+    let is_host = !host.is_empty() && !host.contains(['@', '/', ' ']) && (host.starts_with('[') == host.contains(':'));
+    is_host.then(|| BackendAddress::Tcp { host: host.into(), port })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        parse(text).map_or_else(|error| error, |url| format!("{}, {}", url.backend, url.path))
+    }
+
+    #[test]
+    fn sockets_and_addresses() {
+        assert_eq!(shown("unix:/run/php/php-fpm.sock|fcgi://localhost"), "fcgi at unix:/run/php/php-fpm.sock, ");
+        assert_eq!(shown("unix:/run/app.sock|http://app/base/"), "http at unix:/run/app.sock, /base");
+        assert_eq!(shown("fcgi://127.0.0.1:9000/srv"), "fcgi://127.0.0.1:9000, /srv");
+        assert_eq!(shown("http://[::1]/"), "http://[::1]:80, ");
+        assert_eq!(shown("https://a.example"), "https://a.example:443, ");
+    }
+
+    #[test]
+    fn what_is_none() {
+        for text in ["", "php", "gopher://x/", "http://", "http://a:b/", "http://a:99999/", "unix:|fcgi://localhost", "http://::1/"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}

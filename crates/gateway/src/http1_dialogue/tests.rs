@@ -1,0 +1,105 @@
+use super::*;
+use saker_cgi::Variables;
+use saker_http::{RequestHead, Version};
+
+fn begun(method: &str, fields: &[(&str, &str)], length: Option<u64>) -> (Http1Dialogue, String) {
+    let lines = vec![Line { name: "X-Forwarded-For", value: b"192.0.2.1".to_vec() }];
+    let mut dialogue = Http1Dialogue::new(Address { target: b"/a?b".to_vec(), host: b"app:8080".to_vec(), lines, upgrades: false });
+    let head = RequestHead::build(method, "/", Version::Http11, fields);
+    let request = ProgramRequest { variables: &Variables::new(), content_length: length, head: head.view(), path: b"/a", settings: &[] };
+    let mut out = Vec::new();
+    dialogue.begin(&request, &mut out).unwrap();
+    (dialogue, String::from_utf8(out).unwrap())
+}
+
+/// What is heard when the bytes come in pieces of that size; the connection ends behind them.
+fn heard(method: &str, response: &[u8], piece: usize) -> Vec<String> {
+    let (mut dialogue, _) = begun(method, &[], Some(0));
+    let (mut input, mut said) = (Vec::new(), Vec::new());
+    let note = |event: Event, input: &[u8], said: &mut Vec<String>| match event {
+        Event::Content(range) => match said.last_mut() {
+            Some(last) if last.starts_with("content ") => last.push_str(&String::from_utf8_lossy(&input[range])),
+            _ => said.push(format!("content {}", String::from_utf8_lossy(&input[range]))),
+        },
+        Event::Head(head) => said.push(format!("head {} {:?} {:?}", head.status.0, head.length, head.fields.first("X"))),
+        other => said.push(format!("{other:?}")),
+    };
+    for bytes in response.chunks(piece) {
+        input.extend_from_slice(bytes);
+        loop {
+            match dialogue.receive(&input) {
+                Ok((0, None)) => break,
+                Ok((used, event)) => {
+                    event.into_iter().for_each(|event| note(event, &input, &mut said));
+                    input.drain(..used);
+                }
+                Err(broken) => {
+                    said.push(broken.fault.as_str().to_owned());
+                    return said;
+                }
+            }
+        }
+    }
+    match dialogue.closed() {
+        Ok(event) => event.into_iter().for_each(|event| note(event, &input, &mut said)),
+        Err(broken) => said.push(broken.fault.as_str().to_owned()),
+    }
+    said
+}
+
+#[test]
+fn requests_pass_on_what_may_pass() {
+    let fields = [
+        ("Host", "shop"),
+        ("Connection", "keep-alive, X-Hop"),
+        ("X-Hop", "1"),
+        ("Cookie", "a"),
+        ("x-forwarded-for", "10.1.1.1"),
+        ("TE", "trailers"),
+    ];
+    let (_, out) = begun("GET", &fields, Some(0));
+    assert_eq!(out, "GET /a?b HTTP/1.1\r\nHost: app:8080\r\nCookie: a\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n");
+    assert!(begun("POST", &[], Some(0)).1.contains("Content-Length: 0\r\n"));
+    let (mut dialogue, out) = begun("POST", &[], None);
+    assert!(out.contains("Transfer-Encoding: chunked\r\n"));
+    let mut content = Vec::new();
+    dialogue.content(b"hello", &mut content);
+    dialogue.end(&mut content);
+    assert_eq!(content, b"5\r\nhello\r\n0\r\n\r\n");
+}
+
+#[test]
+fn responses_however_they_are_cut() {
+    let rows: [(&str, &[u8], &[&str]); 7] = [
+        (
+            "GET",
+            b"HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 3\r\n\r\nabc",
+            &["head 200 Some(3) Some([121])", "content abc", "End { stays: true }"],
+        ),
+        ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", &["head 200 Some(3) None", "End { stays: true }"]),
+        (
+            "GET",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",
+            &["head 200 None None", "content abc", "End { stays: true }"],
+        ),
+        ("GET", b"HTTP/1.0 200 OK\r\n\r\nto the end", &["head 200 None None", "content to the end", "End { stays: false }"]),
+        (
+            "GET",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
+            &["head 200 Some(9) None", "content abc", "connection closed before the response was whole"],
+        ),
+        ("GET", b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n", &["head 204 None None", "End { stays: false }"]),
+        ("GET", b"SSH-2.0-OpenSSH\r\n", &["malformed header from script"]),
+    ];
+    for (method, bytes, want) in rows {
+        for piece in [1, 2, 3, 7, bytes.len()] {
+            assert_eq!(heard(method, bytes, piece), want, "{} in pieces of {piece}", bytes.escape_ascii());
+        }
+    }
+}
+
+#[test]
+fn nothing_at_all_and_switches_nobody_asked_for() {
+    assert_eq!(heard("GET", b"HTTP/1.1 2", 3), ["premature end of script headers"]);
+    assert_eq!(heard("GET", b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n", 100), ["101 in a protocol that can't switch"]);
+}
