@@ -44,6 +44,17 @@ pub struct Desk {
     pub scratch: Rc<RefCell<Box<[u8]>>>,
 }
 
+/// How one conversation is held.
+#[derive(Clone, Copy)]
+pub struct Terms {
+    /// Connections that are kept when they are idle.
+    pub kept_max: usize,
+    /// Without a byte in either direction.
+    pub timeout_ms: u64,
+    /// For the log.
+    pub client: SocketAddr,
+}
+
 pub struct Conversation {
     connection: Option<Connection>,
     kept_max: usize,
@@ -71,13 +82,11 @@ impl Conversation {
     /// Tells what goes before the content; nothing is sent yet.
     pub fn begin(
         connection: Connection,
-        kept_max: usize,
-        timeout_ms: u64,
+        terms: Terms,
         mut dialogue: Box<dyn Dialogue>,
         request: &ProgramRequest<'_>,
         content: Box<dyn RequestBody>,
         desk: &Desk,
-        client: SocketAddr,
     ) -> Result<Conversation, (Failure, Box<dyn RequestBody>)> {
         let mut out = Vec::with_capacity(2048);
         if let Err(refused) = dialogue.begin(request, &mut out) {
@@ -85,7 +94,7 @@ impl Conversation {
         }
         Ok(Conversation {
             connection: Some(connection),
-            kept_max,
+            kept_max: terms.kept_max,
             dialogue,
             out,
             sent: 0,
@@ -98,9 +107,9 @@ impl Conversation {
             is_send_broken: false,
             left: None,
             is_head_request: request.head.method() == Method::Head,
-            limit: Limit::new(desk, timeout_ms),
+            limit: Limit::new(desk, terms.timeout_ms),
             desk: desk.clone(),
-            client,
+            client: terms.client,
             log_line: Vec::new(),
         })
     }

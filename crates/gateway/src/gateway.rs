@@ -4,7 +4,7 @@ use crate::{
     answer,
     choice::Group,
     codecs,
-    conversation::{Conversation, Desk, READ_BYTES_MAX, Said},
+    conversation::{Conversation, Desk, READ_BYTES_MAX, Said, Terms},
     failure::Failure,
     pool::{Connection, Pool},
     spool::{Bounds, Pump},
@@ -165,16 +165,8 @@ impl Gateway {
             ProgramRequest { variables: &variables, content_length, head: exchange.head.view(), path: &path, settings: &settings };
         let dialogue = codecs::dialogue(exchange, call, backend, &member.tuning, target);
         let timeout_ms = call.manner.timeout.map_or(member.tuning.timeout_ms, |timeout| timeout.as_millis() as u64);
-        Conversation::begin(
-            connection,
-            member.tuning.kept_max,
-            timeout_ms,
-            dialogue,
-            &request,
-            content,
-            &self.desk,
-            exchange.client.address,
-        )
+        let terms = Terms { kept_max: member.tuning.kept_max, timeout_ms, client: exchange.client.address };
+        Conversation::begin(connection, terms, dialogue, &request, content, &self.desk)
     }
 
     async fn answer(&self, exchange: &mut Exchange, call: &Call, heard: Heard) -> Handled {

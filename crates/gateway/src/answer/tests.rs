@@ -8,7 +8,7 @@ fn exchange(method: &str, target: &str) -> Exchange {
     let client = Client::new(address, address, Arc::new(Address::Tcp(address)), false);
     let fields = [("Host", "shop.example"), ("Content-Length", "3"), ("Cookie", "a=1")];
     let head = RequestHead::build(method, target, Version::Http11, &fields);
-    Exchange::new(Rc::new(client), head, Box::new(NoBody), Arc::new(Site::new(Origin::default())), 0)
+    Exchange::new(Rc::new(client), head, Box::new(NoBody), Arc::new(Site::new(Origin::built_in())), 0)
 }
 
 fn manner() -> CallManner {

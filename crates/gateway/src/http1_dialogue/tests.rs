@@ -64,7 +64,7 @@ fn requests_pass_on_what_may_pass() {
     assert!(out.contains("Transfer-Encoding: chunked\r\n"));
     let mut content = Vec::new();
     dialogue.content(b"hello", &mut content);
-    dialogue.end(&mut content);
+    Dialogue::end(&mut dialogue, &mut content);
     assert_eq!(content, b"5\r\nhello\r\n0\r\n\r\n");
 }
 

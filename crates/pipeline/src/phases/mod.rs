@@ -5,7 +5,7 @@
 
 mod access;
 mod challenge;
-pub(crate) mod content;
+mod content;
 mod map_to_storage;
 mod post_read;
 mod select_host;
