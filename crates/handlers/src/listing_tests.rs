@@ -16,7 +16,7 @@ fn list(folder: &Folder, target: &str, fields: &[(&str, &str)], policy: SymlinkP
     let handler = StaticFiles::new(Watcher::timed(), 1000);
     match block_on(handler.handle(&mut exchange)) {
         Handled::Answered(response) => (response, exchange),
-        Handled::Declined => panic!("declined"),
+        Handled::Declined | Handled::Restart => panic!("declined"),
     }
 }
 

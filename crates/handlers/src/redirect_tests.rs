@@ -21,7 +21,7 @@ fn run(site: &Arc<Site>, target: &str) -> (Response, Exchange) {
     let mut exchange = exchange(site, "GET", target, &[]);
     match block_on(FixedAnswers.handle(&mut exchange)) {
         Handled::Answered(response) => (response, exchange),
-        Handled::Declined => panic!("declined"),
+        Handled::Declined | Handled::Restart => panic!("declined"),
     }
 }
 
