@@ -6,15 +6,20 @@
 //! Difficulty: Apache sorts filters by their kind first and by the order in which they were named second, so that
 //! `SetOutputFilter DEFLATE;SUBSTITUTE` substitutes before it compresses ([`Stage`]).
 
+mod buffer;
+mod data;
+mod inflate;
 mod input;
 mod on_the_way_up;
-#[allow(dead_code, reason = "filters of request bodies are built on it")]
+mod rate_limit;
+mod sed;
 mod stream;
 mod substitute;
 
 pub use input::wrap_request_body;
 pub use on_the_way_up::ContentFilters;
-pub use stream::{Transform, TransformedStream, as_stream};
+pub use sed::script::Script;
+pub use stream::{Transform, TransformedBody, TransformedStream, as_stream};
 
 use crate::{host::Host, local::Local};
 use saker_files::Watcher;
@@ -38,7 +43,7 @@ pub enum Stage {
 }
 
 /// A response on its way up, and what is in force for it.
-#[allow(dead_code, reason = "what each filter wants of it differs")]
+#[allow(dead_code, reason = "not every filter wants everything of it")]
 pub struct Passage<'p> {
     pub exchange: &'p mut Exchange,
     pub response: &'p mut Response,
@@ -68,6 +73,9 @@ pub trait ContentFilter {
     fn changes_files(&self) -> bool {
         true
     }
+
+    /// What it says about an answer that its handler is to send as it is; asked when the file is known.
+    fn prepare(&self, _: &mut Exchange, _: &Host, _: &Local) {}
 
     /// What it does to a response: takes the body and leaves another (mostly a stream around it, see [`Passage::transform`]), and changes the
     /// fields that no longer hold. The error is answered in the response's place.
@@ -100,9 +108,14 @@ impl ContentFilter for Elsewhere {
 
 /// Filters with a name of their own.
 const LIST: &[&dyn ContentFilter] = &[
-    &substitute::SUBSTITUTE,
-    // Encoding is the handlers' (`modules::filters` says which codings).
-    &Elsewhere("DEFLATE", Stage::ContentSet),
+    &inflate::Inflate,
+    &substitute::Substitute,
+    &sed::Sed,
+    &data::Data,
+    &buffer::Buffer,
+    &inflate::Deflate,
+    &rate_limit::RateLimit,
+    // Encoding is the handlers', as that of DEFLATE (`modules::filters` says which codings).
     &Elsewhere("BROTLI_COMPRESS", Stage::ContentSet),
 ];
 

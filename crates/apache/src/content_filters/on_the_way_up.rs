@@ -58,6 +58,7 @@ impl ContentFilters {
         if matches!(response.head, ResponseHead::Ready(_)) {
             return;
         }
+        let own = peek(exchange).cloned().unwrap_or_default();
         set_codings(exchange, response.status, &own, &local, &chosen, content_type.as_deref());
         if is_stored && gather(&mut response.body).await.is_err() {
             return *response = built_in_page(Response::new(Status::INTERNAL_SERVER_ERROR));

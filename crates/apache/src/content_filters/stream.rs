@@ -15,6 +15,8 @@ use std::{
 const OUTPUT_BYTES: usize = 16 << 10;
 /// Input taken in one call at most.
 const INPUT_BYTES_MAX: usize = 256 << 10;
+/// Pushed at once, so that what becomes a thousand times as much does not do so in one go.
+const PUSHED_BYTES_MAX: usize = 8 << 10;
 /// Of a file, at a time.
 const FILE_BYTES: usize = 64 << 10;
 
@@ -46,22 +48,39 @@ impl Pieces for Box<dyn RequestBody> {
 
 struct Transformed<S> {
     source: S,
+    /// What has come and was not pushed yet.
+    input: Option<Chunk>,
     /// Gone after the end.
     transform: Option<Box<dyn Transform>>,
     output: Vec<u8>,
 }
 
 impl<S: Pieces> Transformed<S> {
+    fn new(source: S, transform: Box<dyn Transform>) -> Transformed<S> {
+        Transformed { source, input: None, transform: Some(transform), output: Vec::new() }
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let mut taken = 0;
         while let Some(transform) = &mut self.transform {
-            match self.source.poll_piece(cx) {
-                Poll::Ready(Some(Ok(chunk))) => {
-                    taken += chunk.len();
-                    if let Err(error) = transform.push(chunk.bytes(), &mut self.output) {
-                        return self.fail(error);
-                    }
+            if let Some(chunk) = self.input.take() {
+                let length = chunk.len().min(PUSHED_BYTES_MAX);
+                taken += length;
+                self.input = (length < chunk.len()).then(|| chunk.slice(length..chunk.len()));
+                if let Err(error) = transform.push(chunk.slice(0..length).bytes(), &mut self.output) {
+                    return self.fail(error);
                 }
+                if self.output.len() >= OUTPUT_BYTES {
+                    break;
+                }
+                if taken >= INPUT_BYTES_MAX {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                continue;
+            }
+            match self.source.poll_piece(cx) {
+                Poll::Ready(Some(Ok(chunk))) => self.input = Some(chunk),
                 Poll::Ready(Some(Err(error))) => return self.fail(error),
                 Poll::Ready(None) => {
                     let finished = transform.finish(&mut self.output);
@@ -74,20 +93,13 @@ impl<S: Pieces> Transformed<S> {
                 // The source will wake us; what it gave so far goes on meanwhile.
                 Poll::Pending => break,
             }
-            if self.output.len() >= OUTPUT_BYTES {
-                break;
-            }
-            if taken >= INPUT_BYTES_MAX {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
         }
         let output = std::mem::take(&mut self.output);
         Poll::Ready((!output.is_empty()).then(|| Ok(Chunk::from(output))))
     }
 
     fn fail(&mut self, error: BodyError) -> Poll<Option<Result<Chunk, BodyError>>> {
-        self.transform = None;
+        (self.transform, self.input) = (None, None);
         self.output.clear();
         Poll::Ready(Some(Err(error)))
     }
@@ -98,7 +110,7 @@ pub struct TransformedStream(Transformed<Box<dyn BodyStream>>);
 
 impl TransformedStream {
     pub fn new(source: Box<dyn BodyStream>, transform: Box<dyn Transform>) -> TransformedStream {
-        TransformedStream(Transformed { source, transform: Some(transform), output: Vec::new() })
+        TransformedStream(Transformed::new(source, transform))
     }
 }
 
@@ -113,29 +125,38 @@ impl BodyStream for TransformedStream {
 }
 
 /// A request body through a filter.
-pub struct TransformedBody(Transformed<Box<dyn RequestBody>>);
+pub struct TransformedBody {
+    inner: Transformed<Box<dyn RequestBody>>,
+    /// Where the filter leaves it.
+    length: Option<u64>,
+}
 
 impl TransformedBody {
     pub fn new(source: Box<dyn RequestBody>, transform: Box<dyn Transform>) -> TransformedBody {
-        TransformedBody(Transformed { source, transform: Some(transform), output: Vec::new() })
+        TransformedBody { inner: Transformed::new(source, transform), length: None }
+    }
+
+    pub fn same_length(source: Box<dyn RequestBody>, transform: Box<dyn Transform>) -> TransformedBody {
+        let length = source.length();
+        TransformedBody { inner: Transformed::new(source, transform), length }
     }
 }
 
 impl RequestBody for TransformedBody {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
-        self.0.poll(cx)
+        self.inner.poll(cx)
     }
 
     fn length(&self) -> Option<u64> {
-        None
+        self.length
     }
 
     fn is_end(&self) -> bool {
-        self.0.transform.is_none() && self.0.output.is_empty()
+        self.inner.transform.is_none() && self.inner.output.is_empty()
     }
 
     fn throttle(&mut self, throttle: &saker_config::model::Throttle, site: usize) {
-        self.0.source.throttle(throttle, site);
+        self.inner.source.throttle(throttle, site);
     }
 }
 

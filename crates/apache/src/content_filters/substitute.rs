@@ -11,7 +11,6 @@ use saker_telemetry::{error_log, message};
 use std::sync::Arc;
 
 pub struct Substitute;
-pub const SUBSTITUTE: Substitute = Substitute;
 
 impl ContentFilter for Substitute {
     fn name(&self) -> &str {

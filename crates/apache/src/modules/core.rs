@@ -167,6 +167,14 @@ impl Core {
         }
     }
 
+    /// The type that AddDefaultCharset's was added to.
+    pub fn without_default_charset<'t>(&self, content_type: &'t str) -> &'t str {
+        match &self.default_charset {
+            Some(Charset::Name(name)) => content_type.strip_suffix(&format!("; charset={name}")).unwrap_or(content_type),
+            _ => content_type,
+        }
+    }
+
     /// What `.htaccess` may say.
     pub fn permission(&self) -> Permission {
         let mut permission = self.allow_override.clone().unwrap_or_default();

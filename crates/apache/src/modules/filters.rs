@@ -153,6 +153,15 @@ impl Filters {
         chosen.into_iter().map(|(_, one)| one).collect()
     }
 
+    /// The entity tag of what INFLATE has decoded.
+    pub fn decoded_tag(&self, tag: &[u8]) -> Option<Vec<u8>> {
+        match self.deflate_tags.unwrap_or(CodedTags::Coding) {
+            CodedTags::Absent => None,
+            CodedTags::Same => Some(tag.to_vec()),
+            CodedTags::Coding | CodedTags::Level => Some([tag.strip_suffix(b"\"").unwrap_or(tag), b"-gunzip\""].concat()),
+        }
+    }
+
     /// How content is encoded that goes through these filters.
     pub fn compression(&self, chosen: &[Chosen<'_>], content_type: Option<&str>, environment: impl Fn(&str) -> bool) -> Compression {
         let html_only = environment("gzip-only-text/html") && content_type.is_none_or(|kind| !kind.starts_with("text/html"));

@@ -30,13 +30,14 @@ pub fn choose(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &W
     let mut fields = Fields::new();
     content_type.into_iter().for_each(|kind| fields.append("Content-Type", kind.as_bytes().to_vec()));
     let mut dependencies = Dependencies::new();
-    let (compression, changes_content, stamps) = {
+    let (compression, changes_content, chosen, stamps) = {
         let seen = Seen::new(exchange, &own, host, watcher);
         let facts = Answered { request: &seen, status: Status::OK, fields: &fields, always: &Fields::new() };
         let chosen = local.filters.chosen(|name| stage_of(host, name), &own.output_filters, content_type, &facts, &mut dependencies);
         let environment = |name: &str| exchange.environment.first(name.as_bytes()).is_some();
         let changes = chosen.iter().any(|one| find(host, one.name).is_some_and(|filter| filter.changes_files()));
-        (local.filters.compression(&chosen, content_type, environment), changes, seen.stamps.take())
+        let names: Vec<String> = chosen.iter().map(|one| one.name.to_owned()).collect();
+        (local.filters.compression(&chosen, content_type, environment), changes, names, seen.stamps.take())
     };
     if dependencies.is_within(RESOURCE) {
         exchange.stamps.extend(stamps);
@@ -45,6 +46,9 @@ pub fn choose(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &W
     }
     if ["no-gzip", "no-brotli", "gzip-only-text/html"].iter().any(|name| setenvif::may_vary(host, local, Some(name.as_bytes()))) {
         exchange.depends_on_request();
+    }
+    for filter in chosen.iter().filter_map(|name| find(host, name)) {
+        filter.prepare(exchange, host, local);
     }
     if changes_content {
         leave_whole(exchange);

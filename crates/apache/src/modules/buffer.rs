@@ -1,0 +1,34 @@
+//! mod_buffer: how much is gathered before it goes on. The filter is in `content_filters::buffer`.
+
+use super::core::texts;
+use crate::{
+    local::{Local, Set},
+    reading::Reading,
+};
+use saker_config_apache::Node;
+
+/// Apache's default for BufferSize.
+const BUFFER_BYTES: usize = 128 << 10;
+
+#[derive(Clone, Debug, Default)]
+pub struct Buffer {
+    size_bytes: Option<usize>,
+}
+
+impl Buffer {
+    pub const DIRECTIVES: &'static [(&'static str, Set)] = &[("BufferSize", set_size)];
+
+    pub fn under(&self, over: &Buffer) -> Buffer {
+        Buffer { size_bytes: over.size_bytes.or(self.size_bytes) }
+    }
+
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes.unwrap_or(BUFFER_BYTES)
+    }
+}
+
+fn set_size(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    let number = texts(node).first().and_then(|word| word.parse().ok());
+    local.buffer.size_bytes = Some(number.filter(|size| *size > 0).ok_or("BufferSize must be a size in bytes, and greater than zero")?);
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! mod_sed: the scripts. What they do to content is in `content_filters::sed`.
+
+use crate::{
+    content_filters::Script,
+    local::{Local, Set},
+    reading::Reading,
+};
+use saker_config_apache::Node;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, Default)]
+pub struct Sed {
+    /// An inner section that says anything about it says everything.
+    scripts: Option<Scripts>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Scripts {
+    output: Option<Arc<Script>>,
+    input: Option<Arc<Script>>,
+}
+
+impl Sed {
+    pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
+        ("OutputSed", |node, local, reading| add(node, reading, local, |scripts| &mut scripts.output)),
+        ("InputSed", |node, local, reading| add(node, reading, local, |scripts| &mut scripts.input)),
+    ];
+
+    pub fn under(&self, over: &Sed) -> Sed {
+        Sed { scripts: over.scripts.as_ref().or(self.scripts.as_ref()).cloned() }
+    }
+
+    /// A script that lacks something fails where it runs, as in Apache.
+    pub fn output(&self) -> Option<Arc<Script>> {
+        self.scripts.as_ref().and_then(|scripts| scripts.output.clone())
+    }
+
+    pub fn input(&self) -> Option<Arc<Script>> {
+        self.scripts.as_ref().and_then(|scripts| scripts.input.clone())
+    }
+}
+
+fn add(node: &Node, _: &mut Reading<'_>, local: &mut Local, slot: fn(&mut Scripts) -> &mut Option<Arc<Script>>) -> Result<(), String> {
+    let words = node.arguments();
+    let text = words.first().map(Vec::as_slice).unwrap_or_default();
+    let script = slot(local.sed.scripts.get_or_insert_default()).get_or_insert_default();
+    Arc::make_mut(script).add(text).map_err(|error| format!("Failed to compile sed expression. {error}"))
+}
