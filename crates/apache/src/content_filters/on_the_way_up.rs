@@ -4,7 +4,7 @@
 //! gathered for a while before it goes out; what comes from a program goes on as it comes. Absent on purpose: ranges of what filters have
 //! changed (RFC 9110 section 14.2 lets a server ignore them).
 
-use super::{Passage, find, stage_of};
+use super::{Passage, Transform, as_stream, find, stage_of};
 use crate::{
     facts::Seen,
     host::{Apache, Host},
@@ -17,7 +17,7 @@ use saker_config::model::Settings;
 use saker_expressions::Dependencies;
 use saker_files::{Kind, Watcher};
 use saker_http::{Fields, Status};
-use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Exchange, Filter, LocalFuture, Response, ResponseHead, respond::built_in_page};
+use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Exchange, Filter, LocalFuture, Response, respond::built_in_page};
 use std::{future::poll_fn, sync::Arc, task::Poll};
 
 /// Of what comes from files, this much is gathered before the head goes out.
@@ -55,11 +55,15 @@ impl ContentFilters {
             }
             exchange.trace("respond", None, || format!("content filter {}", one.name));
         }
-        if matches!(response.head, ResponseHead::Ready(_)) {
-            return;
-        }
         let own = peek(exchange).cloned().unwrap_or_default();
         set_codings(exchange, response.status, &own, &local, &chosen, content_type.as_deref());
+        let compression = &exchange.settings.compression;
+        let is_large = response.body.length().is_some_and(|length| length > compression.max_bytes);
+        if is_large && !compression.codings.is_empty() {
+            // Of unknown length, so that it is encoded while it is sent.
+            let mut passage = Passage { exchange, response, host: &host, local: &local, watcher: &self.watcher };
+            return passage.transform(AsItIs);
+        }
         if is_stored && gather(&mut response.body).await.is_err() {
             return *response = built_in_page(Response::new(Status::INTERNAL_SERVER_ERROR));
         }
@@ -121,9 +125,25 @@ fn set_codings(exchange: &mut Exchange, status: Status, own: &State, local: &Loc
     }
 }
 
+struct AsItIs;
+
+impl Transform for AsItIs {
+    fn push(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<(), BodyError> {
+        output.extend_from_slice(input);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), BodyError> {
+        Ok(())
+    }
+}
+
 /// Runs a stream as far as it comes without waiting. A short one becomes a body in memory, whose length can be told.
 async fn gather(body: &mut Body) -> Result<(), BodyError> {
-    let Body::Stream(mut stream) = std::mem::take(body) else { return Ok(()) };
+    if !matches!(body, Body::Stream(_)) {
+        return Ok(());
+    }
+    let mut stream = as_stream(std::mem::take(body));
     let mut gathered = Vec::new();
     loop {
         let step = poll_fn(|cx| Poll::Ready(stream.poll_chunk(cx))).await;

@@ -7,12 +7,16 @@ use crate::{
     host::Host,
     local::Local,
     memo::Memo,
-    modules::setenvif,
+    modules::{filters::WHOLE_BYTES_MAX, setenvif},
     state::{peek, state},
 };
-use saker_expressions::{Dependencies, Dependency};
+use saker_config::model::{Compression, CompressionCoding};
+use saker_expressions::{Dependencies, Dependency, Facts};
 use saker_files::{Kind, Watcher};
-use saker_http::{Fields, Status};
+use saker_http::{
+    Fields, Status,
+    content_coding::{AcceptedCodings, Coding},
+};
 use saker_pipeline::Exchange;
 
 /// What an expression about a filter may ask for without making the outcome the request's.
@@ -52,8 +56,37 @@ pub fn choose(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &W
     }
     if changes_content {
         leave_whole(exchange);
+    } else if !compression.codings.is_empty() && is_large(exchange, host, watcher) {
+        encode_while_sent(exchange, &compression);
     } else if !compression.codings.is_empty() {
         exchange.settings = memo.compressed(&exchange.settings, compression);
+    }
+}
+
+/// Whether the file is too large to be encoded whole, and kept.
+fn is_large(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> bool {
+    let Some(own) = peek(exchange).cloned().filter(|own| own.kind == Some(Kind::File)) else { return false };
+    let (bytes, stamps) = {
+        let seen = Seen::new(exchange, &own, host, watcher);
+        (seen.file_bytes(&own.filename), seen.stamps.take())
+    };
+    exchange.stamps.extend(stamps);
+    bytes.is_some_and(|bytes| bytes > WHOLE_BYTES_MAX)
+}
+
+/// Who wants a part of a large file, or no coding, gets it from its handler.
+fn encode_while_sent(exchange: &mut Exchange, compression: &Compression) {
+    state(exchange).vary.push("Accept-Encoding".into());
+    exchange.depends_on_request();
+    let codings = compression.codings.iter().map(|coding| match coding {
+        CompressionCoding::Gzip => Coding::Gzip,
+        CompressionCoding::Brotli => Coding::Brotli,
+        CompressionCoding::Zstd => Coding::Zstd,
+    });
+    let offered: Vec<Coding> = codings.chain([Coding::Identity]).collect();
+    let best = AcceptedCodings::of(exchange.head.view()).best(&offered);
+    if best.is_some_and(|best| best != Coding::Identity) && exchange.head.view().first("range").is_none() {
+        leave_whole(exchange);
     }
 }
 
