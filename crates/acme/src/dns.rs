@@ -4,6 +4,7 @@
 //! variables (`SAKER_ACTION`, `SAKER_RECORD`, `SAKER_VALUE`). What it writes goes where the server's own errors go.
 
 use crate::blocking;
+use saker_config::model::DnsWords;
 use std::{
     process::{Command, Stdio},
     thread,
@@ -20,10 +21,12 @@ pub enum Action {
 }
 
 impl Action {
-    fn as_str(self) -> &'static str {
-        match self {
-            Action::Set => "set",
-            Action::Clear => "clear",
+    fn as_str(self, words: DnsWords) -> &'static str {
+        match (self, words) {
+            (Action::Set, DnsWords::Own) => "set",
+            (Action::Clear, DnsWords::Own) => "clear",
+            (Action::Set, DnsWords::ModMd) => "setup",
+            (Action::Clear, DnsWords::ModMd) => "teardown",
         }
     }
 }
@@ -33,16 +36,28 @@ pub fn record(name: &str) -> String {
     format!("_acme-challenge.{}", name.strip_prefix("*.").unwrap_or(name))
 }
 
+/// The command, and how it is called.
+#[derive(Clone, Copy, Debug)]
+pub struct Helper<'c> {
+    pub command: &'c str,
+    pub words: DnsWords,
+}
+
 /// Runs it on a thread that may block.
-pub async fn run(command: &str, action: Action, record: &str, value: &str, time_max: Duration) -> Result<(), String> {
+pub async fn run(helper: Helper<'_>, action: Action, record: &str, value: &str, time_max: Duration) -> Result<(), String> {
+    let (command, action) = (helper.command, action.as_str(helper.words));
+    let name = match helper.words {
+        DnsWords::Own => record,
+        DnsWords::ModMd => record.strip_prefix("_acme-challenge.").unwrap_or(record),
+    };
     let mut words = command.split_whitespace().map(str::to_owned);
     let program = words.next().ok_or("there is no command")?;
-    let arguments: Vec<String> = words.chain([action.as_str(), record, value].map(str::to_owned)).collect();
+    let arguments: Vec<String> = words.chain([action, name, value].map(str::to_owned)).collect();
     let mut call = Command::new(&program);
-    call.args(arguments).env("SAKER_ACTION", action.as_str()).env("SAKER_RECORD", record).env("SAKER_VALUE", value);
+    call.args(arguments).env("SAKER_ACTION", action).env("SAKER_RECORD", record).env("SAKER_VALUE", value);
     call.stdin(Stdio::null()).stdout(Stdio::null());
     let done = blocking::run("acme-record", move || wait(call, Instant::now() + time_max)).await;
-    done.map_err(|error| error.to_string()).flatten().map_err(|reason| format!("{program} {}: {reason}", action.as_str()))
+    done.map_err(|error| error.to_string()).flatten().map_err(|reason| format!("{program} {action}: {reason}"))
 }
 
 fn wait(mut call: Command, until: Instant) -> Result<(), String> {
@@ -67,7 +82,7 @@ mod tests {
 
     fn run_now(command: &str, time_max: Duration) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(run(command, Action::Set, "_acme-challenge.a.example", "value", time_max))
+        runtime.block_on(run(Helper { command, words: DnsWords::Own }, Action::Set, "_acme-challenge.a.example", "value", time_max))
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl Manager {
     ) -> io::Result<(Manager, Handle)> {
         let store = Arc::new(Store::open(&plan.state_dir)?);
         let client = Client::new(plan.acme.directory_ca.as_deref()).map_err(io::Error::other)?;
-        let places = Places { challenges, installer, dns_command: plan.acme.dns_command.clone() };
+        let places = Places { challenges, installer, dns_command: plan.acme.dns_command.clone(), dns_words: plan.acme.dns_words };
         let pace = Arc::new(Mutex::new(Pace(store.order_times().into())));
         let events: Events = Arc::new(events);
         let context = Arc::new(Context { plan: plan.clone(), store, client, accounts: Arc::default(), places, pace, events });
@@ -138,7 +138,7 @@ impl Manager {
             (old.events)(Event::State { reason });
             old.client.fresh()
         });
-        let places = Places { dns_command: plan.acme.dns_command.clone(), ..old.places.clone() };
+        let places = Places { dns_command: plan.acme.dns_command.clone(), dns_words: plan.acme.dns_words, ..old.places.clone() };
         let (store, accounts, pace, events) = (old.store.clone(), old.accounts.clone(), old.pace.clone(), old.events.clone());
         self.context = Arc::new(Context { plan, store, client, accounts, places, pace, events });
         self.enter();

@@ -31,10 +31,11 @@ impl Plan {
             AcmeChallenge::Dns01 => model.tls.acme.dns_command.is_some(),
         };
         let with = |automatic: Automatic| model.sites.iter().filter(move |site| site.tls.automatic == automatic);
+        let listed: Vec<Vec<String>> = model.tls.acme.certificates.iter().filter(|names| !names.is_empty()).cloned().collect();
         Plan {
             acme: model.tls.acme.clone(),
             state_dir: model.tls.acme.folder.clone().unwrap_or_else(|| model.server.state_dir.clone()),
-            certificates: with(Automatic::On).flat_map(|site| certificates(site)).collect(),
+            certificates: with(Automatic::On).flat_map(|site| certificates(site, &listed)).chain(listed.iter().cloned()).collect(),
             on_demand: with(Automatic::OnDemand).flat_map(|site| site.names.clone()).collect(),
             ways: model.tls.acme.challenges.iter().copied().filter(is_possible).collect(),
         }
@@ -58,8 +59,10 @@ impl Plan {
     }
 }
 
-fn certificates(site: &Site) -> Vec<Vec<String>> {
-    let names: BTreeSet<String> = site.names.iter().filter_map(shown).collect();
+/// What is listed already is not ordered once more.
+fn certificates(site: &Site, listed: &[Vec<String>]) -> Vec<Vec<String>> {
+    let is_new = |name: &String| !listed.iter().any(|names| names.contains(name));
+    let names: BTreeSet<String> = site.names.iter().filter_map(shown).filter(is_new).collect();
     let names: Vec<String> = names.into_iter().collect();
     names.chunks(NAMES_MAX).map(<[String]>::to_vec).collect()
 }

@@ -6,12 +6,12 @@
 
 use crate::{
     challenges::{Challenges, Installer},
-    dns::{self, Action},
+    dns::{self, Action, Helper},
     failure::Failure,
 };
 use instant_acme::{ChallengeType, KeyAuthorization};
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256};
-use saker_config::model::AcmeChallenge;
+use saker_config::model::{AcmeChallenge, DnsWords};
 use std::sync::Arc;
 
 /// Where challenges are presented.
@@ -20,6 +20,7 @@ pub struct Places {
     pub challenges: Arc<Challenges>,
     pub installer: Arc<dyn Installer>,
     pub dns_command: Option<String>,
+    pub dns_words: DnsWords,
 }
 
 pub struct Presented {
@@ -56,7 +57,9 @@ pub async fn present(places: &Places, way: AcmeChallenge, name: &str, token: &st
         AcmeChallenge::Dns01 => {
             let command = places.dns_command.as_deref().ok_or_else(|| Failure::passing("there is no `dns_command`"))?;
             let (record, value) = (dns::record(name), key.dns_value());
-            dns::run(command, Action::Set, &record, &value, dns::COMMAND_TIME_MAX).await.map_err(Failure::passing)?;
+            dns::run(Helper { command, words: places.dns_words }, Action::Set, &record, &value, dns::COMMAND_TIME_MAX)
+                .await
+                .map_err(Failure::passing)?;
             What::Record { record, value }
         }
     };
@@ -84,7 +87,7 @@ impl Presented {
     /// Takes it away; the error is the record that may be left, and why.
     pub async fn withdraw(self) -> Result<(), (String, String)> {
         let (What::Record { record, value }, Some(command)) = (&self.what, &self.places.dns_command) else { return Ok(()) };
-        let cleared = dns::run(command, Action::Clear, record, value, dns::COMMAND_TIME_MAX).await;
+        let cleared = dns::run(Helper { command, words: self.places.dns_words }, Action::Clear, record, value, dns::COMMAND_TIME_MAX).await;
         cleared.map_err(|reason| (record.clone(), reason))
     }
 }

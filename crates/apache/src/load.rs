@@ -76,6 +76,10 @@ impl TreeReader<'_> {
                 }
                 "<Directory" | "<DirectoryMatch" => self.section(node, &mut draft.directories),
                 "<Location" | "<LocationMatch" => self.section(node, &mut draft.locations),
+                "<MDomainSet" | "<MDomain" => {
+                    let outcome = self.process.managed.section(node, self.server_root);
+                    self.complain(node, outcome);
+                }
                 name => match server_setter(name) {
                     Some(set) => {
                         let outcome = set(node, draft, self.process, self.server_root);

@@ -130,6 +130,9 @@ mod tests {
         "<LimitExcept",
     ];
 
+    /// What the reader of a `<MDomainSet>` takes.
+    const OF_DOMAINS: &[&str] = &["<MDomainSet", "<MDomain", "MDMember", "MDCertificateFile", "MDCertificateKeyFile"];
+
     /// What `config-apache` sees to while it reads.
     const LANGUAGE: &[&str] = &[
         "LoadModule",
@@ -161,7 +164,6 @@ mod tests {
         "ServerSignature",
         "LimitRequestLine",
         "LimitRequestFieldsize",
-        "MaxRequestWorkers",
         "ScriptAlias",
         "ScriptAliasMatch",
         "SSLUseStapling",
@@ -175,6 +177,7 @@ mod tests {
             let has_setter = setter(row.name).is_some()
                 || crate::server::server_setter(row.name).is_some()
                 || SECTIONS.contains(&row.name)
+                || OF_DOMAINS.contains(&row.name)
                 || LANGUAGE.contains(&row.name);
             let is_told = row.treatment != Treatment::Honoured && TOO_LITTLE.contains(&row.name);
             if !is_told && (row.treatment == Treatment::Honoured) != has_setter {

@@ -4,8 +4,10 @@
 //! listener that one of its addresses matches; what no host claims is the server's own.
 
 use crate::{
+    connections::{Connections, HostConnections},
     host::Host,
     local::Local,
+    managed::Managed,
     modules::{mime, ssl},
     server::HostDraft,
     tls::TlsDraft,
@@ -44,7 +46,8 @@ pub struct Process {
     pub keep_alive: Option<bool>,
     pub keep_alive_timeout_ms: Option<u64>,
     pub keep_alive_requests_max: Option<u64>,
-    pub request_workers_max: Option<u64>,
+    pub connections: Connections,
+    pub managed: Managed,
     pub request_fields_max: Option<u64>,
     pub request_field_bytes_max: Option<u64>,
     pub request_line_bytes_max: Option<u64>,
@@ -121,6 +124,16 @@ impl Process {
             hosts.push(host);
         }
         self.give_tls(&mut model, main, drafts);
+        self.connections.apply(&mut model);
+        self.managed.apply(main, &mut model, diagnostics);
+        for listener in &mut model.listeners {
+            let hosts: Vec<_> = drafts
+                .iter()
+                .filter(|draft| self.listeners_of(draft).contains(&listener.address))
+                .map(|draft| &draft.connections)
+                .collect();
+            HostConnections::apply(&main.connections, &hosts, listener);
+        }
         (model, hosts)
     }
 

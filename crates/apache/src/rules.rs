@@ -20,7 +20,11 @@ use crate::{
 use saker_config::model::Upstream;
 use saker_files::{Kind, Stamp, Watcher};
 use saker_http::{Method, Status};
-use saker_pipeline::{Exchange, First, Mapped, Response, Rules, Verdict, phases::trace_answer, respond::built_in_page};
+use saker_pipeline::{
+    Exchange, First, Mapped, Response, Rules, Verdict,
+    phases::{to_https, trace_answer},
+    respond::built_in_page,
+};
 use saker_rewrite::{Action, Input, Outcome, TextMap, run_server};
 use saker_telemetry::{error_log, message};
 use std::{
@@ -92,8 +96,8 @@ impl Rules for ApacheRules {
     fn server_rewrite(&self, exchange: &mut Exchange) -> Verdict {
         let Some(host) = self.host(exchange) else { return Verdict::Pass };
         self.settings_of_host(exchange, &host);
-        if let Some(status) = modules::ssl::refusal_of_name(exchange, &host) {
-            return Verdict::Answer(Response::new(status));
+        if let Some(refused) = before_the_path(exchange, &host) {
+            return Verdict::Answer(refused);
         }
         if let Err(status) = methods::read_path(exchange, &host) {
             return Verdict::Answer(Response::new(status));
@@ -215,6 +219,11 @@ impl Rules for ApacheRules {
         let Some(host) = self.host(exchange) else { return Verdict::Pass };
         fixups::fixups(self, exchange, &host, &self.watcher)
     }
+}
+
+/// What the connection alone decides: MDRequireHttps, and names of handshakes.
+fn before_the_path(exchange: &mut Exchange, host: &Host) -> Option<Response> {
+    to_https(exchange).or_else(|| modules::ssl::refusal_of_name(exchange, host).map(Response::new))
 }
 
 /// The folder that the walk has been through, and what is in it: links above have been judged, component by component.

@@ -1,8 +1,10 @@
 //! Directives of the server and its virtual hosts that no section may have: names, roots, logs, the process. Those of TLS are in `tls`.
 
 use crate::{
+    connections::{self, HostConnections},
     local::Local,
     logs::HostLogs,
+    managed,
     modules::core::texts,
     process::{Listen, Process},
     sections::Section,
@@ -36,6 +38,7 @@ pub struct HostDraft {
     pub locations: Vec<Arc<Section>>,
     pub logs: HostLogs,
     pub tls: TlsDraft,
+    pub connections: HostConnections,
     pub origin: Origin,
 }
 
@@ -66,6 +69,7 @@ impl HostDraft {
             locations: Vec::new(),
             logs: HostLogs::default(),
             tls: TlsDraft::default(),
+            connections: HostConnections::default(),
             origin,
         }
     }
@@ -141,14 +145,19 @@ const SETTERS: &[(&str, ServerSet)] = &[
     ("KeepAlive", |node, _, process, _| super::modules::dir::set_flag(node, &mut process.keep_alive)),
     ("KeepAliveTimeout", set_keep_alive_timeout),
     ("MaxKeepAliveRequests", |node, _, process, _| set_number(node, &mut process.keep_alive_requests_max)),
-    ("MaxRequestWorkers", |node, _, process, _| set_number(node, &mut process.request_workers_max)),
     ("LimitRequestFields", |node, _, process, _| set_number(node, &mut process.request_fields_max)),
     ("LimitRequestFieldsize", |node, _, process, _| set_number(node, &mut process.request_field_bytes_max)),
     ("LimitRequestLine", |node, _, process, _| set_number(node, &mut process.request_line_bytes_max)),
 ];
 
 pub fn server_setter(name: &str) -> Option<ServerSet> {
-    SETTERS.iter().chain(tls::setters()).find(|(known, _)| *known == name).map(|(_, set)| *set)
+    SETTERS
+        .iter()
+        .chain(tls::setters())
+        .chain(connections::setters())
+        .chain(managed::SETTERS)
+        .find(|(known, _)| *known == name)
+        .map(|(_, set)| *set)
 }
 
 fn first(node: &Node) -> Option<String> {
@@ -197,7 +206,7 @@ mod tests {
     #[test]
     fn every_directive_has_one_setter_and_is_a_row() {
         let mut seen = std::collections::HashSet::new();
-        for (name, _) in SETTERS.iter().chain(tls::setters()) {
+        for (name, _) in SETTERS.iter().chain(tls::setters()).chain(connections::setters()).chain(managed::SETTERS) {
             assert!(seen.insert(*name), "{name} twice");
             let row = saker_config_apache::find_row(name.as_bytes());
             assert_eq!(row.map(|row| row.name), Some(*name), "{name} is no directive, or written otherwise");

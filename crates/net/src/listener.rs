@@ -39,11 +39,21 @@ pub struct BindOptions {
     pub defer_accept: bool,
     /// For `[::]`: leave IPv4 alone, because another listener has the same port there. Otherwise `[::]` takes both.
     pub v6_only: bool,
+    /// Of the kernel's buffers, which then do not grow; `None`: its own choice.
+    pub send_buffer_bytes: Option<u32>,
+    pub receive_buffer_bytes: Option<u32>,
 }
 
 impl Default for BindOptions {
     fn default() -> Self {
-        BindOptions { backlog: 4096, reuse_port: false, defer_accept: false, v6_only: false }
+        BindOptions {
+            backlog: 4096,
+            reuse_port: false,
+            defer_accept: false,
+            v6_only: false,
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+        }
     }
 }
 
@@ -195,6 +205,13 @@ fn bound_tcp(address: SocketAddr, options: BindOptions) -> io::Result<Socket> {
     socket.set_reuse_port(options.reuse_port)?;
     // Linux copies this to accepted sockets: one call here instead of one per connection.
     socket.set_tcp_nodelay(true)?;
+    // Before listening, so that accepted sockets offer the window that goes with it (tcp(7)).
+    if let Some(bytes) = options.send_buffer_bytes {
+        socket.set_send_buffer_size(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+    }
+    if let Some(bytes) = options.receive_buffer_bytes {
+        socket.set_recv_buffer_size(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+    }
     if options.defer_accept {
         socket_options::set_defer_accept(&socket, DEFER_ACCEPT_S)?;
     }

@@ -7,11 +7,12 @@ use saker_pipeline::throttle::AddressTable;
 use saker_telemetry::Counters;
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
 };
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub struct Shared {
     /// The inotify instance whose stamps every worker reads.
@@ -22,6 +23,8 @@ pub struct Shared {
     pub main_counters: Arc<Counters>,
     /// Open connections of all workers, for `limits.connections`.
     pub connections: ConnectionCount,
+    /// Requests that are worked on, for `limits.requests_at_a_time`.
+    pub busy: BusyRequests,
     /// What each client address has used up.
     pub addresses: Arc<AddressTable>,
     /// What certificate authorities are to find over HTTP.
@@ -42,6 +45,33 @@ impl Shared {
     pub fn connections_max(&self, allowed: u64) -> u64 {
         let for_files = self.descriptors_max / 4;
         allowed.min(self.descriptors_max.saturating_sub(for_files + DESCRIPTORS_RESERVED).max(1))
+    }
+}
+
+/// Places for requests that are worked on. Whoever finds none waits in line, whatever worker he is on.
+pub struct BusyRequests(Mutex<(u64, Arc<Semaphore>)>);
+
+impl Default for BusyRequests {
+    fn default() -> Self {
+        BusyRequests(Mutex::new((0, Arc::new(Semaphore::new(0)))))
+    }
+}
+
+impl BusyRequests {
+    /// A place, held by what is returned; `max` 0: nobody counts. After a reload with another number places of before count no more.
+    pub async fn enter(&self, max: u64) -> Option<OwnedSemaphorePermit> {
+        if max == 0 {
+            return None;
+        }
+        let places = {
+            let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if current.0 != max {
+                let count = usize::try_from(max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+                *current = (max, Arc::new(Semaphore::new(count)));
+            }
+            Arc::clone(&current.1)
+        };
+        places.acquire_owned().await.ok()
     }
 }
 

@@ -8,6 +8,7 @@ use crate::{
     session::ClientVerification,
     x509::{Certificate, NameForm, pem},
 };
+use saker_telemetry::access_log::Computed;
 use std::borrow::Cow;
 
 /// What programs are told with `SSLOptions +StdEnvVars`, beside components and alternative names.
@@ -129,5 +130,12 @@ impl SessionInfo {
     pub fn client_extensions(&self, object_id: &str) -> Vec<String> {
         let certificate = self.client_certificates.first().and_then(|der| Certificate::parse(der));
         certificate.map(|certificate| certificate.extension_values(object_id)).unwrap_or_default()
+    }
+}
+
+/// For access logs (`%{SSL_…}x`).
+impl Computed for SessionInfo {
+    fn value(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.variable(name, NameForm::Rfc2253, crate::identities::now())
     }
 }

@@ -6,6 +6,8 @@ pub struct Limits {
     pub connections_max: u64,
     /// 0: no limit. Further ones are closed at once.
     pub connections_per_address_max: u64,
+    /// Requests that are worked on at a time, in all workers together; others wait. 0: no limit. Only Apache's configuration has such.
+    pub requests_at_a_time_max: u64,
     /// 0: no limit. The last response says `Connection: close`.
     pub requests_per_connection_max: u64,
     /// Request line and fields together. 431 (414 where the request line alone is too long).
@@ -26,6 +28,8 @@ pub struct Limits {
     pub tls_handshake_timeout_ms: u64,
     /// SETTINGS_MAX_CONCURRENT_STREAMS.
     pub http2_streams_max: u64,
+    /// Content that a client may send ahead on one stream. 0: our own choice. Only Apache's configuration has such.
+    pub http2_window_bytes: u64,
     /// Streams that a client resets, in [`Limits::HTTP2_WINDOW_MS`]. Beyond: ENHANCE_YOUR_CALM, as for the next two.
     pub http2_resets_max: u64,
     pub http2_pings_max: u64,
@@ -44,6 +48,7 @@ impl Default for Limits {
         Limits {
             connections_max: 65_536,
             connections_per_address_max: 0,
+            requests_at_a_time_max: 0,
             requests_per_connection_max: 0,
             head_bytes_max: 32 << 10,
             header_count_max: 100,
@@ -54,6 +59,7 @@ impl Default for Limits {
             write_timeout_ms: 60_000,
             tls_handshake_timeout_ms: 10_000,
             http2_streams_max: 128,
+            http2_window_bytes: 0,
             http2_resets_max: 1000,
             http2_pings_max: 100,
             http2_settings_max: 20,

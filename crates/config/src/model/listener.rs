@@ -74,6 +74,8 @@ pub struct Listener {
     pub address: Address,
     /// Networks whose connections begin with a PROXY preface; connections from elsewhere must not send one. Empty: nobody.
     pub proxy_protocol_from: Vec<saker_net::Network>,
+    /// But not these; only Apache's configuration has such.
+    pub proxy_protocol_except: Vec<saker_net::Network>,
     /// `listen(2)` backlog.
     pub backlog: u32,
     /// Permissions of a Unix socket.
@@ -82,12 +84,31 @@ pub struct Listener {
     pub tls: Option<ListenerTls>,
     /// HTTP/2 too: by ALPN over TLS; on a plain listener by prior knowledge or by upgrade (h2c).
     pub http2: bool,
+    /// On a plain listener: by prior knowledge, and by upgrade. Only Apache's configuration tells them apart.
+    pub http2_direct: bool,
+    pub http2_upgrade: bool,
+    /// Of the kernel's buffers; `None`: its own choice, which grows as needed. Only Apache's configuration has such.
+    pub send_buffer_bytes: Option<u32>,
+    pub receive_buffer_bytes: Option<u32>,
     pub origin: Origin,
 }
 
 impl Listener {
     pub fn new(address: Address, origin: Origin) -> Listener {
-        Listener { address, proxy_protocol_from: Vec::new(), backlog: 4096, mode: None, tls: None, http2: true, origin }
+        Listener {
+            address,
+            proxy_protocol_from: Vec::new(),
+            proxy_protocol_except: Vec::new(),
+            backlog: 4096,
+            mode: None,
+            tls: None,
+            http2: true,
+            http2_direct: true,
+            http2_upgrade: true,
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+            origin,
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub use settings::{
 pub use site::{CanonicalPort, HttpsRedirect, PathPattern, Route, Site, SiteName};
 pub use throttle::{Excess, Rate, RequestRate, Throttle};
 pub use tls::{
-    Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks,
+    Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks, DnsWords,
     ExternalAccount, Group, ListenerTls, Revocation, ServerTls, SiteTls, TlsVersion,
 };
 pub use upstream::{Backend, BackendAddress, BackendTls, Balance, Member, Protocol, Sticky, Tuning, Upstream};

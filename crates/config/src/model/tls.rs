@@ -192,6 +192,16 @@ pub enum AcmeChallenge {
     Dns01,
 }
 
+/// How the command for DNS-01 is called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DnsWords {
+    /// `set` or `clear`, the record's name, its value.
+    #[default]
+    Own,
+    /// `setup` or `teardown`, the domain's name, the record's value: as mod_md calls it.
+    ModMd,
+}
+
 /// `[acme]`: automatic certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acme {
@@ -202,6 +212,10 @@ pub struct Acme {
     pub challenges: Vec<AcmeChallenge>,
     /// Command for DNS-01: called with `set` or `clear`, the record's name and its value.
     pub dns_command: Option<String>,
+    /// What else it is told.
+    pub dns_words: DnsWords,
+    /// Certificates for these names besides those of sites, which then are not ordered for their sites alone. Only Apache's configuration has such.
+    pub certificates: Vec<Vec<String>>,
     /// How long a record may take to reach the zone's servers.
     pub dns_wait_ms: u64,
     /// URL asked, with `?domain=NAME`, before a certificate is made on demand; 200 allows.
@@ -235,6 +249,8 @@ impl Default for Acme {
             email: None,
             challenges: vec![AcmeChallenge::TlsAlpn01, AcmeChallenge::Http01],
             dns_command: None,
+            dns_words: DnsWords::default(),
+            certificates: Vec::new(),
             dns_wait_ms: 30_000,
             ask: None,
             directory_ca: None,

@@ -14,6 +14,7 @@ mod server_rewrite;
 pub use access::body_bytes_max;
 pub use challenge::CHALLENGES;
 pub use post_read::trace_answer;
+pub use server_rewrite::to_https;
 
 use crate::{Exchange, Response, Rules, Services, Verdict, throttle::Admission};
 use saker_http::Status;

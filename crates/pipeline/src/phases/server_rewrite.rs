@@ -29,7 +29,7 @@ pub(super) fn server_rewrite(exchange: &mut Exchange, _: &Services) -> Option<Re
 }
 
 /// Same host, path and query, over TLS. Requests without a host have nowhere to go; authorities ask before there is a certificate.
-fn to_https(exchange: &mut Exchange) -> Option<Response> {
+pub fn to_https(exchange: &mut Exchange) -> Option<Response> {
     let redirect = exchange.site.https_redirect?;
     if !exchange.client.tls {
         // A proxy in front may say that one client came over TLS and the next did not, on the same listener.

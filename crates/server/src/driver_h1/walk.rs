@@ -33,7 +33,11 @@ impl Connection {
         let mut response = match expectation {
             // RFC 9110 section 10.1.1: what we don't know how to meet.
             Expectation::Unknown => respond::built_in_page(Response::new(Status::EXPECTATION_FAILED)),
-            _ => respond::answer(&mut exchange, &services).await,
+            _ => {
+                let max = services.generation.model.limits.requests_at_a_time_max;
+                let _place = self.session.worker.shared.busy.enter(max).await;
+                respond::answer(&mut exchange, &services).await
+            }
         };
         if let Some(error) = state.borrow().failed() {
             response = refusal(error, response);

@@ -108,6 +108,11 @@ fn limits(limits: &model::Limits) -> Limits {
         pings_per_second: per_second(limits.http2_pings_max),
         settings_max: number(limits.http2_settings_max),
         settings_per_second: per_second(limits.http2_settings_max),
+        stream_window_bytes: if limits.http2_window_bytes == 0 {
+            Limits::default().stream_window_bytes
+        } else {
+            number(limits.http2_window_bytes)
+        },
         ..Limits::default()
     }
 }

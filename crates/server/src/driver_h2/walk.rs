@@ -102,7 +102,11 @@ impl Walk {
     async fn run(self, mut exchange: Exchange, services: Rc<Services>) {
         let mut response = match expectation(exchange.head.view()) {
             Expectation::Unknown => respond::built_in_page(Response::new(Status::EXPECTATION_FAILED)),
-            _ => respond::answer(&mut exchange, &services).await,
+            _ => {
+                let max = services.generation.model.limits.requests_at_a_time_max;
+                let _place = self.worker.shared.busy.enter(max).await;
+                respond::answer(&mut exchange, &services).await
+            }
         };
         if let Some(error) = self.upload.as_ref().and_then(|upload| upload.borrow().failed()) {
             response = refusal(error, response);

@@ -115,7 +115,14 @@ impl Listeners {
         if self.is_part_of_activated(&listener.address) {
             return Ok(Bound::new(listener, Vec::new()));
         }
-        let mut options = BindOptions { backlog: listener.backlog, defer_accept: true, reuse_port: true, v6_only: false };
+        let mut options = BindOptions {
+            backlog: listener.backlog,
+            defer_accept: true,
+            reuse_port: true,
+            v6_only: false,
+            send_buffer_bytes: listener.send_buffer_bytes,
+            receive_buffer_bytes: listener.receive_buffer_bytes,
+        };
         match &listener.address {
             Address::Tcp(tcp) => {
                 options.v6_only = has_ipv4_twin(tcp, all);

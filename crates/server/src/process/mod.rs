@@ -193,6 +193,7 @@ fn shared(workers: usize, started: Instant, descriptors_max: u64) -> Result<Arc<
         counters: (0..workers).map(|_| Counters::new()).collect(),
         main_counters: Counters::new(),
         connections: Default::default(),
+        busy: Default::default(),
         addresses: Arc::new(AddressTable::new(ADDRESSES_MAX)),
         challenges: Arc::default(),
         logs: LogFiles::default(),

@@ -7,7 +7,7 @@ use saker_http::{Fields, HeadView, RequestHead, Status};
 use saker_pipeline::{Client, Environment, Exchange, LogFacts};
 use saker_telemetry::{
     Counters, Metric,
-    access_log::{ConnectionStatus, Lookup, Record},
+    access_log::{Computed, ConnectionStatus, Lookup, Record},
 };
 use std::{cell::RefCell, rc::Rc};
 
@@ -237,6 +237,7 @@ fn record<'a>(session: &'a Session, head: Option<HeadView<'a>>, path: &'a [u8], 
         query: head.and_then(|view| query_of(view.target())),
         status: status.0,
         handler: "",
+        tls: client.session.as_deref().map(|session| session as &dyn Computed),
         keepalive_count: session.requests.saturating_sub(1),
         ..Record::default()
     }

@@ -14,4 +14,4 @@ pub use log::{Facts, Pending, log_facts};
 pub use outcome::{fast_key, refusal, remember, without_query};
 pub use pace::{Accounts, Direction, Pace};
 pub use secure::Secure;
-pub use session::{Session, Throttled};
+pub use session::{H2c, Session, Throttled};

@@ -23,11 +23,17 @@ pub struct Session {
     generation: u64,
     /// Requests so far.
     pub requests: u32,
-    /// Whether the client may change to HTTP/2 in the clear.
-    pub h2c: bool,
+    pub h2c: H2c,
     secure: Option<Secure>,
     /// Made when a limit first asks for them.
     accounts: Option<Accounts>,
+}
+
+/// How the client may change to HTTP/2 in the clear.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct H2c {
+    pub direct: bool,
+    pub upgrade: bool,
 }
 
 /// Whether a response may go at once, as far as throttling is concerned.
@@ -40,7 +46,7 @@ pub enum Throttled {
 }
 
 impl Session {
-    pub fn new(worker: Rc<Worker>, mut client: Client, opened: Opened, h2c: bool, secure: Option<Secure>) -> Session {
+    pub fn new(worker: Rc<Worker>, mut client: Client, opened: Opened, h2c: H2c, secure: Option<Secure>) -> Session {
         client.account = opened.account().map(Arc::clone);
         let generation = worker.services.borrow().generation.number;
         Session { worker, client: Rc::new(client), opened, generation, requests: 0, h2c, secure, accounts: None }

@@ -18,4 +18,4 @@ mod tests;
 pub use clock::LogClock;
 pub use file::{Flushed, LogBuffer, LogFile, LogTarget};
 pub use format::{Format, FormatError, Needs};
-pub use record::{ConnectionStatus, Lookup, Record, Variables};
+pub use record::{Computed, ConnectionStatus, Lookup, Record, Variables};

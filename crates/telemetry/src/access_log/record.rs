@@ -4,6 +4,7 @@
 //! address) is made once by the driver and passed in.
 
 use saker_http::{Fields, HeadView};
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -19,6 +20,11 @@ pub enum ConnectionStatus {
 /// Who answers questions by name: notes (`%{NAME}n`), environment (`%{NAME}e`), trailers.
 pub trait Lookup {
     fn value(&self, name: &str) -> Option<&[u8]>;
+}
+
+/// Who makes answers when he is asked: the TLS session's variables.
+pub trait Computed {
+    fn value(&self, name: &str) -> Option<Cow<'_, str>>;
 }
 
 pub type Variables<'a> = &'a dyn Lookup;
@@ -79,7 +85,7 @@ pub struct Record<'a> {
     pub request_trailers: Option<Variables<'a>>,
     pub response_trailers: Option<Variables<'a>>,
     /// The TLS session's variables (`%{NAME}x`).
-    pub tls: Option<Variables<'a>>,
+    pub tls: Option<&'a dyn Computed>,
     /// Id that error log lines about this exchange carry (`%L`).
     pub log_id: &'a str,
 }

@@ -47,7 +47,7 @@ fn kind(kind: &Kind, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
         Kind::ThreadId { hexadecimal: true } => hexadecimal(clock.thread_id(), out),
         Kind::Query { last: true } => query(record.final_query.unwrap_or(record.query), out),
         Kind::Query { last: false } => query(record.query, out),
-        Kind::TlsVariable(name) => value(record.tls.and_then(|lookup| lookup.value(name)), out),
+        Kind::TlsVariable(name) => value(record.tls.and_then(|session| session.value(name)).as_deref().map(str::as_bytes), out),
         Kind::RequestLine => text_or_dash(record.request_line, out),
         Kind::Handler => text_or_dash(record.handler.as_bytes(), out),
         Kind::Status { last } => status(record, *last, out),

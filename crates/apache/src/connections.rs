@@ -1,0 +1,252 @@
+//! What the MPM's, mod_http2's, mod_reqtimeout's directives and RemoteIPProxyProtocol say about listeners and connections.
+//!
+//! Difficulty: Apache says much of it for hosts, while a connection has no host before its first request: what one host says of a listener
+//! holds for the listener. Absent on purpose: numbers of threads and processes, of which a core here has one.
+
+use crate::{
+    modules::{core::texts, dir::set_flag},
+    process::Process,
+    server::{HostDraft, ServerSet},
+};
+use saker_config::model::{Limits, Listener, Model};
+use saker_config_apache::Node;
+use saker_net::Network;
+use std::{net::IpAddr, path::Path};
+
+/// Of the process, or the server's own host.
+#[derive(Clone, Debug, Default)]
+pub struct Connections {
+    backlog: Option<u64>,
+    send_buffer_bytes: Option<u64>,
+    receive_buffer_bytes: Option<u64>,
+    graceful_timeout_s: Option<u64>,
+    request_workers_max: Option<u64>,
+    servers_max: Option<u64>,
+    threads_per_server: Option<u64>,
+    streams_max: Option<u64>,
+    window_bytes: Option<u64>,
+    stream_errors_max: Option<u64>,
+    /// RequestReadTimeout, in milliseconds; 0: none.
+    handshake_ms: Option<u64>,
+    head_ms: Option<u64>,
+    body_ms: Option<u64>,
+}
+
+/// What a host says about the connections of its addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostConnections {
+    protocols: Option<Protocols>,
+    h2_direct: Option<bool>,
+    h2_upgrade: Option<bool>,
+    proxy_preface: Option<bool>,
+    proxy_preface_exceptions: Vec<Network>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Protocols {
+    h2: bool,
+    h2c: bool,
+}
+
+/// Longer than anything runs: how a shutdown without a time limit is said.
+const NO_LIMIT_MS: u64 = 365 * 86_400_000;
+
+impl Connections {
+    pub fn apply(&self, model: &mut Model) {
+        let bytes = |said: Option<u64>| said.and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
+        for listener in &mut model.listeners {
+            listener.backlog = self.backlog.and_then(|backlog| u32::try_from(backlog).ok()).unwrap_or(listener.backlog);
+            listener.send_buffer_bytes = bytes(self.send_buffer_bytes);
+            listener.receive_buffer_bytes = bytes(self.receive_buffer_bytes);
+        }
+        if let Some(seconds) = self.graceful_timeout_s {
+            model.server.shutdown_timeout_ms = if seconds == 0 { NO_LIMIT_MS } else { seconds.saturating_mul(1000) };
+        }
+        self.limit(&mut model.limits);
+    }
+
+    fn limit(&self, limits: &mut Limits) {
+        // Apache has no more workers than processes that it may start with all their threads.
+        let possible = self.servers_max.zip(self.threads_per_server).map(|(servers, threads)| servers.saturating_mul(threads));
+        limits.requests_at_a_time_max = [self.request_workers_max, possible].into_iter().flatten().min().unwrap_or(0);
+        let set = |slot: &mut u64, said: Option<u64>| *slot = said.filter(|said| *said > 0).unwrap_or(*slot);
+        set(&mut limits.http2_streams_max, self.streams_max);
+        set(&mut limits.http2_window_bytes, self.window_bytes);
+        set(&mut limits.http2_resets_max, self.stream_errors_max);
+        let timeout = |slot: &mut u64, said: Option<u64>| *slot = said.map_or(*slot, |ms| if ms == 0 { NO_LIMIT_MS } else { ms });
+        timeout(&mut limits.tls_handshake_timeout_ms, self.handshake_ms);
+        timeout(&mut limits.head_timeout_ms, self.head_ms);
+        timeout(&mut limits.body_timeout_ms, self.body_ms);
+    }
+}
+
+impl HostConnections {
+    /// Lays what the hosts of a listener say over it; the server's own comes first.
+    pub fn apply(main: &HostConnections, hosts: &[&HostConnections], listener: &mut Listener) {
+        let own = |host: &&HostConnections| **host != HostConnections::default();
+        let all: Vec<&HostConnections> = std::iter::once(main).chain(hosts.iter().copied().filter(own)).collect();
+        let last = |of: fn(&HostConnections) -> Option<bool>| all.iter().rev().find_map(|host| of(host));
+        let protocols: Vec<Protocols> = all.iter().filter_map(|host| host.protocols).collect();
+        if !protocols.is_empty() {
+            let is_tls = listener.tls.is_some();
+            listener.http2 = protocols.iter().any(|protocols| if is_tls { protocols.h2 } else { protocols.h2c });
+        }
+        listener.http2_direct = last(|host| host.h2_direct).unwrap_or(true);
+        listener.http2_upgrade = last(|host| host.h2_upgrade).unwrap_or(true);
+        if last(|host| host.proxy_preface) == Some(true) {
+            let networks = ["0.0.0.0/0", "::/0"];
+            listener.proxy_protocol_from = networks.iter().filter_map(|network| network.parse().ok()).collect();
+            listener.proxy_protocol_except = all.iter().flat_map(|host| host.proxy_preface_exceptions.clone()).collect();
+        }
+    }
+}
+
+macro_rules! number {
+    ($($name:literal: $field:ident,)*) => {
+        &[$(($name, |node, _, process, _| {
+            process.connections.$field = Some(number(node)?);
+            Ok(())
+        }),)*]
+    };
+}
+
+const NUMBERS: &[(&str, ServerSet)] = number! {
+    "ListenBacklog": backlog,
+    "SendBufferSize": send_buffer_bytes,
+    "ReceiveBufferSize": receive_buffer_bytes,
+    "GracefulShutdownTimeout": graceful_timeout_s,
+    "MaxRequestWorkers": request_workers_max,
+    "MaxClients": request_workers_max,
+    "ServerLimit": servers_max,
+    "ThreadsPerChild": threads_per_server,
+    "H2MaxSessionStreams": streams_max,
+    "H2WindowSize": window_bytes,
+    "H2MaxStreamErrors": stream_errors_max,
+};
+
+const OTHERS: &[(&str, ServerSet)] = &[
+    ("Protocols", |node, host, _, _| {
+        let words: Vec<String> = texts(node).iter().map(|word| word.to_ascii_lowercase()).collect();
+        let has = |name: &str| words.iter().any(|word| word == name);
+        host.connections.protocols = Some(Protocols { h2: has("h2"), h2c: has("h2c") });
+        Ok(())
+    }),
+    ("H2Direct", |node, host, _, _| set_flag(node, &mut host.connections.h2_direct)),
+    ("H2Upgrade", |node, host, _, _| set_flag(node, &mut host.connections.h2_upgrade)),
+    ("RemoteIPProxyProtocol", |node, host, _, _| set_flag(node, &mut host.connections.proxy_preface)),
+    ("RemoteIPProxyProtocolExceptions", |node, host, _, _| {
+        for word in texts(node) {
+            host.connections.proxy_preface_exceptions.push(network(&word)?);
+        }
+        Ok(())
+    }),
+    ("RequestReadTimeout", set_read_timeouts),
+];
+
+pub fn setters() -> impl Iterator<Item = &'static (&'static str, ServerSet)> {
+    NUMBERS.iter().chain(OTHERS)
+}
+
+fn number(node: &Node) -> Result<u64, String> {
+    let word = texts(node).into_iter().next().unwrap_or_default();
+    word.parse().map_err(|_| format!("{} must be a number of 0 or more, not {word}", node.canonical_name()))
+}
+
+/// An address, with a prefix or a mask.
+fn network(word: &str) -> Result<Network, String> {
+    let bad = || format!("RemoteIPProxyProtocolExceptions: {word} is neither an address nor a network");
+    let parsed = match word.split_once('/') {
+        Some((address, mask)) => match mask.parse::<IpAddr>() {
+            Ok(IpAddr::V4(mask)) => format!("{address}/{}", mask.to_bits().leading_ones()).parse(),
+            _ => word.parse(),
+        },
+        None => word.parse(),
+    };
+    parsed.map_err(|()| bad())
+}
+
+/// `header=20-40,MinRate=500 body=20,MinRate=500 handshake=5`: the longest time that a stage may take. A rate has no counterpart: of a head the
+/// longest time holds, of a body the time between two pieces.
+fn set_read_timeouts(node: &Node, _: &mut HostDraft, process: &mut Process, _: &Path) -> Result<(), String> {
+    let text = String::from_utf8_lossy(node.argument_text()).to_ascii_lowercase();
+    for word in text.split_whitespace() {
+        let (stage, value) = word.split_once('=').ok_or("Invalid RequestReadTimeout parameter")?;
+        let range = value.split(',').next().unwrap_or_default();
+        let last = range.rsplit('-').next().unwrap_or_default();
+        let seconds: u64 = last.parse().map_err(|_| format!("RequestReadTimeout: {range} is no time"))?;
+        let connections = &mut process.connections;
+        let slot = match stage {
+            "handshake" => &mut connections.handshake_ms,
+            "header" => &mut connections.head_ms,
+            "body" => &mut connections.body_ms,
+            _ => return Err(format!("Unknown RequestReadTimeout parameter: {stage}")),
+        };
+        *slot = Some(seconds.saturating_mul(1000));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_config::model::{Address, ListenerTls, Origin};
+
+    fn listener(tls: bool) -> Listener {
+        let mut listener = Listener::new(Address::Tcp("127.0.0.1:80".parse().unwrap()), Origin::built_in());
+        listener.tls = tls.then(ListenerTls::default);
+        listener
+    }
+
+    #[test]
+    fn one_host_is_enough_for_a_protocol() {
+        let of = |h2, h2c| HostConnections { protocols: Some(Protocols { h2, h2c }), ..HostConnections::default() };
+        for (hosts, tls, expected) in [
+            (vec![], true, true),
+            (vec![of(false, false)], true, false),
+            (vec![of(false, false), of(true, false)], true, true),
+            (vec![of(true, false)], false, false),
+            (vec![of(true, true)], false, true),
+        ] {
+            let mut listener = listener(tls);
+            HostConnections::apply(&HostConnections::default(), &hosts.iter().collect::<Vec<_>>(), &mut listener);
+            assert_eq!(listener.http2, expected, "{hosts:?} {tls}");
+        }
+    }
+
+    #[test]
+    fn prefaces_and_who_sends_none() {
+        let host = HostConnections {
+            proxy_preface: Some(true),
+            proxy_preface_exceptions: vec![network("10.0.0.0/255.0.0.0").unwrap(), network("::1").unwrap()],
+            ..HostConnections::default()
+        };
+        let mut listener = listener(false);
+        HostConnections::apply(&HostConnections::default(), &[&host], &mut listener);
+        assert_eq!(listener.proxy_protocol_from.len(), 2);
+        assert!(listener.proxy_protocol_except.iter().any(|network| network.contains("10.9.9.9".parse().unwrap())));
+        assert!(network("host.example").is_err() && network("10.0.0.0/99").is_err());
+    }
+
+    #[test]
+    fn as_many_requests_as_there_would_be_threads() {
+        let limit = |workers, servers, threads| {
+            let (mut limits, connections) = (
+                Limits::default(),
+                Connections {
+                    request_workers_max: workers,
+                    servers_max: servers,
+                    threads_per_server: threads,
+                    head_ms: Some(0),
+                    ..Connections::default()
+                },
+            );
+            connections.limit(&mut limits);
+            assert_eq!(limits.head_timeout_ms, NO_LIMIT_MS);
+            limits.requests_at_a_time_max
+        };
+        assert_eq!(limit(None, None, None), 0);
+        assert_eq!(limit(Some(150), None, Some(25)), 150);
+        assert_eq!(limit(Some(400), Some(4), Some(25)), 100);
+        assert_eq!(limit(None, Some(4), Some(25)), 100);
+    }
+}

@@ -1,0 +1,157 @@
+//! What Apache's directives say about connections: protocols, PROXY prefaces, time limits, requests at a time; logs and certificates of TLS.
+
+#![allow(clippy::unwrap_used)] // The whole file is tests.
+
+use saker_testkit::{Client, Pebble, ServerProcess, TempDir, free_port, require};
+use std::{
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    process::{Command, Output},
+    time::{Duration, Instant},
+};
+
+const MODULES: &[&str] =
+    &["mpm_event", "authz_core", "ssl", "http2", "remoteip", "reqtimeout", "log_config", "rewrite", "headers", "md", "watchdog"];
+
+struct Server {
+    process: ServerProcess,
+    dir: TempDir,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// `conf` stands in the server; `{dir}` and `{port}` are filled in.
+    fn start(name: &str, dir: TempDir, conf: &str) -> Server {
+        dir.write("www/page.txt", "page\n").unwrap();
+        let port = free_port().unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"].map(PathBuf::from).into_iter().find(|path| path.is_dir());
+        let load = |name: &&str| format!("LoadModule {name}_module {}/mod_{name}.so\n", folder.as_ref().unwrap().display());
+        let text = format!(
+            "ServerRoot {{dir}}\nServerName {name}.test\nListen {address}\nDocumentRoot {{dir}}/www\nPidFile {{dir}}/pid\nErrorLog {{dir}}/error.log\n{}{conf}\n",
+            MODULES.iter().map(load).collect::<String>()
+        );
+        let text = text.replace("{dir}", &dir.to_string_lossy()).replace("{port}", &port.to_string());
+        let file = dir.write("httpd.conf", text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
+        command.args(["run", "--workers", "2", "--apache"]).arg(&file).arg("--state-dir").arg(dir.join("state"));
+        let process = ServerProcess::start(&mut command, address).unwrap();
+        Server { process, dir, address }
+    }
+
+    fn new(name: &str, conf: &str) -> Server {
+        Server::start(name, TempDir::new(name).unwrap(), conf)
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(self.address).unwrap()
+    }
+}
+
+fn curl(arguments: &[&str]) -> Output {
+    Command::new(require("curl").unwrap()).args(["-sS", "-m", "30", "-o", "/dev/null"]).args(arguments).output().unwrap()
+}
+
+/// `2` or `1.1`, as curl tells of the version that was spoken; empty where nothing was.
+fn version(server: &Server, how: &str) -> String {
+    let output = curl(&[how, "-w", "%{http_version}", &format!("http://{}/page.txt", server.address)]);
+    if output.status.success() { String::from_utf8(output.stdout).unwrap() } else { String::new() }
+}
+
+#[test]
+fn protocols() {
+    let server = Server::new("protocols-1", "Protocols http/1.1");
+    assert_eq!((version(&server, "--http2"), version(&server, "--http2-prior-knowledge")), ("1.1".into(), String::new()));
+    let server = Server::new("protocols-2", "Protocols h2c http/1.1\nH2Upgrade off");
+    assert_eq!((version(&server, "--http2"), version(&server, "--http2-prior-knowledge")), ("1.1".into(), "2".into()));
+    let server = Server::new("protocols-3", "Protocols h2c http/1.1\nH2Direct off");
+    assert_eq!((version(&server, "--http2"), version(&server, "--http2-prior-knowledge")), ("2".into(), String::new()));
+}
+
+#[test]
+fn prefaces_from_everybody_but_those_who_are_named() {
+    let log = "CustomLog {dir}/access.log \"%a\"\n";
+    let server = Server::new("preface", &format!("RemoteIPProxyProtocol On\n{log}"));
+    let mut client = server.client();
+    client.send("PROXY TCP4 192.0.2.7 127.0.0.1 4000 80\r\nGET /page.txt HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    assert_eq!(client.read_response().unwrap().status, 200);
+    let mut client = server.client();
+    client.send("GET /page.txt HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    assert!(client.read_response().is_err(), "without a preface");
+    let dir = server.dir.join("access.log");
+    server.process.stop().unwrap();
+    assert_eq!(fs::read_to_string(dir).unwrap(), "192.0.2.7\n");
+    let server = Server::new("no-preface", "RemoteIPProxyProtocol On\nRemoteIPProxyProtocolExceptions 10.0.0.0/8 127.0.0.0/255.0.0.0");
+    assert_eq!(server.client().get("/page.txt").unwrap().status, 200);
+}
+
+#[test]
+fn a_head_that_takes_too_long() {
+    let server = Server::new("slow", "RequestReadTimeout header=1-1,MinRate=500 body=10,MinRate=500");
+    let (mut client, began) = (server.client(), Instant::now());
+    client.send("GET /page.txt HTTP/1.1\r\nHost: ").unwrap();
+    assert_eq!(client.read_response().unwrap().status, 408);
+    assert!(began.elapsed() > Duration::from_millis(700) && began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+}
+
+/// One place, and many who want it: all are answered, whatever their worker.
+#[test]
+fn one_request_at_a_time_is_enough_for_all() {
+    let conf = "MaxRequestWorkers 1\nListenBacklog 64\nSendBufferSize 65536\nReceiveBufferSize 65536\nGracefulShutdownTimeout 5\n\
+                RewriteEngine On\nRewriteCond %{HTTP:X} .\nRewriteRule . - [E=x:1]\nHeader set X %{x}e";
+    let server = Server::new("one", conf);
+    let address = server.address;
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..8).map(|_| scope.spawn(move || many(address))).collect();
+        clients.into_iter().for_each(|client| client.join().unwrap());
+    });
+}
+
+fn many(address: SocketAddr) {
+    let mut client = Client::connect(address).unwrap();
+    for _ in 0..50 {
+        assert_eq!(client.request("GET", "/page.txt", &[("X", "y")]).unwrap().status, 200);
+    }
+}
+
+/// Ordered from a real authority over HTTP, served at once, and asked for over plain HTTP no more.
+#[test]
+fn managed_domains() {
+    let pebble = Pebble::new().unwrap();
+    let conf = format!(
+        "Listen 127.0.0.1:{http}\nListen 127.0.0.1:{tls}\nMDCertificateAgreement accepted\nMDContactEmail me@a.example\n\
+         MDCertificateAuthority {directory}\nMDCACertificateFile {ca}\nMDCAChallenges http-01\n\
+         <MDomainSet a.example b.example>\n    MDMember c.example\n    MDRequireHttps permanent\n</MDomainSet>\n\
+         LogFormat \"%{{SSL_PROTOCOL}}x %{{SSL_TLS_SNI}}x %{{SSL_CLIENT_S_DN}}x\" tls\n\
+         <VirtualHost *:{http}>\n    ServerName a.example\n    ServerAlias d.example\n    DocumentRoot {{dir}}/www\n</VirtualHost>\n\
+         <VirtualHost *:{tls}>\n    ServerName a.example\n    ServerAlias d.example\n    DocumentRoot {{dir}}/www\n    SSLEngine on\n    CustomLog {{dir}}/tls.log tls\n\
+         </VirtualHost>\n",
+        http = pebble.http_port,
+        tls = pebble.tls_port,
+        directory = pebble.directory(),
+        ca = pebble.directory_ca().display()
+    );
+    let server = Server::start("managed", TempDir::new("managed").unwrap(), &conf);
+    let log = server.dir.join("error.log");
+    let until = Instant::now() + Duration::from_secs(40);
+    let issued = "issued: a.example, b.example, c.example, d.example";
+    while !fs::read_to_string(&log).unwrap_or_default().contains(issued) {
+        assert!(Instant::now() < until, "{}{}", fs::read_to_string(&log).unwrap_or_default(), server.process.stderr());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let root = pebble.root().unwrap();
+    for name in ["a.example", "d.example"] {
+        let resolve = format!("{name}:{}:127.0.0.1", pebble.tls_port);
+        let url = format!("https://{name}:{}/page.txt", pebble.tls_port);
+        let output = curl(&["--resolve", &resolve, "--cacert", &root.to_string_lossy(), "-w", "%{http_code}", &url]);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "200", "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let mut plain = Client::connect(SocketAddr::from(([127, 0, 0, 1], pebble.http_port))).unwrap();
+    let redirected = plain.request("GET", "/page.txt?q", &[("Host", "a.example")]).unwrap();
+    let expected = format!("https://a.example:{}/page.txt?q", pebble.tls_port);
+    assert_eq!((redirected.status, redirected.field("location")), (301, Some(expected.as_str())));
+    let lines = server.dir.join("tls.log");
+    server.process.stop().unwrap();
+    assert_eq!(fs::read_to_string(lines).unwrap(), "TLSv1.3 a.example -\nTLSv1.3 d.example -\n");
+}
