@@ -8,7 +8,7 @@ use crate::{failure::Failure, pool::Connection};
 use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, ResponseHead};
 use saker_http::{Fields, Method};
 use saker_net::{Deadline, Deadlines, clock};
-use saker_pipeline::{NoBody, RequestBody};
+use saker_pipeline::{Chunk, NoBody, RequestBody};
 use saker_telemetry::{error_log, message};
 use std::{
     cell::RefCell,
@@ -65,10 +65,11 @@ pub struct Conversation {
     used: usize,
     /// `None`: its end has been told, or nobody wants it any more.
     content: Option<Box<dyn RequestBody>>,
+    /// Content that has come and may not be told yet.
+    untold: Option<Chunk>,
     is_end_told: bool,
     has_taken_content: bool,
     has_heard: bool,
-    is_send_broken: bool,
     /// Of content that was promised; `None`: nothing was.
     left: Option<u64>,
     is_head_request: bool,
@@ -101,10 +102,10 @@ impl Conversation {
             input: Vec::new(),
             used: 0,
             content: Some(content),
+            untold: None,
             is_end_told: false,
             has_taken_content: false,
             has_heard: false,
-            is_send_broken: false,
             left: None,
             is_head_request: request.head.method() == Method::Head,
             limit: Limit::new(desk, terms.timeout_ms),
@@ -154,7 +155,8 @@ impl Conversation {
     }
 
     fn parse(&mut self) -> Result<Option<Said>, Failure> {
-        while self.used < self.input.len() {
+        // Also where nothing is left of the input: the end may follow from what came before.
+        loop {
             let from = self.used;
             let (used, event) = self.dialogue.receive(self.input.get(from..).unwrap_or_default())?;
             self.used += used;
@@ -197,6 +199,10 @@ impl Conversation {
             Event::Trailers(fields) => Some(Said::Trailers(fields)),
             Event::Switched(_) => Some(Said::Switched),
             Event::End { stays } => Some(self.end(stays)?),
+            Event::Asks(_) if self.is_end_told => {
+                self.dialogue.end(&mut self.out);
+                None
+            }
             Event::Interim(_) | Event::Asks(_) | Event::Taken { .. } => None,
         })
     }
@@ -255,22 +261,26 @@ impl Conversation {
     }
 
     fn stop_sending(&mut self) {
-        self.is_send_broken = true;
-        self.content = None;
+        (self.content, self.untold) = (None, None);
         self.out.clear();
         self.sent = 0;
     }
 
     /// Puts content behind what is to be sent.
     fn fill(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
-        while self.out.len() - self.sent < OUT_BYTES_MAX && self.dialogue.wants_content() {
+        while self.out.len() - self.sent < OUT_BYTES_MAX {
+            let most = self.dialogue.content_max();
+            if most == 0 {
+                return Ok(());
+            }
+            if let Some(chunk) = self.untold.take() {
+                self.tell(&chunk, most);
+                continue;
+            }
             let Some(content) = &mut self.content else { return Ok(()) };
             match content.poll_chunk(cx) {
                 Poll::Ready(Some(Ok(chunk))) if chunk.is_empty() => {}
-                Poll::Ready(Some(Ok(chunk))) => {
-                    self.has_taken_content = true;
-                    self.dialogue.content(chunk.bytes(), &mut self.out);
-                }
+                Poll::Ready(Some(Ok(chunk))) => self.tell(&chunk, most),
                 Poll::Ready(None) => {
                     self.dialogue.end(&mut self.out);
                     self.is_end_told = true;
@@ -285,6 +295,14 @@ impl Conversation {
             }
         }
         Ok(())
+    }
+
+    /// As much as may be told at once; the rest waits.
+    fn tell(&mut self, chunk: &Chunk, most: usize) {
+        self.has_taken_content = true;
+        let now = chunk.len().min(most);
+        self.dialogue.content(chunk.bytes().get(..now).unwrap_or_default(), &mut self.out);
+        self.untold = (now < chunk.len()).then(|| chunk.slice(now..chunk.len()));
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {

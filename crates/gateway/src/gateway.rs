@@ -70,9 +70,13 @@ impl Gateway {
     /// Asks members until one has said the head of a response.
     async fn ask(&self, exchange: &mut Exchange, call: &Call, group: &Rc<Group>) -> Result<Heard, (Failure, String)> {
         let mut content = std::mem::replace(&mut exchange.body, Box::new(NoBody));
-        let (mut tried, mut is_fresh) = (Vec::new(), false);
+        let (mut tried, mut again) = (Vec::new(), None);
         loop {
-            let at = group.choose(exchange, &tried).map_err(|failure| (failure, group.upstream.name.to_string()))?;
+            let is_fresh = again.is_some();
+            let at = match again.take() {
+                Some(at) => at,
+                None => group.choose(exchange, &tried).map_err(|failure| (failure, group.upstream.name.to_string()))?,
+            };
             let (Some(member), Some(pool)) = (group.upstream.members.get(at), group.pools.get(at)) else {
                 return Err((Failure::NoMember, group.upstream.name.to_string()));
             };
@@ -88,14 +92,13 @@ impl Gateway {
             };
             // It ended between two requests; that says nothing about how the backend is.
             if is_unheard && !is_fresh {
-                is_fresh = true;
+                again = Some(at);
                 continue;
             }
             if failure.counts_against_member() && !member.ignores_errors {
                 pool.fail(member.tuning.retry_ms);
             }
             tried.push(at);
-            is_fresh = false;
             let attempts_max = group.upstream.attempts_max.unwrap_or(usize::MAX);
             if !failure.is_before_request() || tried.len() > attempts_max || tried.len() >= group.pools.len() {
                 return Err(named(failure));
