@@ -1,5 +1,7 @@
 //! What backends do wrong, and what becomes of the request: a status, or a response that is seen to break off; and the next request is well.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod bench;
 
 use bench::*;
