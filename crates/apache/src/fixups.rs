@@ -4,7 +4,7 @@ use crate::{
     asis, call, content_filters,
     facts::{Seen, note_dependencies},
     host::Host,
-    listing,
+    includes, listing,
     local::Local,
     memo::Memo,
     methods,
@@ -77,7 +77,7 @@ fn content(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &
         );
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     }
-    if peek(exchange).is_some_and(|state| state.is_subrequest) {
+    if peek(exchange).is_some_and(|state| state.is_subrequest && !state.is_answered) {
         return after_path(exchange, local);
     }
     if exchange.handler.as_deref() == Some("type-map") {
@@ -325,8 +325,11 @@ pub fn adopt(exchange: &mut Exchange, inner: Exchange) {
     exchange.settings = inner.settings;
     exchange.environment = inner.environment;
     exchange.handler = inner.handler;
+    let own = std::mem::take(state(exchange));
     exchange.rules_state = inner.rules_state;
-    state(exchange).is_subrequest = false;
+    let adopted = state(exchange);
+    (adopted.is_subrequest, adopted.is_answered, adopted.is_program) = (own.is_subrequest, own.is_answered, own.is_program);
+    (adopted.page, adopted.page_requests) = (own.page, own.page_requests);
 }
 
 /// FallbackResource: a path of the site that answers for what is not there.
@@ -356,18 +359,24 @@ fn describe(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &Wat
         _ => local.mime.facts(&own.filename, &host.types),
     };
     let handler = own.forced_handler.clone().or_else(|| local.core.set_handler.clone().flatten()).or(facts.handler.clone());
+    let is_program = own.is_program;
     let media_type = local.core.force_type.clone().flatten().or_else(|| own.forced_type.clone()).or_else(|| facts.content_type());
     // The old way to PHP: where no handler is named, the type is the handler's name.
+    let handler = if is_program { Some("cgi-script".into()) } else { handler };
+    let (is_page, handler, media_type) = includes::page(exchange, watcher, local, handler, media_type);
     exchange.handler =
         handler.or_else(|| media_type.clone().filter(|media_type| is_program_type(media_type) || local.gateway.has_action(media_type)));
     let own = state(exchange);
     own.content_lines = content_lines(&facts);
     own.output_filters = facts.output_filters.clone();
+    if is_page && !own.output_filters.iter().any(|name| name.eq_ignore_ascii_case(includes::NAME)) {
+        own.output_filters.push(includes::NAME.into());
+    }
     let content_type = media_type.map(|media_type| local.core.with_default_charset(&media_type));
     exchange.settings = memo.typed(&exchange.settings, content_type.as_deref());
     response::encoding::choose(memo, exchange, host, watcher, local, content_type.as_deref());
     if peek(exchange).is_some_and(|own| !own.is_subrequest) {
-        content_filters::wrap_request_body(exchange, host, local, &facts.input_filters);
+        content_filters::wrap_request_body(exchange, host, watcher, local, &facts.input_filters);
     }
 }
 

@@ -1,6 +1,6 @@
 //! A host of Apache's: the server itself, or a `<VirtualHost>`, with everything from both laid together.
 
-use crate::{local::Local, reading::ProviderNames, sections::Section};
+use crate::{local::Local, modules::ext_filter::Definition, reading::ProviderNames, sections::Section};
 use saker_config::model::Origin;
 use saker_expressions::Expression;
 use saker_http::path::Slashes;
@@ -37,6 +37,8 @@ pub struct Host {
     pub strict_names: bool,
     /// SSLVHostSNIPolicy strict: the handshake was for the host that the request is for.
     pub same_host_only: bool,
+    /// Filters that are programs (ExtFilterDefine).
+    pub external_filters: Arc<[Definition]>,
     pub origin: Origin,
 }
 

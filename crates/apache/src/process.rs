@@ -8,7 +8,7 @@ use crate::{
     host::Host,
     local::Local,
     managed::Managed,
-    modules::{mime, ssl},
+    modules::{ext_filter::Definition, mime, ssl},
     server::HostDraft,
     tls::TlsDraft,
 };
@@ -42,6 +42,7 @@ pub struct Process {
     pub pid_file: Option<PathBuf>,
     pub error_log: Option<PathBuf>,
     pub types_config: Option<(PathBuf, Origin)>,
+    pub external_filters: Vec<Definition>,
     pub timeout_s: Option<u64>,
     pub keep_alive: Option<bool>,
     pub keep_alive_timeout_ms: Option<u64>,
@@ -94,6 +95,7 @@ impl Process {
         }
         let shared = Shared {
             types: Arc::new(self.types(diagnostics)),
+            external_filters: self.external_filters.as_slice().into(),
             defaults: Arc::new(main.local.as_deref().cloned().unwrap_or_default()),
             settings: Arc::default(),
             tls: Arc::new(TlsDraft::default().site(&main.tls, false)),
@@ -241,6 +243,7 @@ impl Process {
 /// What thousands of hosts have in common, once.
 struct Shared {
     types: Arc<HashMap<Box<str>, Box<str>>>,
+    external_filters: Arc<[Definition]>,
     defaults: Arc<Local>,
     settings: Arc<Settings>,
     /// Of hosts that say nothing about it.
@@ -289,6 +292,7 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
             .unwrap_or_else(|| vec![".htaccess".into()]),
         rewrite,
         types: Arc::clone(&shared.types),
+        external_filters: Arc::clone(&shared.external_filters),
         trace_enabled: draft.trace_enabled.or(main.trace_enabled).unwrap_or(true),
         strict_names: [&main.tls, &draft.tls].iter().any(|tls| tls.strict_names == Some(true)),
         same_host_only: shared.same_host_only,

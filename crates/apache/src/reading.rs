@@ -19,17 +19,22 @@ pub enum Place {
     Htaccess(Box<str>),
 }
 
-/// Names that a configuration gives to providers (`<AuthnProviderAlias>`, `<AuthzProviderAlias>`).
+/// Names that a configuration gives to providers (`<AuthnProviderAlias>`, `<AuthzProviderAlias>`) and filters.
 #[derive(Clone, Debug, Default)]
 pub struct ProviderNames {
     pub authn: Vec<Box<str>>,
     pub authz: Vec<Box<str>>,
+    /// Of ExtFilterDefine.
+    pub filters: Vec<Box<str>>,
 }
 
 impl ProviderNames {
     pub fn of(tree: &Tree) -> ProviderNames {
         let mut names = ProviderNames::default();
         tree.walk(&mut |node| {
+            if node.canonical_name() == "ExtFilterDefine" {
+                names.filters.extend(node.arguments().first().map(|name| String::from_utf8_lossy(name).into()));
+            }
             let of_kind = match node.canonical_name() {
                 "<AuthnProviderAlias" => &mut names.authn,
                 "<AuthzProviderAlias" => &mut names.authz,

@@ -14,7 +14,7 @@ use crate::{
     modules::{self, access::RecordFiles, alias::Redirected, userdir::Place},
     origin::origin,
     response,
-    state::{State, Translated, peek, state},
+    state::{Translated, peek, state},
     walk::{self, Walked, Walker},
 };
 use saker_config::model::Upstream;
@@ -113,24 +113,16 @@ impl Rules for ApacheRules {
             exchange.first = exchange.first.take().or_else(|| Some(Box::new(first())));
             exchange.environment = modules::env::redirected(&exchange.environment, &kept.path, Status::OK.0);
         }
-        let State { rewrite_ended, cookies, vary, decided_by, is_subrequest, received, is_error_page, looked_at_from, negotiated, .. } =
-            kept;
-        *state(exchange) = State {
-            rewrite_ended,
-            cookies,
-            vary,
-            decided_by,
-            is_subrequest,
-            received,
-            is_error_page,
-            looked_at_from,
-            negotiated,
-            ..State::default()
-        };
+        *state(exchange) = kept.for_another_round();
         exchange.mapped = None;
         exchange.path_info.clear();
         exchange.handler = None;
         exchange.call = None;
+        if let Some(file) = state(exchange).looked_up_file.clone() {
+            state(exchange).translated = Some(Translated::File(file));
+            return Verdict::Pass;
+        }
+        let is_subrequest = state(exchange).is_subrequest;
         if exchange.redirects == 0 && !is_subrequest {
             response::request::edit(exchange, &host, &self.watcher, &host.defaults.headers.request, true);
         }

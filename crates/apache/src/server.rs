@@ -6,6 +6,7 @@ use crate::{
     logs::HostLogs,
     managed,
     modules::core::texts,
+    modules::ext_filter::Definition,
     process::{Listen, Process},
     sections::Section,
     tls::{self, TlsDraft},
@@ -139,6 +140,14 @@ const SETTERS: &[(&str, ServerSet)] = &[
     }),
     ("TypesConfig", |node, _, process, root| {
         process.types_config = first(node).map(|path| (root.join(path), node.origin.clone()));
+        Ok(())
+    }),
+    ("ExtFilterDefine", |node, _, process, _| {
+        let definition = Definition::parse(node.argument_text())?;
+        if process.external_filters.iter().any(|known| known.name.eq_ignore_ascii_case(&definition.name)) {
+            return Err(format!("ExtFilter {} is already defined", definition.name));
+        }
+        process.external_filters.push(definition);
         Ok(())
     }),
     ("Timeout", |node, _, process, _| set_number(node, &mut process.timeout_s)),

@@ -1,9 +1,9 @@
 //! What the rules know about a request between two phases; kept in the exchange.
 
-use crate::{local::Local, response::edits::Received};
+use crate::{includes::Shared, local::Local, response::edits::Received};
 use saker_files::Kind;
 use saker_pipeline::Exchange;
-use std::sync::Arc;
+use std::{cell::Cell, rc::Rc, sync::Arc};
 
 #[derive(Clone, Default)]
 pub struct State {
@@ -51,6 +51,39 @@ pub struct State {
     pub looked_at_from: Option<Box<[u8]>>,
     /// Inside a look-ahead, or at an index file that is tried.
     pub is_subrequest: bool,
+    /// A request of a page's, which goes as far as its content.
+    pub is_answered: bool,
+    /// What the page that asked for it shares with it; not with what rules make of it, as in Apache.
+    pub page: Option<Rc<Shared>>,
+    /// How many requests there were for the page that the client asked for.
+    pub page_requests: Option<Rc<Cell<usize>>>,
+    /// It is asked for by its name in the file system, not by a path.
+    pub looked_up_file: Option<Vec<u8>>,
+    /// A page runs it as a program, whatever it is.
+    pub is_program: bool,
+}
+
+impl State {
+    /// What is still true when everything begins again with another path.
+    pub fn for_another_round(self) -> State {
+        State {
+            rewrite_ended: self.rewrite_ended,
+            cookies: self.cookies,
+            vary: self.vary,
+            decided_by: self.decided_by,
+            is_subrequest: self.is_subrequest,
+            received: self.received,
+            is_error_page: self.is_error_page,
+            looked_at_from: self.looked_at_from,
+            negotiated: self.negotiated,
+            is_answered: self.is_answered,
+            page: self.page.filter(|_| self.path.is_empty()),
+            page_requests: self.page_requests,
+            looked_up_file: self.looked_up_file,
+            is_program: self.is_program,
+            ..State::default()
+        }
+    }
 }
 
 /// What rewriting in server context made of the path.

@@ -65,6 +65,20 @@ impl StandIn {
     }
 }
 
+impl StandIn {
+    pub fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    pub fn query(&self) -> Option<&[u8]> {
+        self.query.as_deref()
+    }
+
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+}
+
 impl LogFacts {
     pub fn of(exchange: &Exchange) -> LogFacts {
         let own = || StandIn::of(exchange);

@@ -1,14 +1,28 @@
 //! The one list of handlers and the one list of filters, in the order in which they are asked.
 
 use saker_acme::Challenges;
-use saker_apache::{Apache, ApacheRules, ContentFilters, ResponseRules};
+use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules};
 use saker_files::Watcher;
 use saker_gateway::Gateway;
 use saker_handlers::{compress::Compress, field_filter::FieldFilter, redirect::FixedAnswers, static_files::StaticFiles};
 use saker_pipeline::{Filter, Generation, Handler, Rules, Services};
-use std::{rc::Rc, sync::Arc};
+use std::{
+    rc::{Rc, Weak},
+    sync::Arc,
+};
 
-pub fn services(generation: Arc<Generation>, watcher: &Watcher, challenges: &Arc<Challenges>, gateway: Gateway) -> Services {
+pub fn services(generation: Arc<Generation>, watcher: &Watcher, challenges: &Arc<Challenges>, gateway: Gateway) -> Rc<Services> {
+    // Pages that include pages ask for them as clients would.
+    Rc::new_cyclic(|inside| made(generation, watcher, challenges, gateway, inside.clone()))
+}
+
+fn made(
+    generation: Arc<Generation>,
+    watcher: &Watcher,
+    challenges: &Arc<Challenges>,
+    gateway: Gateway,
+    inside: Weak<Services>,
+) -> Services {
     let handlers: Vec<Box<dyn Handler>> = vec![
         Box::new(FixedAnswers),
         Box::new(gateway),
@@ -17,14 +31,16 @@ pub fn services(generation: Arc<Generation>, watcher: &Watcher, challenges: &Arc
     let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
     let challenges = Arc::clone(challenges);
     let rules = generation.front_end.clone().and_then(|front_end| front_end.downcast::<Apache>().ok());
-    if let Some(apache) = &rules {
-        filters.push(Box::new(ContentFilters::new(Arc::clone(apache), watcher.clone())));
+    let apache_rules = rules.as_ref().map(|apache| Rc::new(ApacheRules::new(Arc::clone(apache), watcher.clone())));
+    if let (Some(apache), Some(apache_rules)) = (&rules, &apache_rules) {
+        let inside = Inside::new(inside, Rc::clone(apache_rules));
+        filters.push(Box::new(ContentFilters::new(Arc::clone(apache), watcher.clone(), inside)));
     }
     filters.push(Box::new(Compress));
     if let Some(apache) = &rules {
         filters.push(Box::new(ResponseRules::new(Arc::clone(apache), watcher.clone())));
     }
-    let rules = rules.map(|apache| Rc::new(ApacheRules::new(apache, watcher.clone())) as Rc<dyn Rules>);
+    let rules = apache_rules.map(|rules| rules as Rc<dyn Rules>);
     Services {
         generation,
         handlers: Rc::from(handlers),

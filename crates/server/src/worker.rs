@@ -155,7 +155,7 @@ impl Worker {
             secured: RefCell::new(secured),
             resources: RefCell::new(resources(&generation, &shared)),
             logs: RefCell::new(open_logs(&generation, &shared)),
-            services: RefCell::new(Rc::new(registry::services(Arc::clone(&generation), &shared.watcher, &shared.challenges, gateway))),
+            services: RefCell::new(registry::services(Arc::clone(&generation), &shared.watcher, &shared.challenges, gateway)),
             buffers: RefCell::default(),
             deadlines,
             tail: RefCell::new(Tail::new(&generation.model.server.server_field)),
@@ -201,7 +201,7 @@ impl Worker {
         *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
         *self.tail.borrow_mut() = Tail::new(&generation.model.server.server_field);
         let gateway = gateway(&self.deadlines, &self.shared);
-        *self.services.borrow_mut() = Rc::new(registry::services(generation, &self.shared.watcher, &self.shared.challenges, gateway));
+        *self.services.borrow_mut() = registry::services(generation, &self.shared.watcher, &self.shared.challenges, gateway);
     }
 
     fn unlisten(&self, address: Option<&Address>) {

@@ -17,7 +17,7 @@ mod world;
 
 pub use page::{Answer, Demand, Page, Settings, Step, Target};
 pub use scanner::{Argument, ELEMENT_BYTES_MAX, Element, Found, Scanner};
-pub use variables::{Lazy, VALUE_BYTES_MAX, VARIABLES_MAX, Variables};
+pub use variables::{Lazy, VALUE_BYTES_MAX, VARIABLES_MAX, Value, Variables};
 pub use world::{Matched, World};
 
 #[cfg(test)]

@@ -160,6 +160,8 @@ pub(crate) struct State {
     shows: bool,
     /// A branch of the condition around has been taken.
     is_taken: bool,
+    /// A condition around could not be judged: nothing shows, until one can be. What `else` does then is Apache 2.4's behaviour, not its manual's.
+    is_doubtful: bool,
     /// Conditions inside of what does not show.
     hidden_depth: usize,
     is_finished: bool,
@@ -174,6 +176,7 @@ impl State {
             size_in_bytes: false,
             shows: true,
             is_taken: true,
+            is_doubtful: false,
             hidden_depth: 0,
             is_finished: false,
         }
@@ -265,13 +268,13 @@ impl State {
             return;
         }
         if self.is_taken && condition(element).is_ok() {
-            self.shows = false;
+            (self.shows, self.is_doubtful) = (false, false);
             return;
         }
         self.judge(element, world);
     }
 
-    /// Takes the branch, or does not. What can't be judged says so, and changes nothing.
+    /// Takes the branch, or does not. What can't be judged says so, and is not shown.
     fn judge(&mut self, element: &Element, world: &mut dyn World) {
         let holds = condition(element).map_err(str::to_owned).and_then(|expression| {
             let time_format = self.settings.time_format.clone();
@@ -285,6 +288,7 @@ impl State {
             Err(fault) => {
                 world.complain(fault);
                 self.fail();
+                (self.shows, self.is_taken, self.is_doubtful) = (false, false, true);
             }
         }
     }
@@ -300,8 +304,8 @@ impl State {
             }
             return;
         }
-        self.shows = !self.is_taken;
-        self.is_taken = true;
+        self.shows = self.is_taken == self.is_doubtful;
+        self.is_taken |= self.shows;
     }
 
     fn end(&mut self, element: &Element, world: &mut dyn World) {
@@ -314,7 +318,7 @@ impl State {
             self.fail();
             return;
         }
-        (self.shows, self.is_taken) = (true, true);
+        (self.shows, self.is_taken, self.is_doubtful) = (true, true, false);
     }
 
     fn finish(&mut self, world: &mut dyn World) -> Step {

@@ -185,6 +185,8 @@ messages! {
     RULES_GO_ROUND "SK0804" "apache" Error "rules led a request in circles, it was answered with an error" "See `saker explain` for the rules that took part.";
     ACCESS_REFUSED "SK0810" "apache" Error "a request was refused by rules about access" "Nothing, if it is meant so; the line says what refused it.";
     REMOTE_ADDRESS "SK0811" "apache" Info "a proxy named a private address as its client, which was not believed" "Name the proxy by RemoteIPInternalProxy if it is one of yours.";
+    INCLUDES "SK0812" "apache" Error "server-side includes" "See what the line says; the page goes on behind what is wrong.";
+    EXTERNAL_FILTER "SK0813" "apache" Error "an external filter" "See what the line says, or what the program says.";
     HANDLER_NOT_THERE "SK0820" "apache" Error "a file is for a handler that is not there" "See `saker check`; until the handler comes, such files are answered with an error.";
     CONTENT_FILTER "SK0821" "apache" Error "a content filter failed" "See what the line says; the answer was an error, or was cut where it failed.";
 

@@ -1,7 +1,8 @@
 //! mod_buffer (`BUFFER`): gathers small pieces to larger ones, so that what comes behind is not called for each.
 
 use super::{ContentFilter, Passage, Stage, Transform, TransformedBody};
-use crate::local::Local;
+use crate::{host::Host, local::Local};
+use saker_files::Watcher;
 use saker_http::Status;
 use saker_pipeline::{Body, BodyError, Exchange, LocalFuture, RequestBody};
 
@@ -30,7 +31,7 @@ impl ContentFilter for Buffer {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn input(&self, _: &mut Exchange, local: &Local, body: Box<dyn RequestBody>) -> Box<dyn RequestBody> {
+    fn input(&self, _: &mut Exchange, _: &Host, _: &Watcher, local: &Local, body: Box<dyn RequestBody>) -> Box<dyn RequestBody> {
         Box::new(TransformedBody::same_length(body, Box::new(Gather::new(local.buffer.size_bytes()))))
     }
 }

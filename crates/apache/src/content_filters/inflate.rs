@@ -5,11 +5,13 @@
 
 use super::{ContentFilter, Passage, Stage, Transform, TransformedBody};
 use crate::{
+    host::Host,
     local::Local,
     modules::deflate::InflateLimits,
     state::{peek, state},
 };
 use flate2::{Decompress, FlushDecompress, Status as Decoded};
+use saker_files::Watcher;
 use saker_http::Status;
 use saker_pipeline::{BodyError, Exchange, LocalFuture, RequestBody};
 use saker_telemetry::{error_log, message};
@@ -55,7 +57,7 @@ impl ContentFilter for Deflate {
         false
     }
 
-    fn input(&self, exchange: &mut Exchange, local: &Local, body: Box<dyn RequestBody>) -> Box<dyn RequestBody> {
+    fn input(&self, exchange: &mut Exchange, _: &Host, _: &Watcher, local: &Local, body: Box<dyn RequestBody>) -> Box<dyn RequestBody> {
         if !take_request_coding(exchange) {
             return body;
         }

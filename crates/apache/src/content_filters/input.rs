@@ -4,10 +4,11 @@
 
 use super::{ContentFilter, find};
 use crate::{host::Host, local::Local};
+use saker_files::Watcher;
 use saker_pipeline::{Exchange, NoBody};
 
 /// Puts the filters of SetInputFilter and AddInputFilter (`by_extension`, whose names come first) around the body.
-pub fn wrap_request_body(exchange: &mut Exchange, host: &Host, local: &Local, by_extension: &[Box<str>]) {
+pub fn wrap_request_body(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local, by_extension: &[Box<str>]) {
     if exchange.body.is_end() {
         return;
     }
@@ -16,7 +17,7 @@ pub fn wrap_request_body(exchange: &mut Exchange, host: &Host, local: &Local, by
     filters.sort_by_key(|filter| filter.stage());
     for filter in filters.into_iter().rev() {
         let body = std::mem::replace(&mut exchange.body, Box::new(NoBody));
-        let wrapped = filter.input(exchange, local, body);
+        let wrapped = filter.input(exchange, host, watcher, local, body);
         exchange.body = wrapped;
         exchange.trace("fixups", None, || format!("input filter {}", filter.name()));
     }

@@ -10,6 +10,7 @@ mod buffer;
 mod data;
 mod inflate;
 mod input;
+mod inside;
 mod on_the_way_up;
 mod rate_limit;
 mod sed;
@@ -17,11 +18,12 @@ mod stream;
 mod substitute;
 
 pub use input::wrap_request_body;
+pub use inside::Inside;
 pub use on_the_way_up::ContentFilters;
 pub use sed::script::Script;
 pub use stream::{Transform, TransformedBody, TransformedStream, as_stream};
 
-use crate::{host::Host, local::Local};
+use crate::{host::Host, includes, local::Local};
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_pipeline::{Exchange, LocalFuture, RequestBody, Response};
@@ -50,6 +52,8 @@ pub struct Passage<'p> {
     pub host: &'p Arc<Host>,
     pub local: &'p Arc<Local>,
     pub watcher: &'p Watcher,
+    /// For filters that make requests of their own.
+    pub inside: &'p Inside,
 }
 
 impl Passage<'_> {
@@ -84,8 +88,13 @@ pub trait ContentFilter {
     }
 
     /// What it does to the body of a request: another one around it.
-    fn input(&self, _: &mut Exchange, _: &Local, body: Box<dyn RequestBody>) -> Box<dyn RequestBody> {
+    fn input(&self, _: &mut Exchange, _: &Host, _: &Watcher, _: &Local, body: Box<dyn RequestBody>) -> Box<dyn RequestBody> {
         body
+    }
+
+    /// Whether what the client has of a file says anything of what becomes of it, so that its conditions count.
+    fn keeps_validators(&self, _: &mut Exchange, _: &Watcher, _: &Local) -> bool {
+        true
     }
 }
 
@@ -109,6 +118,7 @@ impl ContentFilter for Elsewhere {
 /// Filters with a name of their own.
 const LIST: &[&dyn ContentFilter] = &[
     &inflate::Inflate,
+    &includes::INCLUDES,
     &substitute::Substitute,
     &sed::Sed,
     &data::Data,
@@ -120,8 +130,10 @@ const LIST: &[&dyn ContentFilter] = &[
 ];
 
 /// The filter of a name.
-pub fn find<'h>(_: &'h Host, name: &str) -> Option<&'h dyn ContentFilter> {
-    LIST.iter().copied().find(|filter| filter.name().eq_ignore_ascii_case(name))
+pub fn find<'h>(host: &'h Host, name: &str) -> Option<&'h dyn ContentFilter> {
+    let external = || host.external_filters.iter().find(|filter| filter.name.eq_ignore_ascii_case(name));
+    let own = LIST.iter().copied().find(|filter| filter.name().eq_ignore_ascii_case(name));
+    own.or_else(|| external().map(|filter| filter as &dyn ContentFilter))
 }
 
 pub fn stage_of(host: &Host, name: &str) -> Option<Stage> {
@@ -130,7 +142,7 @@ pub fn stage_of(host: &Host, name: &str) -> Option<Stage> {
 
 /// Whether a name stands for a filter whatever the host.
 pub fn is_known(name: &str) -> bool {
-    LIST.iter().any(|filter| filter.name().eq_ignore_ascii_case(name)) || name.eq_ignore_ascii_case("INCLUDES")
+    LIST.iter().any(|filter| filter.name().eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! gathered for a while before it goes out; what comes from a program goes on as it comes. Absent on purpose: ranges of what filters have
 //! changed (RFC 9110 section 14.2 lets a server ignore them).
 
-use super::{Passage, Transform, as_stream, find, stage_of};
+use super::{Inside, Passage, Transform, as_stream, find, stage_of};
 use crate::{
     facts::Seen,
     host::{Apache, Host},
@@ -26,11 +26,12 @@ const GATHERED_BYTES_MAX: usize = 256 << 10;
 pub struct ContentFilters {
     apache: Arc<Apache>,
     watcher: Watcher,
+    inside: Inside,
 }
 
 impl ContentFilters {
-    pub fn new(apache: Arc<Apache>, watcher: Watcher) -> ContentFilters {
-        ContentFilters { apache, watcher }
+    pub fn new(apache: Arc<Apache>, watcher: Watcher, inside: Inside) -> ContentFilters {
+        ContentFilters { apache, watcher, inside }
     }
 
     async fn run(&self, exchange: &mut Exchange, response: &mut Response) {
@@ -49,7 +50,7 @@ impl ContentFilters {
         let is_stored = !matches!(response.body, Body::Stream(_));
         for one in &chosen {
             let Some(filter) = find(&host, one.name) else { continue };
-            let mut passage = Passage { exchange, response, host: &host, local: &local, watcher: &self.watcher };
+            let mut passage = Passage { exchange, response, host: &host, local: &local, watcher: &self.watcher, inside: &self.inside };
             if let Err(status) = filter.output(&mut passage).await {
                 return *response = built_in_page(Response::new(status));
             }
@@ -61,7 +62,7 @@ impl ContentFilters {
         let is_large = response.body.length().is_some_and(|length| length > compression.max_bytes);
         if is_large && !compression.codings.is_empty() {
             // Of unknown length, so that it is encoded while it is sent.
-            let mut passage = Passage { exchange, response, host: &host, local: &local, watcher: &self.watcher };
+            let mut passage = Passage { exchange, response, host: &host, local: &local, watcher: &self.watcher, inside: &self.inside };
             return passage.transform(AsItIs);
         }
         if is_stored && gather(&mut response.body).await.is_err() {

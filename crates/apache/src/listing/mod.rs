@@ -27,6 +27,7 @@ use crate::{
 use matching::{description, is_ignored, item, special};
 use order::compare;
 use page::Form;
+pub use page::short_size;
 use saker_expressions::{GlobOptions, glob_matches};
 use saker_files::{Kind, Resolved, Watcher, read_directory, resolve};
 use saker_http::{Status, date::format_date, escape};

@@ -318,7 +318,12 @@ fn date(form: &Form<'_>, unix_s: i64) -> String {
 
 /// Four characters: `  - `, `973 `, `1.2K`, ` 17M`.
 fn size(bytes: Option<u64>) -> String {
-    let Some(mut size) = bytes else { return "  - ".into() };
+    bytes.map_or_else(|| "  - ".into(), short_size)
+}
+
+/// Four characters, as Apache shows sizes.
+pub fn short_size(bytes: u64) -> String {
+    let mut size = bytes;
     if size < 973 {
         return format!("{size:3} ");
     }

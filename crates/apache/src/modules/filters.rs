@@ -196,7 +196,8 @@ impl Filters {
 /// Names between semicolons; those that nobody stands for are told.
 fn filters(text: &str, node: &Node, reading: &mut Reading<'_>) -> Vec<Box<str>> {
     let names: Vec<Box<str>> = text.split(';').filter(|name| !name.is_empty()).map(Into::into).collect();
-    for name in names.iter().filter(|name| !is_known(name)) {
+    let defined = &reading.aliases.filters;
+    for name in names.iter().filter(|name| !is_known(name) && !defined.iter().any(|known| known.eq_ignore_ascii_case(name))) {
         reading.warn(node, format!("the filter {name} is not there: content goes out without it"));
     }
     names

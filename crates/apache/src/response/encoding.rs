@@ -56,6 +56,10 @@ pub fn choose(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &W
     }
     if changes_content {
         leave_whole(exchange);
+        let mut filters = chosen.iter().filter_map(|name| find(host, name));
+        if !filters.all(|filter| filter.keeps_validators(exchange, watcher, local)) {
+            without_fields(exchange, CONDITIONS);
+        }
     } else if !compression.codings.is_empty() && is_large(exchange, host, watcher) {
         encode_while_sent(exchange, &compression);
     } else if !compression.codings.is_empty() {
@@ -94,8 +98,16 @@ fn encode_while_sent(exchange: &mut Exchange, compression: &Compression) {
 fn leave_whole(exchange: &mut Exchange) {
     exchange.depends_on_request();
     state(exchange).changes_content = true;
-    if exchange.head.view().first("range").is_some() {
-        let fields = exchange.head.view().fields().filter(|(name, _)| !name.eq_ignore_ascii_case(b"range"));
-        exchange.head = exchange.head.with_fields(fields);
+    without_fields(exchange, &["range"]);
+}
+
+/// RFC 9110 section 13.1.
+const CONDITIONS: &[&str] = &["if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
+
+fn without_fields(exchange: &mut Exchange, names: &[&str]) {
+    let view = exchange.head.view();
+    if names.iter().any(|name| view.first(name).is_some()) {
+        let is_kept = |name: &[u8]| !names.iter().any(|gone| gone.as_bytes().eq_ignore_ascii_case(name));
+        exchange.head = exchange.head.with_fields(view.fields().filter(|(name, _)| is_kept(name)));
     }
 }

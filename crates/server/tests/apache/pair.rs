@@ -53,6 +53,7 @@ const MODULES: &[&str] = &[
     "sed",
     "data",
     "buffer",
+    "ext_filter",
     "mime",
     "mime_magic",
     "env",
@@ -167,7 +168,8 @@ fn configuration(dir: &TempDir, topic: &Topic, server: &str, address: SocketAddr
          KeepAlive On\n<Directory {root}>\n    AllowOverride All\n</Directory>\n"
     ));
     fs::create_dir_all(dir.join(server))?;
-    text.push_str(&filled(&topic.server, dir, Path::new(""), port));
+    let server_text = topic.server.replace("{modules}", &modules.to_string_lossy()).replace("{server}", server);
+    text.push_str(&filled(&server_text, dir, Path::new(""), port));
     // What no host claims.
     text.push_str(&format!("DocumentRoot {root}\n"));
     for case in &topic.cases {

@@ -7,7 +7,8 @@ pub mod pattern;
 pub mod script;
 
 use super::{ContentFilter, Passage, Stage, Transform, TransformedBody};
-use crate::local::Local;
+use crate::{host::Host, local::Local};
+use saker_files::Watcher;
 use saker_http::Status;
 use saker_pipeline::{BodyError, Exchange, LocalFuture, RequestBody};
 use saker_telemetry::{error_log, message};
@@ -47,7 +48,7 @@ impl ContentFilter for Sed {
         Box::pin(std::future::ready(outcome))
     }
 
-    fn input(&self, _: &mut Exchange, local: &Local, body: Box<dyn RequestBody>) -> Box<dyn RequestBody> {
+    fn input(&self, _: &mut Exchange, _: &Host, _: &Watcher, local: &Local, body: Box<dyn RequestBody>) -> Box<dyn RequestBody> {
         match local.sed.input() {
             Some(script) => Box::new(TransformedBody::new(body, Box::new(Editor::new(script)))),
             None => body,

@@ -1,0 +1,162 @@
+//! Requests that a page makes: for another page of the site, for a file beside it, for a program.
+//!
+//! Difficulty: what the client said of the page does not hold for its parts: a part is had by GET, whole, and whatever the client has of it.
+
+use super::Origin;
+use crate::{fixups::subrequest, state::state};
+use saker_http::{RequestHead, path::normalise_with};
+use saker_pipeline::{Exchange, NoBody};
+use saker_ssi::Target;
+use std::{rc::Rc, sync::Arc};
+
+/// Of one page and all that it includes, together.
+const REQUESTS_MAX: usize = 10_000;
+/// Pages in pages, as Apache's LimitInternalRecursion.
+const DEPTH_MAX: u8 = 10;
+
+/// Coding, conditions and parts, and what describes content of the client's.
+const OF_PAGE: [&str; 13] = [
+    "Accept-Encoding",
+    "Range",
+    "If-Range",
+    "If-Match",
+    "If-None-Match",
+    "If-Modified-Since",
+    "If-Unmodified-Since",
+    "Content-Length",
+    "Content-Type",
+    "Content-Encoding",
+    "Content-Range",
+    "Transfer-Encoding",
+    "Expect",
+];
+
+/// A copy without its body, for later; of the page that stands in for an answer, if one does.
+pub fn copy(exchange: &Exchange) -> Exchange {
+    let mut copy =
+        Exchange::new(Rc::clone(&exchange.client), exchange.head.clone(), Box::new(NoBody), Arc::clone(&exchange.site), exchange.now);
+    copy.host.clone_from(&exchange.host);
+    copy.path.clone_from(&exchange.path);
+    copy.query.clone_from(&exchange.query);
+    copy.path_info.clone_from(&exchange.path_info);
+    copy.settings = Arc::clone(&exchange.settings);
+    copy.environment = exchange.environment.clone();
+    copy.handler.clone_from(&exchange.handler);
+    copy.user.clone_from(&exchange.user);
+    copy.site_index = exchange.site_index;
+    copy.redirects = exchange.redirects;
+    if let Some(page) = exchange.stand_in.as_deref() {
+        copy.path = page.path().to_vec();
+        copy.query = page.query().map(<[u8]>::to_vec);
+        copy.environment = page.environment().clone();
+    }
+    if let Some(own) = crate::state::peek(exchange) {
+        *state(&mut copy) = own.clone();
+    }
+    copy
+}
+
+/// The request for a target; `None`: there is no such request, or there were too many.
+pub fn request(origin: &Origin, target: &Target) -> Option<Exchange> {
+    let requests = &origin.requests;
+    let made = requests.get() + 1;
+    if made > REQUESTS_MAX || origin.exchange.redirects >= DEPTH_MAX {
+        return None;
+    }
+    requests.set(made);
+    let mut inner = match target {
+        Target::Virtual(text) => by_path(origin, text)?,
+        Target::File(name) => by_file(origin, name)?,
+    };
+    inner.head = whole(&origin.exchange.head);
+    let own = state(&mut inner);
+    own.is_answered = true;
+    own.page = Some(Rc::clone(&origin.shared));
+    own.page_requests = Some(Rc::clone(requests));
+    Some(inner)
+}
+
+/// A GET with the same fields, but for those that are about the page.
+fn whole(head: &RequestHead) -> RequestHead {
+    let view = head.view();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+    let fields: Vec<(String, String)> = view
+        .fields()
+        .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
+        .filter(|(name, _)| !OF_PAGE.iter().any(|known| known.eq_ignore_ascii_case(name)))
+        .collect();
+    let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let target = text(view.target()).unwrap_or_else(|| "/".into());
+    RequestHead::build("GET", &target, view.version(), &fields)
+}
+
+/// As a client would write it, absolute or from the page's folder.
+fn by_path(origin: &Origin, text: &[u8]) -> Option<Exchange> {
+    let text = text.split(|byte| *byte == b'#').next().unwrap_or_default();
+    let (path, query) = match text.iter().position(|byte| *byte == b'?') {
+        Some(at) => (text.get(..at)?, text.get(at + 1..)),
+        None => (text, None),
+    };
+    let whole = match path.first() {
+        Some(b'/') => path.to_vec(),
+        _ => [saker_expressions::escape_uri(folder(&origin.exchange.path)).as_slice(), path].concat(),
+    };
+    let mut read = Vec::with_capacity(whole.len());
+    normalise_with(&whole, origin.host.slashes, &mut read).ok()?;
+    let mut inner = subrequest(&origin.exchange, read);
+    inner.query = query.map(<[u8]>::to_vec);
+    Some(inner)
+}
+
+/// A name in the page's folder or below.
+fn by_file(origin: &Origin, name: &[u8]) -> Option<Exchange> {
+    let name = below(name)?;
+    let mut inner = subrequest(&origin.exchange, [folder(&origin.exchange.path), &name].concat());
+    inner.query = None;
+    state(&mut inner).looked_up_file = Some([folder(&origin.state.filename), &name].concat());
+    Some(inner)
+}
+
+/// Up to its last slash.
+pub fn folder(path: &[u8]) -> &[u8] {
+    path.get(..path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1)).unwrap_or_default()
+}
+
+/// The name without its detours, if it leads nowhere above.
+fn below(name: &[u8]) -> Option<Vec<u8>> {
+    if name.starts_with(b"/") || name.contains(&0) {
+        return None;
+    }
+    let mut kept: Vec<&[u8]> = Vec::new();
+    for component in name.split(|byte| *byte == b'/') {
+        match component {
+            b"" | b"." => {}
+            b".." => drop(kept.pop()?),
+            component => kept.push(component),
+        }
+    }
+    let end: &[u8] = if name.ends_with(b"/") { b"/" } else { b"" };
+    Some([kept.join(&b'/').as_slice(), end].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_below() {
+        let cases: [(&[u8], Option<&[u8]>); 7] = [
+            (b"a.html", Some(b"a.html")),
+            (b"a/../b//./c", Some(b"b/c")),
+            (b"a/", Some(b"a/")),
+            (b"../a", None),
+            (b"a/../../b", None),
+            (b"/etc/passwd", None),
+            (b"a\0", None),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(below(name).as_deref(), expected, "{}", String::from_utf8_lossy(name));
+        }
+        assert_eq!((folder(b"/a/b.html"), folder(b"b")), (b"/a/".as_slice(), b"".as_slice()));
+    }
+}

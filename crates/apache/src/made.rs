@@ -1,0 +1,165 @@
+//! A body that an asynchronous function makes while it is sent.
+//!
+//! The function gives what it has to an [`Out`], which takes the next piece only when the last one has gone: a slow reader stops the maker,
+//! and one that goes away drops it. Absent on purpose: tasks. The maker runs where its body is polled.
+
+use saker_pipeline::{Body, BodyError, BodyStream, Chunk, RequestBody};
+use std::{
+    cell::Cell,
+    future::{Future, poll_fn},
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+/// Where a maker puts what it has made.
+#[derive(Clone)]
+pub struct Out(Rc<Cell<Option<Chunk>>>);
+
+type Maker = Pin<Box<dyn Future<Output = Result<(), BodyError>>>>;
+
+/// A body, and who makes it.
+pub struct Made {
+    slot: Rc<Cell<Option<Chunk>>>,
+    /// Gone after the end.
+    maker: Option<Maker>,
+}
+
+impl Out {
+    /// Waits until the piece has been taken and the next one is wanted.
+    pub async fn send(&self, chunk: Chunk) {
+        if chunk.is_empty() {
+            return;
+        }
+        self.0.set(Some(chunk));
+        poll_fn(|_| {
+            let chunk = self.0.take();
+            let is_taken = chunk.is_none();
+            self.0.set(chunk);
+            // Whoever takes it polls again for the next one.
+            if is_taken { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Everything of another body.
+    pub async fn pass_on(&self, source: &mut dyn BodyStream) -> Result<(), BodyError> {
+        while let Some(chunk) = next(source).await {
+            self.send(chunk?).await;
+        }
+        Ok(())
+    }
+}
+
+/// The next piece of a body.
+pub async fn next(source: &mut dyn BodyStream) -> Option<Result<Chunk, BodyError>> {
+    poll_fn(|cx| source.poll_chunk(cx)).await
+}
+
+impl Made {
+    pub fn by<F: Future<Output = Result<(), BodyError>> + 'static>(maker: impl FnOnce(Out) -> F) -> Made {
+        let slot = Rc::new(Cell::new(None));
+        let maker = maker(Out(Rc::clone(&slot)));
+        Made { slot, maker: Some(Box::pin(maker)) }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        let Some(maker) = &mut self.maker else { return Poll::Ready(None) };
+        match maker.as_mut().poll(cx) {
+            Poll::Ready(outcome) => {
+                self.maker = None;
+                Poll::Ready(outcome.err().map(Err))
+            }
+            Poll::Pending => match self.slot.take() {
+                Some(chunk) => Poll::Ready(Some(Ok(chunk))),
+                None => Poll::Pending,
+            },
+        }
+    }
+}
+
+impl BodyStream for Made {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        self.poll(cx)
+    }
+}
+
+impl RequestBody for Made {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        self.poll(cx)
+    }
+
+    fn length(&self) -> Option<u64> {
+        None
+    }
+
+    fn is_end(&self) -> bool {
+        self.maker.is_none()
+    }
+}
+
+/// What is made up to `bytes_max` comes whole, with its length, however long it takes; the rest is made while it is sent.
+pub async fn beginning(mut made: Made, bytes_max: usize) -> Result<Body, BodyError> {
+    let mut begun = Vec::new();
+    while begun.len() <= bytes_max {
+        match next(&mut made).await {
+            None => return Ok(Body::Memory(Chunk::from(begun))),
+            Some(chunk) => begun.extend_from_slice(chunk?.bytes()),
+        }
+    }
+    let parts = [Body::Memory(Chunk::from(begun)), Body::Stream(Box::new(made))];
+    Ok(Body::Parts(parts.into_iter().collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    fn poll(made: &mut Made) -> Poll<Option<Result<Vec<u8>, BodyError>>> {
+        made.poll(&mut Context::from_waker(Waker::noop())).map(|step| step.map(|chunk| chunk.map(|chunk| chunk.bytes().to_vec())))
+    }
+
+    fn chunk(text: &str) -> Chunk {
+        Chunk::from(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn one_piece_at_a_time() {
+        let steps = Rc::new(Cell::new(0));
+        let seen = Rc::clone(&steps);
+        let mut made = Made::by(|out| async move {
+            out.send(chunk("a")).await;
+            seen.set(1);
+            out.send(chunk("")).await;
+            out.send(chunk("b")).await;
+            Err(BodyError::Source)
+        });
+        assert_eq!((poll(&mut made), steps.get()), (Poll::Ready(Some(Ok(b"a".to_vec()))), 0));
+        assert_eq!((poll(&mut made), steps.get()), (Poll::Ready(Some(Ok(b"b".to_vec()))), 1));
+        assert_eq!(poll(&mut made), Poll::Ready(Some(Err(BodyError::Source))));
+        assert_eq!(poll(&mut made), Poll::Ready(None));
+    }
+
+    fn begun(made: Made) -> Body {
+        let mut future = Box::pin(beginning(made, 3));
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(body)) => body,
+            _ => panic!("waits, or fails"),
+        }
+    }
+
+    #[test]
+    fn short_bodies_come_whole() {
+        let saying = |words: &'static [&'static str]| {
+            Made::by(|out| async move {
+                for word in words {
+                    out.send(chunk(word)).await;
+                }
+                Ok(())
+            })
+        };
+        assert!(matches!(begun(saying(&["ab", "c"])), Body::Memory(text) if text.bytes() == b"abc"));
+        assert_eq!(begun(saying(&["abcd", "e"])).length(), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! What programs and pages are told of a request: CGI's variables, made of an exchange.
+//!
+//! Difficulty: what rules have set stands first and keeps its place, but what the server knows wins (`saker_cgi::meta`).
+
+use crate::{facts::Seen, host::Host, state::State};
+use saker_cgi::{
+    Variables,
+    meta::{Facts as Meta, push_meta_variables},
+};
+use saker_expressions::{Facts as _, Variable};
+use saker_files::Watcher;
+use saker_pipeline::Exchange;
+use std::{borrow::Cow, os::unix::ffi::OsStrExt};
+
+/// The variables of a request, those of its environment among them.
+pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) -> Variables {
+    let seen = Seen::new(exchange, state, host, watcher);
+    let known = |variable: Variable| seen.variable(variable).unwrap_or_default();
+    let optional = |variable: Variable| seen.variable(variable).filter(|value| !value.is_empty());
+    let (view, client) = (exchange.head.view(), &exchange.client);
+    let (server_name, server_addr, server_admin) =
+        (known(Variable::ServerName), known(Variable::ServerAddr), optional(Variable::ServerAdmin));
+    let (remote_user, auth_type) = (optional(Variable::RemoteUser), optional(Variable::AuthType));
+    let search_path = std::env::var_os("PATH");
+    let translated = [host.document_root.as_os_str().as_bytes(), &exchange.path_info].concat();
+    let mut variables = Variables::new();
+    exchange.environment.iter().for_each(|(name, value)| variables.push(name, value));
+    let meta = Meta {
+        head: view,
+        passes_authorization: false,
+        content_length: exchange.body.length().filter(|length| *length > 0),
+        search_path: search_path.as_deref().map(OsStrExt::as_bytes),
+        server_signature: b"",
+        server_software: &known(Variable::ServerSoftware),
+        server_name: &server_name,
+        server_addr: &server_addr,
+        server_port: crate::origin::port(exchange, host),
+        // Apache's own words.
+        server_admin: Some(server_admin.as_deref().unwrap_or(b"[no address given]")),
+        remote_host: None,
+        remote_addr: client.text().as_bytes(),
+        remote_port: client.address.port(),
+        remote_user: remote_user.as_deref(),
+        remote_ident: None,
+        auth_type: auth_type.as_deref(),
+        request_scheme: &known(Variable::RequestScheme),
+        document_root: host.document_root.as_os_str().as_bytes(),
+        context_prefix: &known(Variable::ContextPrefix),
+        context_document_root: &known(Variable::ContextDocumentRoot),
+        script_filename: &state.filename,
+        redirect_url: None,
+        redirect_query_string: None,
+        server_protocol: if state.is_subrequest { b"INCLUDED" } else { view.version().as_str().as_bytes() },
+        request_method: view.method_token(),
+        query_string: exchange.query.as_deref(),
+        request_uri: view.target(),
+        path: &exchange.path,
+        path_info: &exchange.path_info,
+        path_translated: Some(&translated),
+    };
+    push_meta_variables(&meta, &mut variables);
+    variables
+}
+
+/// As a name of the system's environment: letters, digits and underscores, and no digit first.
+pub fn variable_name(name: &[u8]) -> Cow<'_, [u8]> {
+    let is_good = |(at, byte): (usize, &u8)| byte.is_ascii_alphanumeric() && (at > 0 || !byte.is_ascii_digit()) || *byte == b'_';
+    match name.iter().enumerate().all(is_good) {
+        true => Cow::Borrowed(name),
+        false => Cow::Owned(name.iter().enumerate().map(|(at, byte)| if is_good((at, byte)) { *byte } else { b'_' }).collect()),
+    }
+}
+
+/// With a backslash before everything that a shell would not take for itself.
+pub fn shell_escaped(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 8);
+    for byte in text {
+        if b"&;`'\"|*?~<>^()[]{}$\\\n\r%".contains(byte) {
+            out.push(b'\\');
+        }
+        out.push(*byte);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_shells() {
+        assert_eq!(variable_name(b"1a-B_2").as_ref(), b"_a_B_2");
+        assert!(matches!(variable_name(b"PATH"), Cow::Borrowed(_)));
+        assert_eq!(shell_escaped(b"a b;$(x)"), b"a b\\;\\$\\(x\\)");
+    }
+}
