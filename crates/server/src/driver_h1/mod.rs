@@ -11,6 +11,7 @@ mod start;
 mod turn;
 mod upgrade;
 mod walk;
+mod watch;
 
 pub use start::{first_read, run};
 

@@ -18,6 +18,9 @@ use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
 /// Of a body that nobody wanted, this much is read so that the connection can stay.
 const DRAIN_BYTES_MAX: u64 = 256 << 10;
 
+/// For the log only: nobody hears it. The number is nginx's.
+const CLIENT_CLOSED_REQUEST: Status = Status(499);
+
 impl Connection {
     /// Answers a request and puts its response under way. The step that follows when there is nothing to send first.
     pub(super) async fn walk(&mut self, request: WalkRequest) -> Option<Step> {
@@ -36,7 +39,8 @@ impl Connection {
             _ => {
                 let max = services.generation.model.limits.requests_at_a_time_max;
                 let _place = self.session.worker.shared.busy.enter(max).await;
-                respond::answer(&mut exchange, &services).await
+                let answering = respond::answer(&mut exchange, &services);
+                self.unless_gone(&state, answering).await.unwrap_or_else(|| Response::new(CLIENT_CLOSED_REQUEST))
             }
         };
         if let Some(error) = state.borrow().failed() {

@@ -1,0 +1,93 @@
+//! The gateway behind a real connection: what the client does while a program works, and what that means for both.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
+
+use saker_testkit::{Saker, TempDir};
+use std::{
+    io::{Read, Write},
+    os::unix::net::{UnixListener, UnixStream},
+    sync::mpsc::{Receiver, Sender, channel},
+    thread,
+    time::Duration,
+};
+
+/// What happened at the backend: a request came (its first line), or its connection ended before it was answered.
+#[derive(Debug, PartialEq, Eq)]
+enum Seen {
+    Request(String),
+    Gone,
+}
+
+/// Everything below the document root is for a backend that answers after a while.
+fn slow_backend(pause: Duration) -> (Saker, Receiver<Seen>) {
+    let dir = TempDir::new("gateway").unwrap();
+    let listener = UnixListener::bind(dir.join("backend.sock")).unwrap();
+    dir.write("root/a.txt", "a").unwrap();
+    let modules: String =
+        ["mpm_event", "authz_core", "proxy", "proxy_http"].map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n")).concat();
+    let configuration = format!(
+        "ServerRoot {{dir}}\n{modules}Listen {{address}}\nServerName localhost\nDocumentRoot {{dir}}/root\n\
+         <Location />\n    SetHandler \"proxy:unix:{}|http://backend\"\n</Location>\n",
+        dir.join("backend.sock").display()
+    );
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let sender = sender.clone();
+            thread::spawn(move || serve(stream, pause, &sender));
+        }
+    });
+    (Saker::with_apache(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap(), receiver)
+}
+
+fn serve(mut stream: UnixStream, pause: Duration, seen: &Sender<Seen>) {
+    let mut bytes = [0; 4096];
+    loop {
+        stream.set_read_timeout(None).unwrap();
+        match stream.read(&mut bytes) {
+            Ok(count) if count > 0 => {
+                let line = String::from_utf8_lossy(&bytes[..count]).lines().next().unwrap_or_default().to_owned();
+                let _ = seen.send(Seen::Request(line));
+            }
+            _ => return,
+        }
+        stream.set_read_timeout(Some(pause)).unwrap();
+        // The time-out is the pause; the end of the stream comes before it.
+        if matches!(stream.read(&mut bytes), Ok(0)) {
+            let _ = seen.send(Seen::Gone);
+            return;
+        }
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow");
+    }
+}
+
+const LONG: Duration = Duration::from_secs(10);
+
+#[test]
+fn a_client_that_goes_before_the_answer_ends_the_request() {
+    let (saker, seen) = slow_backend(LONG);
+    let mut client = saker.connect().unwrap();
+    client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    assert_eq!(seen.recv_timeout(LONG).unwrap(), Seen::Request("GET /a.txt HTTP/1.1".into()));
+    drop(client);
+    assert_eq!(seen.recv_timeout(Duration::from_secs(5)).unwrap(), Seen::Gone);
+    // The worker is none the worse for it.
+    assert_eq!(seen.try_recv().ok(), None);
+}
+
+#[test]
+fn further_requests_may_come_while_the_first_is_answered() {
+    let (saker, seen) = slow_backend(Duration::from_millis(300));
+    let mut client = saker.connect().unwrap();
+    client.send("GET /one HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    assert_eq!(seen.recv_timeout(LONG).unwrap(), Seen::Request("GET /one HTTP/1.1".into()));
+    client.send("GET /two HTTP/1.1\r\nHost: a\r\n\r\nGET /thr").unwrap();
+    thread::sleep(Duration::from_millis(50));
+    client.send("ee HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    for _ in 0..3 {
+        let response = client.read_response().unwrap();
+        assert_eq!((response.status, response.text()), (200, "slow".into()));
+    }
+    let targets: Vec<Seen> = seen.try_iter().collect();
+    assert_eq!(targets, [Seen::Request("GET /two HTTP/1.1".into()), Seen::Request("GET /three HTTP/1.1".into())]);
+}
