@@ -65,10 +65,15 @@ impl Connections {
         self.limit(&mut model.limits);
     }
 
-    fn limit(&self, limits: &mut Limits) {
+    /// Requests that may be answered at a time, where something is said about it.
+    pub fn requests_at_a_time_max(&self) -> Option<u64> {
         // Apache has no more workers than processes that it may start with all their threads.
         let possible = self.servers_max.zip(self.threads_per_server).map(|(servers, threads)| servers.saturating_mul(threads));
-        limits.requests_at_a_time_max = [self.request_workers_max, possible].into_iter().flatten().min().unwrap_or(0);
+        [self.request_workers_max, possible].into_iter().flatten().min()
+    }
+
+    fn limit(&self, limits: &mut Limits) {
+        limits.requests_at_a_time_max = self.requests_at_a_time_max().unwrap_or(0);
         let set = |slot: &mut u64, said: Option<u64>| *slot = said.filter(|said| *said > 0).unwrap_or(*slot);
         set(&mut limits.http2_streams_max, self.streams_max);
         set(&mut limits.http2_window_bytes, self.window_bytes);

@@ -40,12 +40,16 @@ pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, wa
     }
     local.env.apply(&mut exchange.environment);
     modules::ssl::fixups(exchange, &local);
+    modules::usertrack::spot(exchange, &local);
     if let Some(redirected) = section_redirect(exchange, host, &local) {
         return redirected;
     }
     match folder(rules, exchange, host, &local) {
         Verdict::Pass => {}
         verdict => return verdict,
+    }
+    if let Some(corrected) = modules::speling::correct(exchange, host, watcher, &local) {
+        return corrected;
     }
     rest(rules, exchange, host, watcher, local)
 }
@@ -85,6 +89,9 @@ fn content(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &
     }
     if exchange.handler.as_deref() == Some("send-as-is") {
         return Verdict::Answer(asis::answer(exchange, watcher, local.core.options.in_force()));
+    }
+    if let Some(page) = rules.about_server(exchange, host, local) {
+        return Verdict::Answer(page);
     }
     match methods::answer(exchange, host) {
         Some(response) => Verdict::Answer(response),

@@ -1,11 +1,31 @@
 //! A host of Apache's: the server itself, or a `<VirtualHost>`, with everything from both laid together.
 
-use crate::{local::Local, modules::ext_filter::Definition, reading::ProviderNames, sections::Section};
+use crate::{info::Info, local::Local, modules::ext_filter::Definition, reading::ProviderNames, sections::Section};
 use saker_config::model::Origin;
 use saker_expressions::Expression;
 use saker_http::path::Slashes;
 use saker_rewrite::Settings as RewriteSettings;
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
+
+/// ServerTokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tokens {
+    Product,
+    Major,
+    Minor,
+    Minimal,
+    Os,
+    Full,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ProcessWide {
+    pub tokens: Option<Tokens>,
+    pub extended_status: bool,
+    /// mod_unique_id is loaded.
+    pub names_requests: bool,
+    pub request_workers_max: Option<u64>,
+}
 
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -24,6 +44,8 @@ pub struct Host {
     /// `<Location>` as they were written.
     pub locations: Vec<Arc<Section>>,
     pub access_file_names: Vec<Box<str>>,
+    /// What is the same for all hosts.
+    pub process: Arc<ProcessWide>,
     /// Variables that logs tell.
     pub logged_variables: Vec<Box<str>>,
     /// Expressions that logs depend on, by their numbers.
@@ -50,4 +72,6 @@ pub struct Apache {
     pub environment: saker_config_apache::Environment,
     /// Names of providers that `.htaccess` files may use.
     pub aliases: ProviderNames,
+    /// Where mod_info is loaded.
+    pub info: Option<Info>,
 }

@@ -5,6 +5,7 @@
 
 use crate::{
     host::Apache,
+    info::Info,
     local::{Local, setter},
     modules::access::authz,
     overview::Overview,
@@ -50,10 +51,20 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let mut main = HostDraft::main(&server_root);
     reader.host(&read.tree.nodes, &mut main);
     let drafts = reader.hosts;
+    process.extended_status.get_or_insert(read.environment.modules.has_any(&["status_module"]));
+    process.names_requests = read.environment.modules.has_any(&["unique_id_module"]);
+    let info = read.environment.modules.has_any(&["info_module"]).then(|| Info {
+        modules: read.environment.modules.rows().collect(),
+        server_root: server_root.clone(),
+        timeout_s: process.timeout_s.unwrap_or(60),
+        keep_alive_timeout_ms: process.keep_alive_timeout_ms.unwrap_or(5_000),
+        remarks: process.module_remarks.clone(),
+        tree: read.tree,
+    });
     let overview = Overview::new(&process, &main, &drafts, &server_root);
     let (mut model, hosts) = process.finish(&main, &drafts, &mut diagnostics);
     model.sources = read.sources;
-    Loaded { model, overview, apache: Apache { hosts, environment: read.environment, aliases }, diagnostics }
+    Loaded { model, overview, apache: Apache { hosts, environment: read.environment, aliases, info }, diagnostics }
 }
 
 struct TreeReader<'r> {

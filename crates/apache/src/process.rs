@@ -5,16 +5,17 @@
 
 use crate::{
     connections::{Connections, HostConnections},
-    host::Host,
+    host::{Host, ProcessWide, Tokens},
     local::Local,
     managed::Managed,
     modules::{ext_filter::Definition, mime, ssl},
     server::HostDraft,
+    signature,
     tls::TlsDraft,
 };
 use saker_config::{
     Diagnostic, Model,
-    model::{Address, CanonicalPort, Listener, ListenerTls, Origin, Settings, Site, SiteName, SiteTls},
+    model::{Address, CanonicalPort, Listener, ListenerTls, Origin, Settings, ShownRequests, Site, SiteName, SiteTls},
 };
 use saker_config_apache::Node;
 use saker_http::path::{EncodedSlashes, Slashes};
@@ -49,6 +50,13 @@ pub struct Process {
     pub keep_alive_requests_max: Option<u64>,
     pub connections: Connections,
     pub managed: Managed,
+    pub tokens: Option<Tokens>,
+    /// ExtendedStatus; where it is not said, on with mod_status (httpd 2.4, core).
+    pub extended_status: Option<bool>,
+    pub names_requests: bool,
+    pub see_request_tail: Option<bool>,
+    /// AddModuleInfo.
+    pub module_remarks: Vec<(Box<str>, Box<str>)>,
     pub request_fields_max: Option<u64>,
     pub request_field_bytes_max: Option<u64>,
     pub request_line_bytes_max: Option<u64>,
@@ -100,6 +108,7 @@ impl Process {
             settings: Arc::default(),
             tls: Arc::new(TlsDraft::default().site(&main.tls, false)),
             same_host_only: self.same_host_only,
+            process: Arc::new(self.process_wide()),
         };
         let mut model = self.model();
         diagnostics.extend(std::iter::once(main).chain(drafts).flat_map(|draft| draft.logs.complaints(&main.logs)));
@@ -165,6 +174,15 @@ impl Process {
         self.all_addresses().into_iter().filter(matches).collect()
     }
 
+    fn process_wide(&self) -> ProcessWide {
+        ProcessWide {
+            tokens: self.tokens,
+            extended_status: self.extended_status.unwrap_or_default(),
+            names_requests: self.names_requests,
+            request_workers_max: self.connections.requests_at_a_time_max(),
+        }
+    }
+
     fn model(&self) -> Model {
         let mut model = Model::default();
         for listen in &self.listens {
@@ -181,6 +199,12 @@ impl Process {
         server.error_log.path = self.error_log.clone();
         server.pid_file = self.pid_file.clone();
         model.tls.ticket_keys.clone_from(&self.ticket_keys);
+        server.server_field = signature::product(self.tokens);
+        server.shown_requests = match (self.extended_status, self.see_request_tail) {
+            (Some(true), Some(true)) => ShownRequests::Ends,
+            (Some(true), _) => ShownRequests::Beginnings,
+            _ => ShownRequests::None,
+        };
         if let Some(seconds) = self.timeout_s {
             (limits.body_timeout_ms, limits.write_timeout_ms) = (seconds * 1000, seconds * 1000);
         }
@@ -208,7 +232,7 @@ impl Process {
             root: Some(host.document_root.clone()),
             access_logs: draft.logs.access_logs(&main.logs),
             canonical_name: host.server_name.as_deref().map(Into::into),
-            canonical_port: canonical_port(draft),
+            canonical_port: port_of(draft).map_or(CanonicalPort::Scheme, CanonicalPort::Named),
             tls: shared.tls_of(main, draft),
             settings: Arc::clone(&shared.settings),
             ..Site::new(draft.origin.clone())
@@ -249,6 +273,7 @@ struct Shared {
     /// Of hosts that say nothing about it.
     tls: Arc<SiteTls>,
     same_host_only: bool,
+    process: Arc<ProcessWide>,
 }
 
 impl Shared {
@@ -273,7 +298,7 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
     let rewrite = defaults.rewrite.server.clone();
     Host {
         server_name: draft.server_name.clone().or_else(|| main.server_name.clone()),
-        server_port: draft.server_port,
+        server_port: port_of(draft),
         slashes: Slashes {
             encoded: draft.encoded_slashes.or(main.encoded_slashes).unwrap_or(EncodedSlashes::Refuse),
             merge: draft.merge_slashes.or(main.merge_slashes).unwrap_or(true),
@@ -282,6 +307,7 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
         document_root: draft.document_root.clone().or_else(|| main.document_root.clone()).unwrap_or_default(),
         defaults,
         directories,
+        process: Arc::clone(&shared.process),
         logged_variables: draft.logs.variables(&main.logs),
         log_conditions: draft.logs.conditions(&main.logs),
         locations: main.locations.iter().chain(&draft.locations).cloned().collect(),
@@ -301,9 +327,9 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
 }
 
 /// That of ServerName; of a host without one that of its address (httpd 2.4, vhost.c as it behaves).
-fn canonical_port(draft: &HostDraft) -> CanonicalPort {
+fn port_of(draft: &HostDraft) -> Option<u16> {
     let of_address = || draft.addresses.first().and_then(|text| host_and_port(text).1.parse().ok()).filter(|_| draft.server_name.is_none());
-    draft.server_port.or_else(of_address).map_or(CanonicalPort::Scheme, CanonicalPort::Named)
+    draft.server_port.or_else(of_address)
 }
 
 /// Names that our table of hosts knows: whole, or with `*.` before them.

@@ -9,12 +9,15 @@ use crate::{
     fixups, homes,
     host::{Apache, Host},
     htaccess::HtaccessFiles,
+    info,
+    local::Local,
     memo::Memo,
     methods,
     modules::{self, access::RecordFiles, alias::Redirected, userdir::Place},
     origin::origin,
-    response,
+    own_page, response,
     state::{Translated, peek, state},
+    status::{self, Figures},
     walk::{self, Walked, Walker},
 };
 use saker_config::model::Upstream;
@@ -33,6 +36,7 @@ use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -50,10 +54,11 @@ pub struct ApacheRules {
     records: RefCell<RecordFiles>,
     /// Of `SetHandler "proxy:…"`, by URL.
     pub(crate) named_upstreams: RefCell<HashMap<Box<str>, Arc<Upstream>>>,
+    figures: Rc<dyn Figures>,
 }
 
 impl ApacheRules {
-    pub fn new(apache: Arc<Apache>, watcher: Watcher) -> ApacheRules {
+    pub fn new(apache: Arc<Apache>, watcher: Watcher, figures: Rc<dyn Figures>) -> ApacheRules {
         ApacheRules {
             apache,
             watcher,
@@ -62,6 +67,16 @@ impl ApacheRules {
             maps: RefCell::default(),
             records: RefCell::default(),
             named_upstreams: RefCell::default(),
+            figures,
+        }
+    }
+
+    /// Pages about the server itself, by their handler.
+    pub(crate) fn about_server(&self, exchange: &mut Exchange, host: &Host, local: &Local) -> Option<Response> {
+        match exchange.handler.as_deref()? {
+            "server-status" => status::answer(exchange, host, local, &*self.figures),
+            "server-info" => info::answer(exchange, host, local, self.apache.info.as_ref()?),
+            _ => None,
         }
     }
 
@@ -74,6 +89,17 @@ impl ApacheRules {
         let mut memo = self.memo.borrow_mut();
         let local = walk::locations(&mut memo, host, Arc::clone(&host.defaults), &exchange.path, &mut Vec::new());
         exchange.settings = memo.settings(&local, host);
+    }
+
+    /// Who asks, and under which name and with which variables.
+    fn introduce(&self, exchange: &mut Exchange, host: &Host) {
+        if exchange.redirects == 0 {
+            modules::remoteip::find_client(exchange, host);
+        }
+        if host.process.names_requests {
+            modules::unique_id::name(exchange);
+        }
+        modules::setenvif::of_server(exchange, host, &self.watcher);
     }
 
     fn walk(&self, exchange: &mut Exchange, host: &Host, filename: &[u8]) -> Result<Walked, Status> {
@@ -127,10 +153,7 @@ impl Rules for ApacheRules {
             response::request::edit(exchange, &host, &self.watcher, &host.defaults.headers.request, true);
         }
         if !is_subrequest {
-            if exchange.redirects == 0 {
-                modules::remoteip::find_client(exchange, &host);
-            }
-            modules::setenvif::of_server(exchange, &host, &self.watcher);
+            self.introduce(exchange, &host);
         }
         match rewrite_host(self, exchange, &host) {
             Verdict::Pass => {}
@@ -205,6 +228,13 @@ impl Rules for ApacheRules {
         let own = state(page);
         own.decided_by = peek(exchange).and_then(|state| state.decided_by.clone());
         own.is_error_page = true;
+    }
+
+    fn own_page(&self, exchange: &Exchange, response: Response) -> Response {
+        match self.host(exchange) {
+            Some(host) => own_page::own_page(exchange, &host, response),
+            None => built_in_page(response),
+        }
     }
 
     fn fixups(&self, exchange: &mut Exchange) -> Verdict {

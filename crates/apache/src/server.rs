@@ -2,6 +2,7 @@
 
 use crate::{
     connections::{self, HostConnections},
+    host::Tokens,
     local::Local,
     logs::HostLogs,
     managed,
@@ -115,6 +116,26 @@ const SETTERS: &[(&str, ServerSet)] = &[
     ("GlobalLog", |node, host, _, root| host.logs.add(node, root, true)),
     ("TransferLog", |node, host, _, root| host.logs.add(node, root, false)),
     ("LogFormat", |node, host, _, _| host.logs.add_format(node)),
+    ("ServerTokens", |node, _, process, _| {
+        process.tokens = Some(match first(node).unwrap_or_default().to_ascii_lowercase().as_str() {
+            "os" => Tokens::Os,
+            "min" | "minimal" => Tokens::Minimal,
+            "major" => Tokens::Major,
+            "minor" => Tokens::Minor,
+            "prod" | "productonly" => Tokens::Product,
+            "full" => Tokens::Full,
+            _ => return Err("ServerTokens takes 1 argument: 'Full' or 'OS' or 'Minimal' or 'Minor' or 'Major' or 'Prod'".into()),
+        });
+        Ok(())
+    }),
+    ("ExtendedStatus", |node, _, process, _| super::modules::dir::set_flag(node, &mut process.extended_status)),
+    ("SeeRequestTail", |node, _, process, _| super::modules::dir::set_flag(node, &mut process.see_request_tail)),
+    ("AddModuleInfo", |node, _, process, _| {
+        if let [name, text] = texts(node).as_slice() {
+            process.module_remarks.push((name.as_str().into(), text.as_str().into()));
+        }
+        Ok(())
+    }),
     ("Listen", |node, _, process, _| {
         process.listens.push(Listen::parse(&texts(node), node)?);
         Ok(())

@@ -11,8 +11,12 @@ use std::sync::Arc;
 /// Walks the whole list for one request and returns what goes to the client. Never fails: what goes wrong is a 5xx response.
 pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
     let mut response = phases::run(exchange, services).await;
-    if response.status.is_error() && matches!(response.body, Body::Empty) {
-        response = error_document(exchange, services, response).await;
+    if matches!(response.body, Body::Empty) {
+        if response.status.is_error() {
+            response = error_document(exchange, services, response).await;
+        } else if is_redirect(response.status) {
+            response = own_page(exchange, services, response);
+        }
     }
     finish(exchange, services, &mut response).await;
     response
@@ -43,7 +47,7 @@ async fn error_document(exchange: &mut Exchange, services: &Services, response: 
     match settings.error_page(response.status) {
         Some(ErrorPage::Path(path)) => match internal_page(exchange, services, path, response.status).await {
             Some(page) => merge(response, page, exchange.rules_state.is_some()),
-            None => built_in_page(response),
+            None => own_page(exchange, services, response),
         },
         Some(ErrorPage::Text(text)) => text_page(response, text, settings.error_text_type.as_deref()),
         Some(ErrorPage::Redirect(to)) => {
@@ -52,6 +56,19 @@ async fn error_document(exchange: &mut Exchange, services: &Services, response: 
             response.fields_mut().set("Location", to.clone().into_bytes());
             response
         }
+        None => own_page(exchange, services, response),
+    }
+}
+
+fn is_redirect(status: Status) -> bool {
+    matches!(status.0, 301 | 302 | 303 | 307 | 308)
+}
+
+/// What the server itself says. Where there are rules of another front-end, redirects have such a note, too (RFC 9110 section 15.4).
+fn own_page(exchange: &mut Exchange, services: &Services, response: Response) -> Response {
+    match services.rules.as_deref().filter(|rules| rules.apply_to(exchange.site_index)) {
+        Some(rules) => rules.own_page(exchange, response),
+        None if is_redirect(response.status) => response,
         None => built_in_page(response),
     }
 }
@@ -116,7 +133,13 @@ fn text_page(mut response: Response, text: &str, kind: Option<&str>) -> Response
 }
 
 /// A short page that says what happened and nothing about the server's insides.
-pub fn built_in_page(mut response: Response) -> Response {
+pub fn built_in_page(response: Response) -> Response {
+    let sentence = sentence(response.status);
+    page(response, sentence.as_bytes(), b"")
+}
+
+/// The same with a sentence and an end of the caller's, in HTML.
+pub fn page(mut response: Response, sentence: &[u8], end: &[u8]) -> Response {
     let status = response.status;
     if status.forbids_content() {
         return response;
@@ -130,14 +153,17 @@ pub fn built_in_page(mut response: Response) -> Response {
     html.extend_from_slice(b"</title>\n<style>:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:15vh auto;padding:0 1rem}</style>\n<h1>");
     escape::html(title.as_bytes(), &mut html);
     html.extend_from_slice(b"</h1>\n<p>");
-    html.extend_from_slice(sentence(status).as_bytes());
-    html.extend_from_slice(b"</p>\n</html>\n");
+    html.extend_from_slice(sentence);
+    html.extend_from_slice(b"</p>\n");
+    html.extend_from_slice(end);
+    html.extend_from_slice(b"</html>\n");
     response.fields_mut().set("Content-Type", &b"text/html; charset=utf-8"[..]);
     response.body = Body::Memory(Chunk::from(html));
     response
 }
 
-fn sentence(status: Status) -> &'static str {
+/// What built-in pages say of an error.
+pub fn sentence(status: Status) -> &'static str {
     match status.0 {
         400 => "The request could not be understood.",
         403 => "You may not see this.",

@@ -42,6 +42,9 @@ pub trait Rules {
     /// Everything that comes between access and content: rewriting by a folder's rules, index files, types, handlers.
     fn fixups(&self, exchange: &mut Exchange) -> Verdict;
 
+    /// What the server itself says of an error or a redirect, where no page of the site does.
+    fn own_page(&self, exchange: &Exchange, response: Response) -> Response;
+
     /// Before `page` descends as the error document of `exchange`: what it has to know of it.
     fn error_document(&self, exchange: &Exchange, page: &mut Exchange, status: Status);
 }

@@ -1,7 +1,7 @@
 //! The one list of handlers and the one list of filters, in the order in which they are asked.
 
 use saker_acme::Challenges;
-use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules};
+use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
 use saker_files::Watcher;
 use saker_gateway::Gateway;
 use saker_handlers::{compress::Compress, field_filter::FieldFilter, redirect::FixedAnswers, static_files::StaticFiles};
@@ -11,9 +11,15 @@ use std::{
     sync::Arc,
 };
 
-pub fn services(generation: Arc<Generation>, watcher: &Watcher, challenges: &Arc<Challenges>, gateway: Gateway) -> Rc<Services> {
+pub fn services(
+    generation: Arc<Generation>,
+    watcher: &Watcher,
+    challenges: &Arc<Challenges>,
+    gateway: Gateway,
+    figures: Rc<dyn Figures>,
+) -> Rc<Services> {
     // Pages that include pages ask for them as clients would.
-    Rc::new_cyclic(|inside| made(generation, watcher, challenges, gateway, inside.clone()))
+    Rc::new_cyclic(|inside| made(generation, watcher, challenges, gateway, figures, inside.clone()))
 }
 
 fn made(
@@ -21,6 +27,7 @@ fn made(
     watcher: &Watcher,
     challenges: &Arc<Challenges>,
     gateway: Gateway,
+    figures: Rc<dyn Figures>,
     inside: Weak<Services>,
 ) -> Services {
     let handlers: Vec<Box<dyn Handler>> = vec![
@@ -31,7 +38,7 @@ fn made(
     let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
     let challenges = Arc::clone(challenges);
     let rules = generation.front_end.clone().and_then(|front_end| front_end.downcast::<Apache>().ok());
-    let apache_rules = rules.as_ref().map(|apache| Rc::new(ApacheRules::new(Arc::clone(apache), watcher.clone())));
+    let apache_rules = rules.as_ref().map(|apache| Rc::new(ApacheRules::new(Arc::clone(apache), watcher.clone(), figures)));
     if let (Some(apache), Some(apache_rules)) = (&rules, &apache_rules) {
         let inside = Inside::new(inside, Rc::clone(apache_rules));
         filters.push(Box::new(ContentFilters::new(Arc::clone(apache), watcher.clone(), inside)));

@@ -31,6 +31,8 @@ pub struct Shared {
     pub challenges: Arc<Challenges>,
     /// Open access logs by target.
     pub logs: LogFiles,
+    /// Requests that are being answered, where a status page wants to show them.
+    pub open_requests: OpenRequests,
     pub started: Instant,
     /// Limit of open files of the process.
     pub descriptors_max: u64,
@@ -72,6 +74,57 @@ impl BusyRequests {
             Arc::clone(&current.1)
         };
         places.acquire_owned().await.ok()
+    }
+}
+
+/// A request that is being answered, as a status page shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenRequest {
+    pub client: Box<str>,
+    pub host: Box<[u8]>,
+    pub request: Box<[u8]>,
+    pub protocol: &'static str,
+    pub began_ns: u64,
+}
+
+/// Slots per worker. A lock is only ever contended while somebody looks at the page.
+#[derive(Default)]
+pub struct OpenRequests(Vec<Mutex<Vec<Option<OpenRequest>>>>);
+
+impl OpenRequests {
+    pub fn new(workers: usize) -> OpenRequests {
+        OpenRequests((0..workers).map(|_| Mutex::default()).collect())
+    }
+
+    /// The slot that it is in.
+    pub fn enter(&self, worker: usize, open: OpenRequest) -> usize {
+        let Some(slots) = self.0.get(worker) else { return 0 };
+        let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = slots.iter().position(Option::is_none).unwrap_or(slots.len());
+        match slots.get_mut(free) {
+            Some(slot) => *slot = Some(open),
+            None => slots.push(Some(open)),
+        }
+        free
+    }
+
+    pub fn leave(&self, worker: usize, slot: usize) {
+        let Some(slots) = self.0.get(worker) else { return };
+        let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.get_mut(slot).into_iter().for_each(|slot| *slot = None);
+        while slots.last().is_some_and(Option::is_none) {
+            slots.pop();
+        }
+    }
+
+    /// With their workers.
+    pub fn all(&self) -> Vec<(usize, OpenRequest)> {
+        let mut all = Vec::new();
+        for (worker, slots) in self.0.iter().enumerate() {
+            let slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
+            all.extend(slots.iter().flatten().map(|open| (worker, open.clone())));
+        }
+        all
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     buffers::Buffers,
+    figures::Live,
     listener::{self, WorkerListener},
     registry,
     secured::Secured,
@@ -155,7 +156,7 @@ impl Worker {
             secured: RefCell::new(secured),
             resources: RefCell::new(resources(&generation, &shared)),
             logs: RefCell::new(open_logs(&generation, &shared)),
-            services: RefCell::new(registry::services(Arc::clone(&generation), &shared.watcher, &shared.challenges, gateway)),
+            services: RefCell::new(services(&generation, &shared, gateway)),
             buffers: RefCell::default(),
             deadlines,
             tail: RefCell::new(Tail::new(&generation.model.server.server_field)),
@@ -201,7 +202,7 @@ impl Worker {
         *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
         *self.tail.borrow_mut() = Tail::new(&generation.model.server.server_field);
         let gateway = gateway(&self.deadlines, &self.shared);
-        *self.services.borrow_mut() = registry::services(generation, &self.shared.watcher, &self.shared.challenges, gateway);
+        *self.services.borrow_mut() = services(&generation, &self.shared, gateway);
     }
 
     fn unlisten(&self, address: Option<&Address>) {
@@ -249,6 +250,11 @@ fn resources(generation: &Generation, shared: &Shared) -> Resources {
 /// Connections to programs are a worker's own, and a generation's.
 fn gateway(deadlines: &Rc<Deadlines>, shared: &Shared) -> Gateway {
     Gateway::new(Rc::clone(deadlines), shared.counters.len(), std::env::temp_dir().into())
+}
+
+fn services(generation: &Arc<Generation>, shared: &Arc<Shared>, gateway: Gateway) -> Rc<Services> {
+    let figures = Live { shared: Arc::clone(shared), generation: generation.number };
+    registry::services(Arc::clone(generation), &shared.watcher, &shared.challenges, gateway, Rc::new(figures))
 }
 
 /// A log that can't be opened is said and left out: serving goes on.

@@ -62,6 +62,8 @@ metrics! {
         "Connections refused for a PROXY preface that is malformed or missing.";
     RequestsHttp1 Counter "requests_total" "protocol=\"http1\"" "requests" "Requests, by protocol.";
     RequestsHttp2 Counter "requests_total" "protocol=\"http2\"" "requests" "Requests, by protocol.";
+    RequestsOpen Gauge "requests_open" "" "requests" "Requests that are being answered now; what is answered at once is not among them.";
+    RequestMicroseconds Counter "request_microseconds_total" "" "microseconds" "Time that requests took which were not answered at once.";
     RequestsRejected Counter "requests_rejected_total" "" "requests"
         "Requests refused before any handler because they were malformed or over a limit.";
     Http2StreamsReset Counter "http2_streams_reset_total" "" "streams" "Streams that clients reset before they had their response.";

@@ -17,10 +17,10 @@ use crate::{
             Autoindex, FANCY, FOLDERS_FIRST, IGNORE_CLIENT, Item, NO_PREAMBLE, NO_SORTING, SCAN_TITLES, SHOW_FORBIDDEN, TABLE,
             TRACK_MODIFIED, VERSION_SORT,
         },
-        core::Signature,
         mime::Facts,
     },
     rules::ApacheRules,
+    signature,
     state::peek,
     walk::link_policy,
 };
@@ -265,7 +265,7 @@ fn body(
     match readme {
         Some(Piece::Page(text)) => out.extend_from_slice(&text),
         Some(Piece::Text(text)) => plain(&text, &mut out),
-        None => out.extend_from_slice(&signature(exchange, host, local)),
+        None => out.extend_from_slice(&signature::line(exchange, host, local)),
     }
     if ends {
         out.extend_from_slice(b"</body></html>\n");
@@ -326,19 +326,6 @@ fn title(folder: &Resolved, name: &[u8]) -> Option<String> {
     let title = text.get(from..)?.split(|byte| *byte == b'<').next()?;
     let title: Vec<u8> = title.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect();
     Some(String::from_utf8_lossy(title.trim_ascii_start()).into_owned())
-}
-
-fn signature(exchange: &Exchange, host: &Host, local: &Local) -> Vec<u8> {
-    if !matches!(local.core.signature, Some(Signature::On | Signature::EMail)) {
-        return Vec::new();
-    }
-    let mut name = Vec::new();
-    match &host.server_name {
-        Some(server_name) => escape::html(server_name.as_bytes(), &mut name),
-        None => escape::html(&exchange.host, &mut name),
-    }
-    let port = exchange.client.local.port();
-    [b"<address>Saker Server at ", name.as_slice(), format!(" Port {port}</address>\n").as_bytes()].concat()
 }
 
 #[cfg(test)]

@@ -82,6 +82,9 @@ impl SetEnvIf {
 
 /// Whether a variable (of that name, or any) may have another value in another request for the same path.
 pub fn may_vary(host: &Host, local: &Local, name: Option<&[u8]>) -> bool {
+    if host.process.names_requests && name.is_none_or(|name| name.eq_ignore_ascii_case(b"UNIQUE_ID")) {
+        return true;
+    }
     let rules = host.defaults.setenvif.server.iter().chain(&local.setenvif.section);
     let sets = |rule: &Rule| name.is_none_or(|name| rule.changes.iter().any(|(known, _)| **known == *name));
     rules.filter(|rule| rule.varies).any(|rule| sets(rule)) || ssl::may_vary(host, local, name)

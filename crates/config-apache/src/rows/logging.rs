@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, Row, SERVER,
     Shape::{Flag, One, OneOrTwo, OneToThree, Two, TwoOrThree},
-    Treatment::{self, Honoured, NoEffect, Pending, Unsupported},
+    Treatment::{self, Honoured, NoEffect, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -33,7 +33,7 @@ pub(super) const ROWS: &[Row] = &[
     row("DumpIOOutput", DUMPIO, C, "s", Flag, SERVER, NOWHERE, PACKET_CAPTURE),
     row("IdentityCheck", IDENT, C, "svd", Flag, ACCESS.or(SERVER), NOWHERE, NOBODY_ANSWERS),
     row("IdentityCheckTimeout", IDENT, C, "svd", One, ACCESS.or(SERVER), NOWHERE, NOBODY_ANSWERS),
-    row("AddModuleInfo", INFO, B, "sv", Two, SERVER, NOWHERE, Pending),
+    row("AddModuleInfo", INFO, B, "sv", Two, SERVER, NOWHERE, Honoured),
     row("LogMessage", LOG_DEBUG, B, "d", OneToThree, ACCESS.or(SERVER), NOWHERE, Unsupported("use LogLevel and `saker explain`")),
     row("ForensicLog", LOG_FORENSIC, B, "sv", One, SERVER, NOWHERE, Unsupported("log what is needed with CustomLog")),
 ];

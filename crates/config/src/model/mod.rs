@@ -15,7 +15,7 @@ pub use action::{Action, Redirect, RedirectPiece};
 pub use limits::Limits;
 pub use listener::{Address, Listener};
 pub use origin::{Origin, Sourced};
-pub use server::{AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, Server, Workers};
+pub use server::{AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, Server, ShownRequests, Workers};
 pub use settings::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit, FieldEditAction, Files, Settings, SymlinkPolicy,
 };

@@ -68,6 +68,14 @@ pub enum LogCondition {
     Decided(usize),
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShownRequests {
+    None,
+    /// Of a long first line its beginning is shown.
+    Beginnings,
+    Ends,
+}
+
 #[derive(Clone, Debug)]
 pub struct Server {
     pub workers: Workers,
@@ -84,6 +92,8 @@ pub struct Server {
     pub pid_file: Option<PathBuf>,
     /// The Server field; empty sends none.
     pub server_field: String,
+    /// Requests under way that a status page shows.
+    pub shown_requests: ShownRequests,
     /// Bound on memory for resolved resources per process, bodies included.
     pub resource_memory_bytes_max: u64,
     pub resource_entries_max: u64,
@@ -111,6 +121,7 @@ impl Default for Server {
             error_log: ErrorLog { path: None, level: LogLevel::Notice },
             pid_file: None,
             server_field: "Saker".into(),
+            shown_requests: ShownRequests::None,
             resource_memory_bytes_max: 64 << 20,
             resource_entries_max: 65_536,
             resource_file_bytes_max: 16 << 10,

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     driver_h2::Beginning,
-    serving::{Cause, Facts, Pending, Session, Throttled, fast_key, log},
+    serving::{Busy, Cause, Facts, Pending, Session, Throttled, fast_key, log},
     worker::Worker,
 };
 use saker_config::model::{Limits, Settings};
@@ -187,7 +187,7 @@ fn resolved(worker: &Worker, session: &mut Session, view: HeadView<'_>, stays: b
             let log = Pending::new(session, view, &facts);
             let then = if stays { Then::Continue } else { Then::Close(Cause::Done) };
             let outgoing = Outgoing::new(out.split_off(start), std::mem::take(&mut response.body), false);
-            return Some(Fast::Send(Box::new(Sending { outgoing, then, log, pace })));
+            return Some(Fast::Send(Box::new(Sending { outgoing, then, log, pace, _busy: Some(Busy::begin(session, view)) })));
         }
     };
     log::now(session, view, &facts, body_bytes, (out.len() - start) as u64);

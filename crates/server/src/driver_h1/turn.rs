@@ -11,7 +11,7 @@ use super::{
 use crate::{
     buffers::Buffers,
     driver_h2::Beginning,
-    serving::{Cause, Pace, Pending, Session},
+    serving::{Busy, Cause, Pace, Pending, Session},
 };
 use saker_http::{RequestHead, Status};
 use saker_http1::{BodyFraming, HeadScanner};
@@ -50,11 +50,13 @@ pub struct Sending {
     pub then: Then,
     pub log: Option<Pending>,
     pub pace: Option<Pace>,
+    /// Where no walk is.
+    pub _busy: Option<Busy>,
 }
 
 impl Sending {
     pub fn bytes(bytes: Vec<u8>, then: Then) -> Box<Sending> {
-        Box::new(Sending { outgoing: Outgoing::new(bytes, Body::Empty, false), then, log: None, pace: None })
+        Box::new(Sending { outgoing: Outgoing::new(bytes, Body::Empty, false), then, log: None, pace: None, _busy: None })
     }
 
     /// Writes the line of a response that will not be sent further.

@@ -7,7 +7,7 @@ use super::{
     turn::{Sending, Step, Then, WalkRequest},
 };
 use crate::{
-    serving::{Cause, Direction, Facts, Pending, log_facts, refusal, remember},
+    serving::{Busy, Cause, Direction, Facts, Pending, log_facts, refusal, remember},
     site_logs::SiteLogs,
 };
 use saker_http::{Method, RequestHead, Status, Version};
@@ -24,6 +24,7 @@ const CLIENT_CLOSED_REQUEST: Status = Status(499);
 impl Connection {
     /// Answers a request and puts its response under way. The step that follows when there is nothing to send first.
     pub(super) async fn walk(&mut self, request: WalkRequest) -> Option<Step> {
+        let _busy = Busy::begin(&self.session, request.head.view());
         let began_ns = saker_net::clock::realtime_precise_ns();
         let services = self.session.worker.services();
         let logs = self.session.worker.logs();
@@ -123,6 +124,7 @@ impl Connection {
             then,
             log: log.map(|log| log.began(began_ns).asked_by(&self.session, exchange)),
             pace,
+            _busy: None,
         })
     }
 

@@ -2,7 +2,7 @@
 //! hands content to the uploads it belongs to.
 
 use super::{Connection, INLINE_BYTES_MAX, OUT_BYTES_MAX, head, stream::Stream, turn::Ending};
-use crate::serving::{Cause, Facts, Pending, Throttled, fast_key, log};
+use crate::serving::{Busy, Cause, Facts, Pending, Throttled, fast_key, log};
 use saker_http::{HeadView, Method, Status};
 use saker_http2::{ErrorCode, Event, Fault, HeadStore, StreamId};
 use saker_pipeline::{Body, BodyError, Response, ResponseHead, field_edits, respond, throttle::Admission};
@@ -120,7 +120,7 @@ impl Connection {
             _ => {
                 let log = Pending::new(&self.session, view, &facts);
                 let bytes = (out.len() - start) as u64;
-                self.streams.insert(id, Stream { pace, log, bytes, ..Stream::default() });
+                self.streams.insert(id, Stream { pace, log, bytes, _busy: Some(Busy::begin(&self.session, view)), ..Stream::default() });
                 self.begin_body(id, body);
                 return Resolved::Answered;
             }

@@ -3,7 +3,7 @@
 use super::upload::Upload;
 use crate::{
     pieces::Pieces,
-    serving::{Pace, Pending},
+    serving::{Busy, Pace, Pending},
 };
 use std::{cell::RefCell, hash::Hasher, rc::Rc, task::Waker};
 use tokio::task::AbortHandle;
@@ -22,6 +22,7 @@ pub struct Stream {
     /// Nothing is asked of it until it is woken.
     pub waits: bool,
     pub log: Option<Pending>,
+    pub _busy: Option<Busy>,
     /// Content of the response so far.
     pub body_bytes: u64,
     /// With framing.

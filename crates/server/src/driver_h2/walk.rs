@@ -7,7 +7,7 @@ use super::{
     upload::{Http2Body, Upload},
 };
 use crate::{
-    serving::{Facts, Pending, log_facts, refusal, remember},
+    serving::{Busy, Facts, Pending, log_facts, refusal, remember},
     site_logs::SiteLogs,
     worker::Worker,
 };
@@ -67,7 +67,15 @@ impl Connection {
             began_ns: saker_net::clock::realtime_precise_ns(),
         };
         let task = tokio::task::spawn_local(walk.run(exchange, services));
-        self.streams.insert(id, Stream { walk: Some(WalkTask(task.abort_handle())), upload, ..Stream::default() });
+        self.streams.insert(
+            id,
+            Stream {
+                walk: Some(WalkTask(task.abort_handle())),
+                upload,
+                _busy: Some(Busy::begin(&self.session, view)),
+                ..Stream::default()
+            },
+        );
     }
 
     fn body(&mut self, stream: StreamId, upload: &Rc<RefCell<Upload>>, timeout_ms: u64) -> Http2Body {

@@ -13,7 +13,7 @@ use crate::{
     control::{self, Lock, StateDir},
     log_files::LogFiles,
     secured::Secured,
-    shared::Shared,
+    shared::{OpenRequests, Shared},
 };
 use listeners::Listeners;
 use operator::Operator;
@@ -197,6 +197,7 @@ fn shared(workers: usize, started: Instant, descriptors_max: u64) -> Result<Arc<
         addresses: Arc::new(AddressTable::new(ADDRESSES_MAX)),
         challenges: Arc::default(),
         logs: LogFiles::default(),
+        open_requests: OpenRequests::new(workers),
         started,
         descriptors_max,
     }))

@@ -2,6 +2,7 @@
 //!
 //! Used by every driver. A driver owns bytes, frames and order; what a request is worth is decided here and in the pipeline.
 
+mod busy;
 mod cause;
 pub mod log;
 mod outcome;
@@ -9,6 +10,7 @@ mod pace;
 mod secure;
 mod session;
 
+pub use busy::Busy;
 pub use cause::Cause;
 pub use log::{Facts, Pending, log_facts};
 pub use outcome::{fast_key, refusal, remember, without_query};
