@@ -21,6 +21,8 @@ type Maker = Pin<Box<dyn Future<Output = Result<(), BodyError>>>>;
 /// A body, and who makes it.
 pub struct Made {
     slot: Rc<Cell<Option<Chunk>>>,
+    /// Comes before everything that is still to be made.
+    begun: Option<Chunk>,
     /// Gone after the end.
     maker: Option<Maker>,
 }
@@ -60,10 +62,13 @@ impl Made {
     pub fn by<F: Future<Output = Result<(), BodyError>> + 'static>(maker: impl FnOnce(Out) -> F) -> Made {
         let slot = Rc::new(Cell::new(None));
         let maker = maker(Out(Rc::clone(&slot)));
-        Made { slot, maker: Some(Box::pin(maker)) }
+        Made { slot, begun: None, maker: Some(Box::pin(maker)) }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        if let Some(begun) = self.begun.take() {
+            return Poll::Ready(Some(Ok(begun)));
+        }
         let Some(maker) = &mut self.maker else { return Poll::Ready(None) };
         match maker.as_mut().poll(cx) {
             Poll::Ready(outcome) => {
@@ -107,8 +112,8 @@ pub async fn beginning(mut made: Made, bytes_max: usize) -> Result<Body, BodyErr
             Some(chunk) => begun.extend_from_slice(chunk?.bytes()),
         }
     }
-    let parts = [Body::Memory(Chunk::from(begun)), Body::Stream(Box::new(made))];
-    Ok(Body::Parts(parts.into_iter().collect()))
+    made.begun = Some(Chunk::from(begun));
+    Ok(Body::Stream(Box::new(made)))
 }
 
 #[cfg(test)]
@@ -160,6 +165,10 @@ mod tests {
             })
         };
         assert!(matches!(begun(saying(&["ab", "c"])), Body::Memory(text) if text.bytes() == b"abc"));
-        assert_eq!(begun(saying(&["abcd", "e"])).length(), None);
+        let Body::Stream(mut long) = begun(saying(&["abcd", "e"])) else { panic!("whole") };
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut piece = || long.poll_chunk(&mut cx).map(|piece| piece.map(|piece| piece.unwrap().bytes().to_vec()));
+        assert_eq!((piece(), piece()), (Poll::Ready(Some(b"abcd".to_vec())), Poll::Ready(Some(b"e".to_vec()))));
+        assert_eq!(piece(), Poll::Ready(None));
     }
 }
