@@ -4,7 +4,10 @@
 
 use crate::{
     ahead::{self, Ahead},
+    blocking::{Answer, Pause},
+    dbm,
     host::Host,
+    map_programs,
     modules::ssl,
     origin,
     rules::ApacheRules,
@@ -36,11 +39,22 @@ pub struct Seen<'e> {
     pub rules: Option<(&'e ApacheRules, &'e Arc<Host>)>,
     /// What a look-ahead depended on is not told apart.
     pub has_looked_ahead: Cell<bool>,
+    /// A program of a map has not answered yet: what came of the rules counts for nothing.
+    pub pause: RefCell<Option<Pause>>,
 }
 
 impl<'e> Seen<'e> {
     pub fn new(exchange: &'e Exchange, state: &'e State, host: &'e Host, watcher: &'e Watcher) -> Seen<'e> {
-        Seen { exchange, state, host, watcher, stamps: RefCell::default(), rules: None, has_looked_ahead: Cell::default() }
+        Seen {
+            exchange,
+            state,
+            host,
+            watcher,
+            stamps: RefCell::default(),
+            rules: None,
+            has_looked_ahead: Cell::default(),
+            pause: RefCell::default(),
+        }
     }
 
     fn ahead(&self, path: &[u8], by_file: bool) -> Option<Ahead> {
@@ -218,6 +232,38 @@ impl Seen<'_> {
 }
 
 impl Seen<'_> {
+    /// A map as it was read before, as long as its file stays the same.
+    fn kept_map(&self, file: &Path, read: impl Fn(&Self) -> Option<Arc<TextMap>>) -> Option<Arc<TextMap>> {
+        let Some((rules, _)) = self.rules else { return read(self) };
+        let now_ms = self.watcher.now_ms();
+        if let Some((map, stamps)) = rules.maps.borrow().get(file).filter(|(_, stamps)| stamps.iter().all(|stamp| stamp.is_current(now_ms)))
+        {
+            self.stamps.borrow_mut().extend(stamps.iter().cloned());
+            return Some(Arc::clone(map));
+        }
+        let before = self.stamps.borrow().len();
+        let map = read(self)?;
+        let stamps = self.stamps.borrow().get(before..).unwrap_or_default().into();
+        rules.maps.borrow_mut().insert(file.to_owned(), (Arc::clone(&map), stamps));
+        Some(map)
+    }
+
+    /// As `httxt2dbm` makes them. What kind it really is, the file says.
+    fn read_database(&self, kind: &str, file: &Path) -> Option<Arc<TextMap>> {
+        use std::os::unix::ffi::OsStrExt;
+        let name = file.as_os_str().as_bytes();
+        let whole = || {
+            let content = self.file_content(name, MAP_BYTES_MAX).ok()?;
+            let pairs = dbm::gdbm(&content).or_else(|| dbm::berkeley(&content))?;
+            Some(Arc::new(TextMap::of_pairs(pairs)))
+        };
+        let pages = || {
+            let content = self.file_content(&[name, b".pag"].concat(), MAP_BYTES_MAX).ok()?;
+            Some(Arc::new(TextMap::of_pairs(dbm::sdbm(&content))))
+        };
+        if kind.eq_ignore_ascii_case("sdbm") { pages() } else { whole().or_else(pages) }
+    }
+
     fn read_map(&self, file: &Path) -> Option<Arc<TextMap>> {
         use std::os::unix::ffi::OsStrExt;
         let content = self.file_content(file.as_os_str().as_bytes(), MAP_BYTES_MAX).ok()?;
@@ -227,22 +273,22 @@ impl Seen<'_> {
 
 impl World for Seen<'_> {
     fn text_map(&self, file: &Path) -> Option<Arc<TextMap>> {
-        let Some((rules, _)) = self.rules else { return self.read_map(file) };
-        let now_ms = self.watcher.now_ms();
-        if let Some((map, stamps)) = rules.maps.borrow().get(file).filter(|(_, stamps)| stamps.iter().all(|stamp| stamp.is_current(now_ms)))
-        {
-            self.stamps.borrow_mut().extend(stamps.iter().cloned());
-            return Some(Arc::clone(map));
-        }
-        let before = self.stamps.borrow().len();
-        let map = self.read_map(file)?;
-        let stamps = self.stamps.borrow().get(before..).unwrap_or_default().into();
-        rules.maps.borrow_mut().insert(file.to_owned(), (Arc::clone(&map), stamps));
-        Some(map)
+        self.kept_map(file, |seen| seen.read_map(file))
     }
 
-    fn external_map(&self, _name: &str, _source: &MapSource, _key: &[u8]) -> Option<Vec<u8>> {
-        None
+    fn external_map(&self, _name: &str, source: &MapSource, key: &[u8]) -> Option<Vec<u8>> {
+        match source {
+            MapSource::Dbm { kind, file } => self.kept_map(file, |seen| seen.read_database(kind, file))?.value(key).map(<[u8]>::to_vec),
+            MapSource::Program { arguments, .. } => match map_programs::ask(arguments, key) {
+                Answer::Known(value) => value,
+                Answer::Wait(pause) => {
+                    *self.pause.borrow_mut() = Some(pause);
+                    None
+                }
+                Answer::Busy => None,
+            },
+            _ => None,
+        }
     }
 
     fn pick(&self, count: usize) -> usize {

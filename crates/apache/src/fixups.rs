@@ -140,7 +140,7 @@ fn rewrite_folder(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>
     }
     let snapshot = peek(exchange).cloned().unwrap_or_default();
     let options = local.core.options.in_force();
-    let (outcome, stamps, has_looked_ahead) = {
+    let (outcome, stamps, has_looked_ahead, pause) = {
         let seen = Seen { rules: Some((rules, host)), ..Seen::new(exchange, &snapshot, host, watcher) };
         let input = Input {
             filename: Some(&snapshot.filename),
@@ -154,8 +154,11 @@ fn rewrite_folder(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>
             ..Input::new(&exchange.path)
         };
         let outcome = run_directory(&settings, &server, &seen, &input);
-        (outcome, seen.stamps.take(), seen.has_looked_ahead.get())
+        (outcome, seen.stamps.take(), seen.has_looked_ahead.get(), seen.pause.take())
     };
+    if let Some(pause) = pause {
+        return Verdict::Wait(pause);
+    }
     note_dependencies(exchange, &outcome.dependencies, stamps);
     if has_looked_ahead {
         exchange.depends_on_request();

@@ -17,7 +17,7 @@ use crate::{
 use saker_config::{Diagnostic, Model};
 use saker_config_apache::{Files, Node, Row, Setup, Treatment};
 use saker_expressions::{Expression, ExpressionOptions, Pattern, PatternOptions};
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 /// A configuration that may be put in force, if there is no error among the diagnostics.
 #[derive(Debug)]
@@ -47,6 +47,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
         diagnostics: &mut diagnostics,
         process: &mut process,
         hosts: Vec::new(),
+        contents: HashMap::new(),
     };
     let mut main = HostDraft::main(&server_root);
     reader.host(&read.tree.nodes, &mut main);
@@ -67,12 +68,33 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     Loaded { model, overview, apache: Apache { hosts, environment: read.environment, aliases, info }, diagnostics }
 }
 
+/// Directives that say the same wherever they stand.
+const PLACELESS: &[&str] =
+    &["Require", "AllowOverride", "AllowOverrideList", "Options", "DirectoryIndex", "Order", "Allow", "Deny", "Satisfy", "DirectorySlash"];
+
+/// A section's content as a text, if nothing in it depends on where it stands.
+fn placeless_text(nodes: &[Node]) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    for node in nodes {
+        if !PLACELESS.contains(&node.canonical_name()) {
+            return None;
+        }
+        text.extend_from_slice(node.canonical_name().as_bytes());
+        text.push(b' ');
+        text.extend_from_slice(node.argument_text());
+        text.push(b'\n');
+    }
+    Some(text)
+}
+
 struct TreeReader<'r> {
     server_root: &'r PathBuf,
     aliases: &'r ProviderNames,
     diagnostics: &'r mut Vec<Diagnostic>,
     process: &'r mut Process,
     hosts: Vec<HostDraft>,
+    /// Of sections, by their text.
+    contents: HashMap<Vec<u8>, Arc<Local>>,
 }
 
 impl TreeReader<'_> {
@@ -116,8 +138,23 @@ impl TreeReader<'_> {
             (_, true) => Place::Directory(None),
             (_, false) => Place::Location,
         };
-        let local = read_all(&node.children, &mut self.reading(place));
-        sections.push(Arc::new(Section { matcher, local: Arc::new(local), origin: node.origin.clone() }));
+        let local = self.content(node, place);
+        sections.push(Arc::new(Section { matcher, local, origin: node.origin.clone() }));
+    }
+
+    /// What a section says. Thousands of hosts have sections that say the same: they share it, and what is made of it later.
+    fn content(&mut self, node: &Node, place: Place) -> Arc<Local> {
+        let text = placeless_text(&node.children);
+        if let Some(known) = text.as_ref().and_then(|text| self.contents.get(text)) {
+            return Arc::clone(known);
+        }
+        let complaints = self.diagnostics.len();
+        let local = Arc::new(read_all(&node.children, &mut self.reading(place)));
+        // What is complained about is complained about at each place.
+        if let Some(text) = text.filter(|_| self.diagnostics.len() == complaints) {
+            self.contents.insert(text, Arc::clone(&local));
+        }
+        local
     }
 
     fn reading(&mut self, place: Place) -> Reading<'_> {
@@ -270,4 +307,38 @@ fn without_dots(path: &[u8]) -> Vec<u8> {
 
 fn with_slash(path: &str) -> String {
     if path.ends_with('/') { path.to_owned() } else { format!("{path}/") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Host;
+    use saker_config::model::Site;
+
+    /// Ten thousand hosts are to cost less than 2 kB each beyond their text. What is a host's alone is counted here; the rest is shared.
+    #[test]
+    fn what_thousands_of_hosts_cost() {
+        let own = size_of::<Host>() + size_of::<Site>() + size_of::<Section>() + 3 * 16;
+        assert!(own <= 704, "{own} bytes: {} {} {}", size_of::<Host>(), size_of::<Site>(), size_of::<Section>());
+    }
+
+    #[test]
+    fn sections_that_say_the_same_are_one() {
+        let dir = saker_testkit::TempDir::new("shared").unwrap();
+        let section = |name: &str, text: &str| format!("<Directory /srv/{name}>\n{text}\n</Directory>\n");
+        let text = format!(
+            "ServerName x\nListen 127.0.0.1:80\n{}{}{}{}{}",
+            section("a", "Require all granted\nOptions -Indexes"),
+            section("b", "Require all granted\nOptions -Indexes"),
+            section("c", "Require all denied\nOptions -Indexes"),
+            section("d", "RewriteEngine On"),
+            section("e", "RewriteEngine On")
+        );
+        let file = dir.write("httpd.conf", text).unwrap();
+        let setup = Setup::new(&*dir, file);
+        let loaded = load(&setup, &saker_config_apache::OnDisk);
+        let sections = &loaded.apache.hosts[0].directories;
+        let same = |one: usize, other: usize| Arc::ptr_eq(&sections[one].local, &sections[other].local);
+        assert!(same(0, 1) && !same(0, 2) && !same(3, 4), "{:?}", loaded.diagnostics);
+    }
 }

@@ -128,27 +128,12 @@ impl Rules for ApacheRules {
         if let Err(status) = methods::read_path(exchange, &host) {
             return Verdict::Answer(Response::new(status));
         }
-        // What a round before found out is not true of this one's path.
-        let kept = std::mem::take(state(exchange));
-        if !kept.path.is_empty() && !kept.is_subrequest {
-            let first = || First {
-                path: kept.path.as_slice().into(),
-                query: exchange.query.as_deref().map(Into::into),
-                environment: exchange.environment.clone(),
-            };
-            exchange.first = exchange.first.take().or_else(|| Some(Box::new(first())));
-            exchange.environment = modules::env::redirected(&exchange.environment, &kept.path, Status::OK.0);
-        }
-        *state(exchange) = kept.for_another_round();
-        exchange.mapped = None;
-        exchange.path_info.clear();
-        exchange.handler = None;
-        exchange.call = None;
+        let is_subrequest = begin_round(exchange);
         if let Some(file) = state(exchange).looked_up_file.clone() {
             state(exchange).translated = Some(Translated::File(file));
             return Verdict::Pass;
         }
-        let is_subrequest = state(exchange).is_subrequest;
+        let before = (exchange.client.clone(), exchange.head.clone(), exchange.environment.clone());
         if exchange.redirects == 0 && !is_subrequest {
             response::request::edit(exchange, &host, &self.watcher, &host.defaults.headers.request, true);
         }
@@ -157,6 +142,11 @@ impl Rules for ApacheRules {
         }
         match rewrite_host(self, exchange, &host) {
             Verdict::Pass => {}
+            Verdict::Wait(pause) => {
+                // This step begins anew: what it has found out about the client must not be found out from what it made of it.
+                (exchange.client, exchange.head, exchange.environment) = before;
+                return Verdict::Wait(pause);
+            }
             verdict => return verdict,
         }
         if state(exchange).translated.is_some() {
@@ -243,6 +233,26 @@ impl Rules for ApacheRules {
     }
 }
 
+/// What a round before found out is not true of this one's path. Whether it is a request inside of another one.
+fn begin_round(exchange: &mut Exchange) -> bool {
+    let kept = std::mem::take(state(exchange));
+    if !kept.path.is_empty() && !kept.is_subrequest {
+        let first = || First {
+            path: kept.path.as_slice().into(),
+            query: exchange.query.as_deref().map(Into::into),
+            environment: exchange.environment.clone(),
+        };
+        exchange.first = exchange.first.take().or_else(|| Some(Box::new(first())));
+        exchange.environment = modules::env::redirected(&exchange.environment, &kept.path, Status::OK.0);
+    }
+    *state(exchange) = kept.for_another_round();
+    exchange.mapped = None;
+    exchange.path_info.clear();
+    exchange.handler = None;
+    exchange.call = None;
+    state(exchange).is_subrequest
+}
+
 /// What the connection alone decides: MDRequireHttps, and names of handshakes.
 fn before_the_path(exchange: &mut Exchange, host: &Host) -> Option<Response> {
     to_https(exchange).or_else(|| modules::ssl::refusal_of_name(exchange, host).map(Response::new))
@@ -260,7 +270,7 @@ fn mapped(filename: &[u8], kind: Option<Kind>) -> Mapped {
 fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>) -> Verdict {
     let Some(rules) = host.rewrite.as_ref().filter(|rules| rules.is_enabled()) else { return Verdict::Pass };
     let snapshot = peek(exchange).cloned().unwrap_or_default();
-    let (outcome, stamps, has_looked_ahead) = {
+    let (outcome, stamps, has_looked_ahead, pause) = {
         let seen = Seen { rules: Some((all, host)), ..Seen::new(exchange, &snapshot, host, &all.watcher) };
         let input = Input {
             query: exchange.query.as_deref(),
@@ -271,8 +281,11 @@ fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>) ->
             ..Input::new(&exchange.path)
         };
         let outcome = run_server(rules, &seen, &input);
-        (outcome, seen.stamps.take(), seen.has_looked_ahead.get())
+        (outcome, seen.stamps.take(), seen.has_looked_ahead.get(), seen.pause.take())
     };
+    if let Some(pause) = pause {
+        return Verdict::Wait(pause);
+    }
     note_dependencies(exchange, &outcome.dependencies, stamps);
     if has_looked_ahead {
         exchange.depends_on_request();

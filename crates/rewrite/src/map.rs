@@ -160,6 +160,11 @@ impl TextMap {
         TextMap { values }
     }
 
+    /// Of a data base: every value as it is.
+    pub fn of_pairs<'p>(pairs: impl IntoIterator<Item = (&'p [u8], &'p [u8])>) -> TextMap {
+        TextMap { values: pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect() }
+    }
+
     pub fn value(&self, key: &[u8]) -> Option<&[u8]> {
         self.values.get(key).map(AsRef::as_ref)
     }

@@ -155,3 +155,26 @@ fn managed_domains() {
     server.process.stop().unwrap();
     assert_eq!(fs::read_to_string(lines).unwrap(), "TLSv1.3 a.example -\nTLSv1.3 d.example -\n");
 }
+
+/// Hosts by name, each with a folder and a rule about access: what one of them costs, its text included.
+#[test]
+fn ten_thousand_hosts_in_memory() {
+    const HOSTS: u64 = 10_000;
+    let host = |number: u64| {
+        let root = format!("/srv/sites/host{number}/public");
+        format!(
+            "<VirtualHost *:{{port}}>\n    ServerName host{number}.example.org\n    ServerAlias www.host{number}.example.org\n    DocumentRoot {root}\n    \
+             <Directory {root}>\n        Require all granted\n    </Directory>\n</VirtualHost>\n"
+        )
+    };
+    let text: String = (0..HOSTS).map(host).collect();
+    let (bare, many) = (Server::new("hosts-none", ""), Server::new("hosts-many", &text));
+    // Whoever answers has begun; the last of the start comes right after it.
+    for server in [&bare, &many] {
+        server.client().request("GET", "/page.txt", &[("Host", "nobody")]).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let bytes = many.process.tree().memory().rss_bytes.saturating_sub(bare.process.tree().memory().rss_bytes);
+    let beyond_text = bytes.saturating_sub(text.len() as u64) / HOSTS;
+    assert!(beyond_text < 2048, "{beyond_text} bytes for each host beyond its text");
+}

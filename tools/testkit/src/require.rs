@@ -5,6 +5,7 @@ use std::{env, path::PathBuf};
 /// Program and the Debian package that has it.
 const PACKAGES: &[(&str, &str)] = &[
     ("ab", "apache2-utils"),
+    ("httxt2dbm", "apache2-utils"),
     ("apache2", "apache2"),
     ("chromium", "chromium"),
     ("curl", "curl"),

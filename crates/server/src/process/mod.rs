@@ -111,6 +111,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     }
     crate::cli::apache::detach::let_go();
     pid_file.iter_mut().for_each(pid_file::PidFile::fill);
+    saker_net::process::give_back_freed_memory();
     serve(&runtime, signals, operator, control_socket);
     drop(lock);
     Ok(())

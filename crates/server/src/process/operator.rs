@@ -222,6 +222,7 @@ impl Operator {
                 error_log::log(&message::RELOAD_REFUSED, format_args!("{}", text.trim_end()));
             }
         }
+        saker_net::process::give_back_freed_memory();
         notify("READY=1");
         result
     }
