@@ -10,7 +10,7 @@ use crate::{
     methods,
     modules::{self, mime::Facts},
     multiviews, response,
-    rules::{ApacheRules, answer, apply, redirect},
+    rules::{ApacheRules, answer, apply, redirect, trace_level},
     state::{peek, state},
     type_map,
 };
@@ -151,6 +151,7 @@ fn rewrite_folder(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>
             follows_links: options.contains(FOLLOW_SYM_LINKS) || options.contains(SYM_LINKS_IF_OWNER_MATCH),
             proxy_available: false,
             request_time_s: exchange.now,
+            trace_level: trace_level(exchange, local),
             ..Input::new(&exchange.path)
         };
         let outcome = run_directory(&settings, &server, &seen, &input);
@@ -163,7 +164,7 @@ fn rewrite_folder(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>
     if has_looked_ahead {
         exchange.depends_on_request();
     }
-    match apply(exchange, outcome) {
+    match apply(exchange, host, outcome) {
         Action::Pass | Action::Stay => Verdict::Pass,
         Action::InternalRedirect(path) | Action::PassThrough(path) | Action::Translate(path) | Action::Filename(path) => {
             let own = state(exchange);

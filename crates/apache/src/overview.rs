@@ -2,6 +2,7 @@
 
 use crate::{process::Process, server::HostDraft};
 use saker_config::model::Origin;
+use saker_telemetry::error_log::ErrorLogTarget;
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
@@ -42,7 +43,10 @@ impl Overview {
         Overview {
             server_root: server_root.to_owned(),
             document_root: main.document_root.clone().unwrap_or_default(),
-            error_log: process.error_log.clone(),
+            error_log: match &process.error_log {
+                Some(ErrorLogTarget::File(path)) => Some(path.clone()),
+                _ => None,
+            },
             pid_file: process.pid_file.clone(),
             user: process.user.clone(),
             group: process.group.clone(),

@@ -8,17 +8,18 @@ use crate::{
     host::{Host, ProcessWide, Tokens},
     local::Local,
     managed::Managed,
-    modules::{ext_filter::Definition, mime, ssl},
+    modules::{ext_filter::Definition, loglevel::LogLevel, mime, ssl},
     server::HostDraft,
     signature,
     tls::TlsDraft,
 };
 use saker_config::{
     Diagnostic, Model,
-    model::{Address, CanonicalPort, Listener, ListenerTls, Origin, Settings, ShownRequests, Site, SiteName, SiteTls},
+    model::{self, Address, CanonicalPort, ErrorLog, Listener, ListenerTls, Origin, Settings, ShownRequests, Site, SiteName, SiteTls},
 };
 use saker_config_apache::Node;
 use saker_http::path::{EncodedSlashes, Slashes};
+use saker_telemetry::error_log::ErrorLogTarget;
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
@@ -41,7 +42,7 @@ pub struct Process {
     pub user: Option<String>,
     pub group: Option<String>,
     pub pid_file: Option<PathBuf>,
-    pub error_log: Option<PathBuf>,
+    pub error_log: Option<ErrorLogTarget>,
     pub types_config: Option<(PathBuf, Origin)>,
     pub external_filters: Vec<Definition>,
     pub timeout_s: Option<u64>,
@@ -110,7 +111,7 @@ impl Process {
             same_host_only: self.same_host_only,
             process: Arc::new(self.process_wide()),
         };
-        let mut model = self.model();
+        let mut model = self.model(main.local.as_ref().map(|local| &local.loglevel));
         diagnostics.extend(std::iter::once(main).chain(drafts).flat_map(|draft| draft.logs.complaints(&main.logs)));
         let mut hosts = Vec::new();
         let claimed: Vec<Address> = drafts.iter().flat_map(|draft| self.listeners_of(draft)).collect();
@@ -174,6 +175,14 @@ impl Process {
         self.all_addresses().into_iter().filter(matches).collect()
     }
 
+    fn error_log(&self, loglevel: Option<&LogLevel>) -> ErrorLog {
+        ErrorLog {
+            target: self.error_log.clone().unwrap_or(ErrorLogTarget::Stderr),
+            level: loglevel.map_or(model::LogLevel::Notice, LogLevel::of_server),
+            areas: loglevel.map(LogLevel::of_areas).unwrap_or_default(),
+        }
+    }
+
     fn process_wide(&self) -> ProcessWide {
         ProcessWide {
             tokens: self.tokens,
@@ -183,7 +192,7 @@ impl Process {
         }
     }
 
-    fn model(&self) -> Model {
+    fn model(&self, loglevel: Option<&LogLevel>) -> Model {
         let mut model = Model::default();
         for listen in &self.listens {
             for address in listen.addresses() {
@@ -196,7 +205,7 @@ impl Process {
         server.sites_in_order = true;
         server.user = self.user.clone();
         server.group = self.group.clone();
-        server.error_log.path = self.error_log.clone();
+        server.error_log = self.error_log(loglevel);
         server.pid_file = self.pid_file.clone();
         model.tls.ticket_keys.clone_from(&self.ticket_keys);
         server.server_field = signature::product(self.tokens);

@@ -278,6 +278,7 @@ fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>) ->
             is_subrequest: snapshot.is_subrequest,
             proxy_available: false,
             request_time_s: exchange.now,
+            trace_level: trace_level(exchange, &host.defaults),
             ..Input::new(&exchange.path)
         };
         let outcome = run_server(rules, &seen, &input);
@@ -290,7 +291,7 @@ fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>) ->
     if has_looked_ahead {
         exchange.depends_on_request();
     }
-    let action = apply(exchange, outcome);
+    let action = apply(exchange, host, outcome);
     match action {
         Action::Pass | Action::Stay => Verdict::Pass,
         Action::Filename(file) => {
@@ -309,8 +310,34 @@ fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>) ->
     }
 }
 
+/// Whoever wants an explanation wants to see conditions, too.
+pub fn trace_level(exchange: &Exchange, local: &Local) -> u8 {
+    const EXPLAINED: u8 = 4;
+    if exchange.trace.is_some() { EXPLAINED } else { local.loglevel.rewrite_trace() }
+}
+
+/// To whoever asked for an explanation, or into the error log, a line as mod_rewrite writes it: who asked, which host and request, what happened.
+fn trace(exchange: &mut Exchange, host: &Host, outcome: &Outcome) {
+    if exchange.trace.is_some() {
+        outcome.trace.iter().for_each(|line| exchange.trace("rewrite", None, || line.to_string()));
+        return;
+    }
+    if outcome.trace.is_empty() {
+        return;
+    }
+    let name = String::from_utf8_lossy(&crate::origin::name(exchange, host)).into_owned();
+    let kind = if peek(exchange).is_some_and(|state| state.is_subrequest) { "subreq" } else { "initial" };
+    let detour = if exchange.first.is_some() { format!("/redir#{}", exchange.redirects) } else { String::new() };
+    let user = exchange.user.as_deref().unwrap_or("-");
+    let (site, request) = (std::ptr::from_ref(host) as usize, std::ptr::from_ref(&exchange.head) as usize);
+    for line in &outcome.trace {
+        let facts = format_args!("{} - {user} [{name}/sid#{site:x}][rid#{request:x}/{kind}{detour}] {line}", exchange.client.text());
+        error_log::trace("rewrite", line.level, exchange.client.address, facts);
+    }
+}
+
 /// What a run of rules leaves besides its action.
-pub fn apply(exchange: &mut Exchange, outcome: Outcome) -> Action {
+pub fn apply(exchange: &mut Exchange, host: &Host, outcome: Outcome) -> Action {
     for line in &outcome.log {
         error_log::log_client(&message::REWRITE, exchange.client.address, format_args!("{} {}", line.id, line.text));
     }
@@ -320,9 +347,7 @@ pub fn apply(exchange: &mut Exchange, outcome: Outcome) -> Action {
             None => exchange.environment.unset(name),
         }
     }
-    for line in &outcome.trace {
-        exchange.trace("rewrite", None, || line.to_string());
-    }
+    trace(exchange, host, &outcome);
     if outcome.action != Action::Pass {
         exchange.query.clone_from(&outcome.query);
     }

@@ -15,6 +15,7 @@ use crate::{
 use saker_config::model::Origin;
 use saker_config_apache::Node;
 use saker_http::path::EncodedSlashes;
+use saker_telemetry::error_log::{ErrorLogTarget, Syslog};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -155,7 +156,7 @@ const SETTERS: &[(&str, ServerSet)] = &[
     ("ErrorLog", |node, host, process, root| {
         // Of virtual hosts into the same log, with the host's name in the line.
         if host.addresses.is_empty() {
-            process.error_log = first(node).map(|path| root.join(path));
+            process.error_log = first(node).map(|text| error_log(&text, root)).transpose()?;
         }
         Ok(())
     }),
@@ -188,6 +189,17 @@ pub fn server_setter(name: &str) -> Option<ServerSet> {
         .chain(managed::SETTERS)
         .find(|(known, _)| *known == name)
         .map(|(_, set)| *set)
+}
+
+/// `|program`, `syslog…`, or a file.
+fn error_log(text: &str, root: &Path) -> Result<ErrorLogTarget, String> {
+    if let Some(command) = text.strip_prefix('|') {
+        return Ok(ErrorLogTarget::Program(command.to_owned()));
+    }
+    match Syslog::parse(text) {
+        Some(syslog) => syslog.map(ErrorLogTarget::Syslog),
+        None => Ok(ErrorLogTarget::File(root.join(text))),
+    }
 }
 
 fn first(node: &Node) -> Option<String> {

@@ -10,6 +10,7 @@ use saker_config::{
     },
     parse,
 };
+use saker_telemetry::error_log::ErrorLogTarget;
 use std::path::{Path, PathBuf};
 
 fn model(text: &str) -> Model {
@@ -27,7 +28,7 @@ fn server_and_listeners() {
     );
     assert_eq!((model.server.workers, model.server.affinity), (Workers::Count(3), Affinity::Cores(vec![0, 2])));
     assert_eq!(model.server.user.as_deref(), Some("33"));
-    assert_eq!(model.server.error_log.path, Some(PathBuf::from("/etc/saker/log/error.log")));
+    assert_eq!(model.server.error_log.target, ErrorLogTarget::File(PathBuf::from("/etc/saker/log/error.log")));
     assert_eq!(model.server.shutdown_timeout_ms, 120_000);
     let shown: Vec<String> = model.listeners.iter().map(|listener| listener.address.to_string()).collect();
     assert_eq!(shown, ["0.0.0.0:8080", "[::]:8080", "unix:/run/a", "[::1]:1"]);

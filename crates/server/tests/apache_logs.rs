@@ -244,3 +244,44 @@ const LINES: &[(&str, usize)] = &[
     ("piped.log", 21),
     ("teed.log", 21),
 ];
+
+/// What rewriting says of itself, without what differs from server to server.
+fn traces(text: &str) -> Vec<String> {
+    let lines = text.lines().filter_map(|line| {
+        let level = line.split_once("[rewrite:")?.1.split(']').next()?.to_owned();
+        let (start, said) = line.rsplit_once("[rid#")?;
+        let (request, said) = said.split_once("] ")?;
+        let kind = request.split_once('/').map_or("", |(_, kind)| kind);
+        let is_told = start.contains(" 127.0.0.1 - - [www.test/sid#");
+        Some(format!("{level} {is_told} {kind} {said}"))
+    });
+    lines.collect()
+}
+
+#[test]
+fn rewriting_is_traced_as_apache_does() {
+    let conf = "LogLevel warn rewrite:trace3\nRewriteEngine On\nRewriteRule ^/old$ /page.html [R=302]\nRewriteCond %{REQUEST_URI} ^/never\nRewriteRule ^ - [F]\n\
+        <Directory {dir}/www/sub>\nLogLevel rewrite:trace1\n</Directory>\n";
+    let site = Site::new("apache-log-trace", conf, FILES);
+    let requests: Vec<String> = ["/old", "/led", "/sub/a.txt", "/gone"].iter().map(|target| get(target, "")).collect();
+    site.run(&requests);
+    let of = |server: &str| traces(&fs::read_to_string(site.dir.join(format!("{server}/error.log"))).unwrap());
+    let (apache, saker) = (of("apache"), of("saker"));
+    assert!(apache.len() > 10, "{apache:#?}");
+    let shown = |lines: &[String]| lines.iter().map(|line| line.replace("/redir#1", "/redir")).collect::<Vec<_>>();
+    assert_eq!(shown(&saker), shown(&apache), "ours first");
+}
+
+#[test]
+fn error_logs_go_where_they_are_sent() {
+    let site = Site::new("apache-error-log", "", FILES);
+    let file = site.dir.join("saker/piped.log");
+    let text = fs::read_to_string(site.dir.join("saker.conf")).unwrap();
+    let text = text.replace("ErrorLog saker/error.log", &format!("LogLevel info\nErrorLog \"|/usr/bin/tee {}\"", file.display()));
+    site.dir.write("saker.conf", text).unwrap();
+    let mut saker = Command::new(env!("CARGO_BIN_EXE_saker"));
+    saker.args(["run", "--workers", "1", "--apache"]).arg(site.dir.join("saker.conf")).arg("--state-dir").arg(site.dir.join("state"));
+    site.ask(&mut saker, &[get("/page.html", "")]);
+    let lines = site.lines("saker", "piped.log", 3);
+    assert!(lines.iter().any(|line| line.contains("SK0102: listening")), "{lines:#?}");
+}

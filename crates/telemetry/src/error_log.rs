@@ -6,11 +6,15 @@
 //! The one difficulty: it is called when things are already wrong, so it must neither block, nor panic, nor flood: lines go through
 //! a bounded queue to a thread, facts are escaped, and a message that comes too often is suppressed and counted.
 
+pub use crate::syslog::Syslog;
+
+use crate::access_log::Program;
 use crate::escape::append_escaped;
 use crate::flood_gate::Admission;
 use crate::local_time::{Civil, TimeZone, append_padded};
 use crate::message::{self, Level, Message};
 use crate::queue_writer::{Outlet, QueueWriter, Stalled};
+use crate::syslog::SyslogOutlet;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -18,7 +22,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Facts are cut here, before escaping.
@@ -27,6 +31,8 @@ const QUEUED_BYTES_MAX: usize = 1 << 20;
 
 static LOG: OnceLock<ErrorLog> = OnceLock::new();
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Notice as u8);
+/// Areas with a level of their own.
+static AREAS: RwLock<Vec<(&str, Level)>> = RwLock::new(Vec::new());
 /// Whether some message may have been suppressed since [`tick`] looked.
 static SUPPRESSING: AtomicBool = AtomicBool::new(false);
 
@@ -35,6 +41,9 @@ static SUPPRESSING: AtomicBool = AtomicBool::new(false);
 pub enum ErrorLogTarget {
     Stderr,
     File(PathBuf),
+    /// Command of a program that reads lines, as for access logs, without the leading `|`.
+    Program(String),
+    Syslog(Syslog),
 }
 
 struct ErrorLog {
@@ -63,7 +72,8 @@ pub fn init(target: &ErrorLogTarget, level: Level) -> io::Result<()> {
 pub fn reopen() -> io::Result<()> {
     let Some(log) = LOG.get() else { return Ok(()) };
     let target = log.target.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    if target != ErrorLogTarget::Stderr {
+    // Programs and the system's log are told nothing.
+    if matches!(target, ErrorLogTarget::File(_)) {
         log.writer.replace(open(&target)?);
     }
     Ok(())
@@ -71,6 +81,28 @@ pub fn reopen() -> io::Result<()> {
 
 pub fn set_level(level: Level) {
     LEVEL.store(level as u8, Ordering::Relaxed);
+}
+
+/// Levels of areas that differ from all others'.
+pub fn set_areas(areas: &[(&'static str, Level)]) {
+    *AREAS.write().unwrap_or_else(PoisonError::into_inner) = areas.to_vec();
+}
+
+fn is_wanted(message: &Message) -> bool {
+    let areas = AREAS.read().unwrap_or_else(PoisonError::into_inner);
+    match areas.iter().find(|(area, _)| *area == message.area) {
+        Some((_, level)) => message.level <= *level,
+        None => enabled(message.level),
+    }
+}
+
+/// A line of a trace that was asked for by its module's name; it passes no gate, because it is wanted whole.
+pub fn trace(module: &str, level: u8, client: SocketAddr, facts: fmt::Arguments<'_>) {
+    let mut out = Vec::with_capacity(256);
+    append_start(now(), format_args!("{module}:trace{level}"), Some(client), &mut out);
+    append_text(facts, &mut out);
+    out.push(b'\n');
+    write(&out);
 }
 
 /// Whether a message of that level would be written; for callers whose facts cost something.
@@ -111,7 +143,7 @@ pub fn flush(timeout: Duration) -> bool {
 }
 
 fn admit(message: &'static Message, client: Option<SocketAddr>, facts: fmt::Arguments<'_>) {
-    if !enabled(message.level) {
+    if !is_wanted(message) {
         return;
     }
     let now = now();
@@ -154,19 +186,24 @@ fn lost_line(lost: u64) -> Vec<u8> {
 /// `[Sat Nov 21 09:12:12.123456 2026] [core:notice] [pid 123:tid w0] [client 1.2.3.4:5] SK0101: sentence: facts`
 fn line(message: &Message, client: Option<SocketAddr>, facts: fmt::Arguments<'_>, now: Duration) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
-    append_time(now, &mut out);
-    let thread = std::thread::current();
-    // Writing to memory cannot fail; neither may the thread's name or the address break the line.
-    let _ = write!(out, " [{}:{}] [pid {}:tid ", message.area, message.level.as_str(), std::process::id());
-    append_escaped(thread.name().unwrap_or("-").as_bytes(), &mut out);
-    out.extend_from_slice(b"] ");
-    if let Some(client) = client {
-        let _ = write!(out, "[client {client}] ");
-    }
+    append_start(now, format_args!("{}:{}", message.area, message.level.as_str()), client, &mut out);
     let _ = write!(out, "{}: {}", message.id, message.sentence);
     append_facts(facts, &mut out);
     out.push(b'\n');
     out
+}
+
+/// Everything before the message.
+fn append_start(now: Duration, level: fmt::Arguments<'_>, client: Option<SocketAddr>, out: &mut Vec<u8>) {
+    append_time(now, out);
+    let thread = std::thread::current();
+    // Writing to memory cannot fail; neither may the thread's name or the address break the line.
+    let _ = write!(out, " [{level}] [pid {}:tid ", std::process::id());
+    append_escaped(thread.name().unwrap_or("-").as_bytes(), out);
+    out.extend_from_slice(b"] ");
+    if let Some(client) = client {
+        let _ = write!(out, "[client {client}] ");
+    }
 }
 
 fn append_time(now: Duration, out: &mut Vec<u8>) {
@@ -179,16 +216,23 @@ fn append_time(now: Duration, out: &mut Vec<u8>) {
 }
 
 fn append_facts(facts: fmt::Arguments<'_>, out: &mut Vec<u8>) {
+    let before = out.len();
+    out.extend_from_slice(b": ");
+    if !append_text(facts, out) {
+        out.truncate(before);
+    }
+}
+
+/// Bounded and readable. Whether there was any.
+fn append_text(facts: fmt::Arguments<'_>, out: &mut Vec<u8>) -> bool {
     let mut text = Bounded(Vec::new());
     // An error means that the text is longer than its bound; what fits is kept.
     let whole = fmt::write(&mut text, facts).is_ok();
-    if !text.0.is_empty() {
-        out.extend_from_slice(b": ");
-        append_readable(&text.0, out);
-    }
+    append_readable(&text.0, out);
     if !whole {
         out.extend_from_slice(b"...");
     }
+    !text.0.is_empty()
 }
 
 /// Escaped, except that quotes stay: messages quote what they talk about, and no field ends at a quote here.
@@ -219,6 +263,8 @@ fn open(target: &ErrorLogTarget) -> io::Result<Box<dyn Outlet>> {
     Ok(match target {
         ErrorLogTarget::Stderr => Box::new(StreamOutlet::new(io::stderr())),
         ErrorLogTarget::File(path) => Box::new(StreamOutlet::new(open_file(path)?)),
+        ErrorLogTarget::Program(command) => Box::new(Program::start(command)?),
+        ErrorLogTarget::Syslog(syslog) => Box::new(SyslogOutlet::new(syslog.clone())),
     })
 }
 

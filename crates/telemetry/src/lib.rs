@@ -16,6 +16,7 @@ pub mod local_time;
 pub mod message;
 pub mod metrics;
 mod queue_writer;
+mod syslog;
 
 pub use message::{Level, Message};
 pub use metrics::{Counters, Metric, Snapshot};

@@ -16,6 +16,7 @@ pub mod gateway;
 pub mod headers;
 pub mod include;
 pub mod logio;
+pub mod loglevel;
 pub mod mime;
 pub mod negotiation;
 pub mod remoteip;

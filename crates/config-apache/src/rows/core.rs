@@ -18,6 +18,8 @@ const OWN_WAYS: Treatment = NoEffect("Saker listens, locks and keeps scores in w
 const GATEWAYS: Treatment = Later("gateways and proxying");
 const NO_RENEWAL: Treatment = NoEffect("workers are not renewed: they do not leak");
 
+const ADDRESSES: Treatment = NoEffect("logs and programs are told addresses: look names up when logs are read (logresolve)");
+
 pub(super) const ROWS: &[Row] = &[
     row("<Directory", CORE, A, "sv", Section, SERVER, NOWHERE, Honoured),
     row("<Location", CORE, A, "sv", Section, SERVER, NOWHERE, Honoured),
@@ -57,14 +59,23 @@ pub(super) const ROWS: &[Row] = &[
     row("Protocol", CORE, A, "sv", One, SERVER, NOWHERE, Pending),
     row("AcceptFilter", CORE, A, "s", Two, SERVER, VIRTUAL_HOST, OWN_WAYS),
     row("Port", CORE, B, "sv", One, SERVER, NOWHERE, GONE),
-    row("HostnameLookups", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, Pending),
+    row("HostnameLookups", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, ADDRESSES),
     row("ServerAdmin", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("ServerName", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("ServerSignature", CORE, A, "svdh", One, ALL, NOWHERE, Honoured),
     row("ServerRoot", CORE, A, "s", One, SERVER, NOWHERE, Honoured),
     row("DefaultRuntimeDir", CORE, A, "s", One, SERVER, NOWHERE, NoEffect("Saker has a state directory of its own")),
     row("ErrorLog", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
-    row("ErrorLogFormat", CORE, A, "sv", OneOrTwo, SERVER, NOWHERE, Pending),
+    row(
+        "ErrorLogFormat",
+        CORE,
+        A,
+        "sv",
+        OneOrTwo,
+        SERVER,
+        NOWHERE,
+        NoEffect("lines have the shape of Apache's default format, with an id of Saker's own"),
+    ),
     row("ServerAlias", CORE, A, "v", Raw, SERVER, NOWHERE, Honoured),
     row("ServerPath", CORE, A, "v", One, SERVER, NOWHERE, Pending),
     row("Timeout", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
@@ -73,7 +84,7 @@ pub(super) const ROWS: &[Row] = &[
     row("UseCanonicalPhysicalPort", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("Include", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("IncludeOptional", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, Honoured),
-    row("LogLevel", CORE, A, "svd", Each, ACCESS.or(SERVER), NOWHERE, Pending),
+    row("LogLevel", CORE, A, "svd", Each, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("NameVirtualHost", CORE, A, "s", One, SERVER, NOWHERE, GONE),
     row("ServerTokens", CORE, A, "s", One, SERVER, VIRTUAL_HOST, Honoured),
     row("LimitRequestLine", CORE, A, "sv", One, SERVER, NOWHERE, Pending),

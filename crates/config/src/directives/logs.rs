@@ -8,7 +8,10 @@ use crate::{
     source::At,
     value::{Given, Value},
 };
-use saker_telemetry::access_log::{Format, FormatError};
+use saker_telemetry::{
+    access_log::{Format, FormatError},
+    error_log::ErrorLogTarget,
+};
 use std::path::PathBuf;
 
 const DEFAULT_FORMAT: &str = "combined";
@@ -45,7 +48,9 @@ pub static ROWS: &[Row] = &[
         default: Some("\"stderr\""),
         summary: "File of the server's own messages, or `stderr`.",
         apache: Some("ErrorLog"),
-        set: Set::Server(|server, given| server.error_log.path = path_unless_word(given)),
+        set: Set::Server(|server, given| {
+            server.error_log.target = path_unless_word(given).map_or(ErrorLogTarget::Stderr, ErrorLogTarget::File)
+        }),
         ..ROW
     },
     Row {

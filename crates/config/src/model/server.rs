@@ -1,7 +1,10 @@
 //! `[server]`: what the process is, and where it writes.
 
 use super::Origin;
-use saker_telemetry::access_log::{Format, FormatError};
+use saker_telemetry::{
+    access_log::{Format, FormatError},
+    error_log::ErrorLogTarget,
+};
 use std::{path::PathBuf, sync::Arc};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,9 +34,10 @@ pub enum LogLevel {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorLog {
-    /// `None` is standard error.
-    pub path: Option<PathBuf>,
+    pub target: ErrorLogTarget,
     pub level: LogLevel,
+    /// Areas of messages that have another one.
+    pub areas: Vec<(&'static str, LogLevel)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -118,7 +122,7 @@ impl Default for Server {
             group: None,
             sites_in_order: false,
             state_dir: PathBuf::from("/var/lib/saker"),
-            error_log: ErrorLog { path: None, level: LogLevel::Notice },
+            error_log: ErrorLog { target: ErrorLogTarget::Stderr, level: LogLevel::Notice, areas: Vec::new() },
             pid_file: None,
             server_field: "Saker".into(),
             shown_requests: ShownRequests::None,

@@ -147,12 +147,14 @@ fn serve(runtime: &Runtime, mut signals: signals::Signals, operator: Operator, c
 
 fn start_error_log(server: &model::Server) -> Result<(), String> {
     let log = &server.error_log;
-    let target = match &log.path {
-        Some(path) => ErrorLogTarget::File(path.clone()),
-        None => ErrorLogTarget::Stderr,
+    let name = match &log.target {
+        ErrorLogTarget::Stderr => "standard error".into(),
+        ErrorLogTarget::File(path) => path.display().to_string(),
+        ErrorLogTarget::Program(command) => format!("|{command}"),
+        ErrorLogTarget::Syslog(_) => "syslog".into(),
     };
-    let name = log.path.as_ref().map_or_else(|| "standard error".into(), |path| path.display().to_string());
-    error_log::init(&target, level(log.level)).map_err(|error| {
+    error_log::set_areas(&log.areas.iter().map(|(area, own)| (*area, level(*own))).collect::<Vec<_>>());
+    error_log::init(&log.target, level(log.level)).map_err(|error| {
         let whose = server.user.as_ref().map(|user| format!(" (as user {user})")).unwrap_or_default();
         format!("error log {name}: {error}{whose}")
     })

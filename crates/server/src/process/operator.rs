@@ -296,7 +296,7 @@ fn fixed_until_restart(old: &Generation, new: &saker_config::Model) -> Vec<Strin
         ("server.user", old.user != new.user),
         ("server.group", old.group != new.group),
         ("server.state_dir", old.state_dir != new.state_dir),
-        ("server.error_log", old.error_log.path != new.error_log.path),
+        ("server.error_log", old.error_log.target != new.error_log.target),
     ];
     rows.into_iter().filter(|row| row.1).map(|row| format!("{} changes with the next start, not with a reload", row.0)).collect()
 }

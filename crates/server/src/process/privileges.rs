@@ -9,7 +9,10 @@
 use crate::control::state_dir::PID_FILE;
 use rustix::fs::OFlags;
 use saker_config::{Model, model::AccessLogTarget};
-use saker_telemetry::{error_log, message};
+use saker_telemetry::{
+    error_log::{self, ErrorLogTarget},
+    message,
+};
 use std::{
     fs::OpenOptions,
     os::unix::fs::{MetadataExt, OpenOptionsExt, chown, fchown},
@@ -66,7 +69,11 @@ fn log_paths(model: &Model) -> impl Iterator<Item = &Path> {
         AccessLogTarget::File(path) => Some(path.as_path()),
         AccessLogTarget::Stdout | AccessLogTarget::Program(_) => None,
     });
-    access_logs.chain(model.server.error_log.path.as_deref())
+    let error_log = match &model.server.error_log.target {
+        ErrorLogTarget::File(path) => Some(path.as_path()),
+        _ => None,
+    };
+    access_logs.chain(error_log)
 }
 
 /// What fails here fails again, and is said, when the user opens the log.

@@ -18,4 +18,5 @@ mod tests;
 pub use clock::LogClock;
 pub use file::{Flushed, LogBuffer, LogFile, LogTarget};
 pub use format::{Format, FormatError, Needs};
+pub(crate) use program::Program;
 pub use record::{Computed, ConnectionStatus, Lookup, Record, Variables};

@@ -17,7 +17,7 @@ const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
     command: String,
     running: Option<Running>,
     retry: Duration,
@@ -31,7 +31,7 @@ struct Running {
 }
 
 impl Program {
-    pub(super) fn start(command: &str) -> io::Result<Program> {
+    pub(crate) fn start(command: &str) -> io::Result<Program> {
         Ok(Program { command: command.to_owned(), running: Some(Running::start(command)?), retry: RETRY_MIN })
     }
 
