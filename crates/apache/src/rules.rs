@@ -327,7 +327,8 @@ fn trace(exchange: &mut Exchange, host: &Host, outcome: &Outcome) {
     }
     let name = String::from_utf8_lossy(&crate::origin::name(exchange, host)).into_owned();
     let kind = if peek(exchange).is_some_and(|state| state.is_subrequest) { "subreq" } else { "initial" };
-    let detour = if exchange.first.is_some() { format!("/redir#{}", exchange.redirects) } else { String::new() };
+    let is_detour = exchange.first.is_some() || peek(exchange).is_some_and(|state| state.is_error_page);
+    let detour = if is_detour { format!("/redir#{}", exchange.redirects) } else { String::new() };
     let user = exchange.user.as_deref().unwrap_or("-");
     let (site, request) = (std::ptr::from_ref(host) as usize, std::ptr::from_ref(&exchange.head) as usize);
     for line in &outcome.trace {
