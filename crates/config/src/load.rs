@@ -8,9 +8,9 @@ use crate::{
     diagnostic::{Diagnostic, Diagnostics, Severity},
     directives::{self, FileDraft, SiteDraft},
     include,
-    model::{Acme, Limits, Listener, Model, Origin, Server, ServerTls},
+    model::{Acme, Limits, Listener, Model, Origin, Server, ServerTls, Upstream},
     reader::Reader,
-    row::{FILE, LISTENER, SITE},
+    row::{FILE, LISTENER, SITE, UPSTREAM},
     source::{At, Source},
 };
 use std::{
@@ -59,6 +59,8 @@ pub(crate) struct Loader {
     pub acme: Option<(Acme, At)>,
     pub listeners: Vec<(Listener, At)>,
     pub sites: Vec<SiteDraft>,
+    /// With their names; `None` where one is broken.
+    pub upstreams: Vec<(String, Option<Upstream>, At)>,
     /// Syntax errors may hide what seems to be missing.
     pub has_syntax_errors: bool,
     /// Whether there is a listener, a site, be it as broken as it may.
@@ -76,6 +78,7 @@ impl Loader {
     fn run(text: String, name: &str, base: &Path, path: &Path) -> Result<Loaded, Diagnostics> {
         let mut loader = Loader::default();
         let top = loader.file(text, name, base, path);
+        directives::upstream::resolve(&mut loader);
         check::whole(&mut loader, &top);
         loader.diagnostics.sort_by_key(Diagnostic::sort_key);
         if loader.diagnostics.iter().any(Diagnostic::is_error) {
@@ -115,6 +118,9 @@ impl Loader {
         reader.fill(table, FILE, &At { source: source.clone(), span: 0..0 }, &mut draft);
         for (listener, at) in reader.sections(table, "listener", LISTENER) {
             self.listeners.extend(directives::listener::read(&mut reader, listener, &at));
+        }
+        for (upstream, at) in reader.sections(table, "upstream", UPSTREAM) {
+            self.upstreams.extend(directives::upstream::read(&mut reader, upstream, &at));
         }
         for (site, at) in reader.sections(table, "site", SITE) {
             self.sites.push(directives::site::read(&mut reader, site, at));

@@ -7,7 +7,7 @@ use crate::{
     diagnostic::quoted,
     directives::{
         AccessLogDraft, AcmeDraft, CertificateDraft, DirectoryDraft, FieldDraft, FileDraft, ListenerDraft, RateDraft, RequestRateDraft,
-        RouteDraft, SiteDraft,
+        RouteDraft, ServerDraft, SiteDraft, UpstreamDraft,
     },
     model::{Limits, Server, ServerTls, Settings},
     reader::{Reader, Table},
@@ -38,6 +38,8 @@ pub const ACME: Contexts = Contexts(1 << 14);
 pub const ACME_DIRECTORY: Contexts = Contexts(1 << 15);
 pub const SITE_TLS: Contexts = Contexts(1 << 16);
 pub const CERTIFICATE: Contexts = Contexts(1 << 17);
+pub const UPSTREAM: Contexts = Contexts(1 << 18);
+pub const UPSTREAM_SERVER: Contexts = Contexts(1 << 19);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
@@ -107,6 +109,13 @@ pub const CONTEXTS: &[ContextRow] = &[
         "[[site.route]]",
         "Requests of a site by path; the first that matches wins. Settings are laid over the site's.",
     ),
+    context(
+        UPSTREAM,
+        "upstream",
+        "[[upstream]]",
+        "Programs and servers that answer in our place; routes send requests to them by `proxy`.",
+    ),
+    context(UPSTREAM_SERVER, "upstream_server", "{ address = \"...\", ... }", "A server of an upstream with its details."),
     context(REDIRECT, "redirect", "[[site.redirect]]", "A route that redirects, in fewer words. Takes its place among the routes."),
     context(COMPRESSION, "compression", "[site.compression]", "Compression on the fly. In a route: `[site.route.compression]`."),
     context(THROTTLE, "throttle", "[site.throttle]", "Bandwidth and request rates. In a route: `[site.route.throttle]`."),
@@ -188,6 +197,8 @@ pub(crate) enum Set {
     Rate(fn(&mut RateDraft, Given)),
     RequestRate(fn(&mut RequestRateDraft, Given)),
     Field(fn(&mut FieldDraft, Given)),
+    Upstream(fn(&mut UpstreamDraft, Given)),
+    UpstreamServer(fn(&mut ServerDraft, Given)),
 }
 
 /// What a table is read into.

@@ -4,6 +4,7 @@
 //! by the assertion and by the test that runs every row's example through its setter.
 
 use crate::{
+    directives::upstream_server::ServerSaid,
     model::{
         AccessLog, AcmeDirectory, Address, CertificateFiles, CipherSuite, ErrorPage, FieldEditAction, Group, Origin, PathPattern, Rate,
         RequestRate, SiteName,
@@ -36,6 +37,7 @@ pub(crate) enum Value {
     Cipher(CipherSuite),
     Group(Group),
     Directory(AcmeDirectory),
+    Server(ServerSaid),
     /// Decoded.
     Octets(Vec<u8>),
 }

@@ -6,6 +6,7 @@ use crate::{
     codecs,
     conversation::{Conversation, Desk, READ_BYTES_MAX, Said, Terms},
     failure::Failure,
+    native,
     pool::{Connection, Pool},
     spool::{Bounds, Pump},
     variables,
@@ -241,7 +242,9 @@ impl Handler for Gateway {
     }
 
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
-        let Some(call) = exchange.call.take() else { return Box::pin(std::future::ready(Handled::Declined)) };
+        let Some(call) = exchange.call.take().or_else(|| native::call(exchange).map(Box::new)) else {
+            return Box::pin(std::future::ready(Handled::Declined));
+        };
         exchange.depends_on_request();
         if exchange.trace.is_some() {
             explain(exchange, &call);

@@ -17,6 +17,7 @@ mod failure;
 mod forward;
 mod gateway;
 mod http1_dialogue;
+mod native;
 mod pool;
 mod spool;
 mod transport;

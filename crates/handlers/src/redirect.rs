@@ -32,7 +32,7 @@ fn answer(exchange: &mut Exchange) -> Handled {
     let site = Arc::clone(&exchange.site);
     let Some(route) = exchange.route.and_then(|at| site.routes.get(at)) else { return Handled::Declined };
     Handled::Answered(match &route.action {
-        Action::Files => return Handled::Declined,
+        Action::Files | Action::Proxy(_) => return Handled::Declined,
         Action::Redirect(redirect) => redirect_to(exchange, route, redirect),
         Action::Respond { status, content_type, body } => text(exchange, *status, content_type, body),
         Action::Deny => {

@@ -91,3 +91,33 @@ fn further_requests_may_come_while_the_first_is_answered() {
     let targets: Vec<Seen> = seen.try_iter().collect();
     assert_eq!(targets, [Seen::Request("GET /two HTTP/1.1".into()), Seen::Request("GET /three HTTP/1.1".into())]);
 }
+
+/// `proxy` of a route: the path as it was sent, or behind the server's own; one server that is not there, another that is.
+#[test]
+fn routes_of_our_own_configuration() {
+    let dir = TempDir::new("gateway-native").unwrap();
+    let socket = dir.join("app.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let (sender, seen) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let sender = sender.clone();
+            thread::spawn(move || serve(stream, Duration::from_millis(1), &sender));
+        }
+    });
+    dir.write("www/a.txt", "file").unwrap();
+    let configuration = format!(
+        "[[listener]]\naddress = \"{{address}}\"\n\
+         [[upstream]]\nname = \"app\"\nservers = [\"http+unix:{0}/gone.sock\", \"http+unix:{0}/app.sock\"]\n\
+         [[site]]\nroot = \"www\"\n[[site.route]]\npath = \"/api/*\"\nproxy = \"app\"\n",
+        dir.display()
+    );
+    let saker = Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap();
+    let mut client = saker.connect().unwrap();
+    for _ in 0..3 {
+        let response = client.get("/api/%7Ea/b%20c?x=%20").unwrap();
+        assert_eq!((response.status, response.text()), (200, "slow".into()));
+        assert_eq!(seen.recv_timeout(LONG).unwrap(), Seen::Request("GET /api/%7Ea/b%20c?x=%20 HTTP/1.1".into()));
+    }
+    assert_eq!(client.get("/a.txt").unwrap().text(), "file");
+}

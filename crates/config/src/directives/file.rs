@@ -3,7 +3,7 @@
 use crate::{
     directives::AcmeDraft,
     model::{Limits, Server, ServerTls},
-    row::{ACME, FILE, Kind, LIMITS, LISTENER, ROW, Row, SERVER, SITE, Set, TLS, Target},
+    row::{ACME, FILE, Kind, LIMITS, LISTENER, ROW, Row, SERVER, SITE, Set, TLS, Target, UPSTREAM},
     source::At,
     value::Given,
 };
@@ -54,6 +54,15 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Sections(LISTENER),
         summary: "Where connections come in.",
         apache: Some("Listen"),
+        ..ROW
+    },
+    Row {
+        name: "upstream",
+        contexts: FILE,
+        kind: Kind::Sections(UPSTREAM),
+        summary: "Programs and servers that answer in our place.",
+        apache: Some("<Proxy balancer://...>, ProxySet"),
+        aliases: &["upstreams", "backend"],
         ..ROW
     },
     Row {

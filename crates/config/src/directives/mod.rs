@@ -17,6 +17,8 @@ pub(crate) mod site;
 pub(crate) mod throttle;
 pub(crate) mod tls;
 pub(crate) mod unknown;
+pub(crate) mod upstream;
+pub(crate) mod upstream_server;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,8 @@ pub(crate) use route::RouteDraft;
 pub(crate) use site::SiteDraft;
 pub(crate) use throttle::{RateDraft, RequestRateDraft};
 pub(crate) use tls::{CertificateDraft, SiteTlsDraft};
+pub(crate) use upstream::UpstreamDraft;
+pub(crate) use upstream_server::ServerDraft;
 
 use crate::row::{Contexts, Row};
 use std::sync::LazyLock;
@@ -46,6 +50,8 @@ static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
         files::ROWS,
         route::ROWS,
         redirect::ROWS,
+        upstream::ROWS,
+        upstream_server::ROWS,
         compression::ROWS,
         fields::ROWS,
         error_pages::ROWS,

@@ -2,6 +2,7 @@
 
 use crate::{
     diagnostic::quoted,
+    directives::upstream,
     model::{Action, PathPattern, Redirect, RedirectPiece, Route, Settings},
     reader::{Reader, Table},
     row::{Contexts, Fault, Kind, REDIRECT, ROUTE, ROW, Row, Set, Target, Word},
@@ -42,6 +43,8 @@ pub struct RouteDraft {
     pub deny: Option<(bool, At)>,
     pub status: Option<(u16, At)>,
     pub content_type: Option<(String, At)>,
+    pub proxy: Option<(String, At)>,
+    pub preserve_host: Option<(bool, At)>,
     pub settings: Settings,
 }
 
@@ -105,6 +108,30 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        name: "proxy",
+        contexts: ROUTE,
+        kind: Kind::Word(&upstream::PROXY),
+        example: Some("\"http://127.0.0.1:3000\""),
+        summary: "Sends requests there: the name of an [[upstream]], or the URL of one server (see `servers` there).",
+        apache: Some("ProxyPass, ProxyPassMatch"),
+        aliases: &["proxy_pass", "upstream", "fastcgi_pass"],
+        set: Set::Route(|route, given| route.proxy = Some(text_at(given))),
+        ..ROW
+    },
+    Row {
+        name: "preserve_host",
+        contexts: ROUTE,
+        kind: Kind::Boolean,
+        default: Some("true"),
+        summary: "With `proxy`: the client's Host goes along; else the server is asked for by its own address.",
+        apache: Some("ProxyPreserveHost"),
+        set: Set::Route(|route, given| {
+            let at = given.at.clone();
+            route.preserve_host = Some((given.boolean(), at));
+        }),
+        ..ROW
+    },
+    Row {
         name: "status",
         contexts: ROUTE.or(REDIRECT),
         kind: STATUS,
@@ -154,10 +181,11 @@ fn one_action_only(reader: &mut Reader<'_>, draft: &RouteDraft) {
     let redirect = draft.redirect.as_ref().map(|(_, at)| ("redirect", at));
     let respond = draft.respond.as_ref().map(|(_, at)| ("respond", at));
     let deny = draft.deny.as_ref().filter(|(deny, _)| *deny).map(|(_, at)| ("deny", at));
-    let mut given: Vec<(&str, &At)> = [redirect, respond, deny].into_iter().flatten().collect();
+    let proxy = draft.proxy.as_ref().map(|(_, at)| ("proxy", at));
+    let mut given: Vec<(&str, &At)> = [redirect, respond, deny, proxy].into_iter().flatten().collect();
     given.sort_by_key(|(_, at)| at.span.start);
     if let [(first, _), (second, at), ..] = given.as_slice() {
-        let help = "a route does one thing: keep one of `redirect`, `respond`, `deny`";
+        let help = "a route does one thing: keep one of `redirect`, `respond`, `proxy`, `deny`";
         reader.error(at, format!("this route has `{second}` beside `{first}`"), Some(help.into()));
     }
 }
@@ -166,6 +194,9 @@ fn one_action_only(reader: &mut Reader<'_>, draft: &RouteDraft) {
 fn check_dependents(reader: &mut Reader<'_>, draft: &RouteDraft) {
     if let Some((_, at)) = draft.status.as_ref().filter(|_| draft.redirect.is_none() && draft.respond.is_none()) {
         reader.error(at, "`status` without `redirect` or `respond`", Some("files have the status that fits; take it away".into()));
+    }
+    if let Some((_, at)) = draft.preserve_host.as_ref().filter(|_| draft.proxy.is_none()) {
+        reader.error(at, "`preserve_host` without `proxy`", Some("take it away".into()));
     }
     if let Some((_, at)) = draft.content_type.as_ref().filter(|_| draft.respond.is_none()) {
         reader.error(at, "`type` without `respond`", Some("for files, see `types` and `default_type`".into()));
@@ -183,6 +214,9 @@ fn action(reader: &mut Reader<'_>, draft: &RouteDraft) -> Action {
             reader.error(at, format!("a {} response has no body", status.0), Some("write respond = \"\"".into()));
         }
         return Action::Respond { status, content_type: content_type.into(), body: body.clone() };
+    }
+    if let Some((said, _)) = &draft.proxy {
+        return Action::Proxy(upstream::proxy(said.clone(), draft.preserve_host.as_ref().is_none_or(|(preserve, _)| *preserve)));
     }
     match draft.deny {
         Some((true, _)) => Action::Deny,

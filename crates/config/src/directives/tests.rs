@@ -25,6 +25,11 @@ fn file_with(context: Contexts, key: &str, value: &str) -> String {
         row::REDIRECT => parts[3] = block("[[site.redirect]]", &[("from", "\"/\""), ("to", "\"/\"")]),
         row::CERTIFICATE => parts[3] = block("[[site.tls.certificate]]", &[("certificate", "\"a\"")]),
         row::ACME_DIRECTORY => parts[0] = format!("[acme]\n{}", inline("directory", &[("url", "\"letsencrypt\"")])),
+        row::UPSTREAM => parts[3] = block("[[upstream]]", &[("name", "\"a\""), ("servers", "[\"http://a\"]")]),
+        row::UPSTREAM_SERVER => {
+            parts[3] =
+                format!("[[upstream]]\nname = \"a\"\nservers = [{{ {} }}]\n", lines(&[("address", "\"http://a\"")], given).join(", "))
+        }
         row::ACCESS_LOG => parts[3] = inline("access_log", &[("path", "\"a\"")]),
         row::RATE => parts[3] = inline("throttle.out_per_site", &[("rate", "\"1B/s\"")]),
         row::REQUEST_RATE => parts[3] = inline("throttle.requests_static", &[("rate", "\"1/s\"")]),

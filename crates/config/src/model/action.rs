@@ -1,7 +1,8 @@
 //! What a route does with a request.
 
+use super::Upstream;
 use saker_http::Status;
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -14,8 +15,20 @@ pub enum Action {
         content_type: String,
         body: String,
     },
+    /// Send to an upstream.
+    Proxy(Proxy),
     /// 403.
     Deny,
+}
+
+/// Where a route sends requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    /// Name or URL, as written.
+    pub said: Box<str>,
+    pub upstream: Arc<Upstream>,
+    /// The client's Host goes along.
+    pub preserves_host: bool,
 }
 
 /// What it does, for people.
@@ -25,6 +38,7 @@ impl fmt::Display for Action {
             Action::Files => f.write_str("files, with settings of its own"),
             Action::Redirect(redirect) => write!(f, "redirect to {}", redirect.to),
             Action::Respond { status, .. } => write!(f, "a fixed answer ({})", status.0),
+            Action::Proxy(proxy) => write!(f, "proxy to {}", proxy.said),
             Action::Deny => f.write_str("deny"),
         }
     }

@@ -11,7 +11,7 @@ mod throttle;
 mod tls;
 mod upstream;
 
-pub use action::{Action, Redirect, RedirectPiece};
+pub use action::{Action, Proxy, Redirect, RedirectPiece};
 pub use limits::Limits;
 pub use listener::{Address, Listener};
 pub use origin::{Origin, Sourced};

@@ -75,6 +75,18 @@ pub enum BackendAddress {
     },
 }
 
+impl BackendAddress {
+    /// `host`, `host:port` or `[::1]:port`; `None`: none of these.
+    pub fn tcp(authority: &str, default_port: u16) -> Option<BackendAddress> {
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
+            _ => (authority, default_port),
+        };
+        let is_host = !host.is_empty() && !host.contains(['@', '/', ' ']) && (host.starts_with('[') == host.contains(':'));
+        is_host.then(|| BackendAddress::Tcp { host: host.into(), port })
+    }
+}
+
 /// How a backend under TLS is known to be the right one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BackendTls {
@@ -157,7 +169,7 @@ impl Default for Tuning {
 }
 
 /// One of several that do the same.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     pub backend: Arc<Backend>,
     pub tuning: Arc<Tuning>,
@@ -225,7 +237,7 @@ pub struct Sticky {
     pub separator: Option<u8>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
     /// As the configuration calls it.
     pub name: Box<str>,

@@ -1,0 +1,345 @@
+//! `[[upstream]]`: programs and servers that answer in our place, and `proxy` of routes, which sends requests to them.
+//!
+//! Difficulty: a route may name an upstream that another file defines, so names become upstreams when all files have been read
+//! ([`resolve`]). A route that gives a URL gets an upstream of its own.
+
+use super::upstream_server::{ONE_SERVER, ServerSaid, read_server};
+use crate::{
+    diagnostic::{Diagnostic, Severity, quoted},
+    load::Loader,
+    model::{Action, Balance, Protocol, Proxy, Sticky, Tuning, Upstream},
+    reader::{Reader, Table},
+    row::{Fault, Kind, ROW, Row, Set, Target, UPSTREAM, Word},
+    source::At,
+    value::{Given, Value},
+};
+use std::{collections::HashMap, sync::Arc};
+
+/// An upstream on its way into the model.
+#[derive(Debug, Default)]
+pub struct UpstreamDraft {
+    name: Option<(String, At)>,
+    servers: Vec<ServerSaid>,
+    balance: Balance,
+    tuning: Tuning,
+    sticky_cookie: Option<String>,
+    failure_statuses: Vec<u16>,
+    attempts_max: Option<usize>,
+}
+
+impl Target for UpstreamDraft {
+    fn take(&mut self, set: &Set, given: Given) {
+        match set {
+            Set::Upstream(set) => set(self, given),
+            _ => debug_assert!(false, "not a setter for an upstream: {set:?}"),
+        }
+    }
+}
+
+/// The same, or a name.
+pub static PROXY: Word = Word {
+    expects: "the URL of a server, such as \"http://127.0.0.1:3000\", or the name of an [[upstream]]",
+    pattern: "",
+    read: |text| match text.contains(':') {
+        true => read_server(text).map(|_| Value::Text(text.to_owned())),
+        false if is_name(text) => Ok(Value::Text(text.to_owned())),
+        false => Err(Fault::plain(None)),
+    },
+};
+
+static NAME: Word = Word {
+    expects: "a name of letters, digits, \"-\", \"_\" and \".\"",
+    pattern: "^[A-Za-z0-9._-]+$",
+    read: |text| if is_name(text) { Ok(Value::Text(text.to_owned())) } else { Err(Fault::plain(None)) },
+};
+
+const DURATION: Kind = Kind::Duration { min_ms: 1, max_ms: 86_400_000 };
+const COUNT: Kind = Kind::Integer { min: 0, max: 1_000_000 };
+const BALANCES: &[&str] = &["round-robin", "least-requests", "least-bytes", "random-two", "client", "target"];
+
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "name",
+        contexts: UPSTREAM,
+        kind: Kind::Word(&NAME),
+        example: Some("\"app\""),
+        required: true,
+        summary: "What routes call it.",
+        set: Set::Upstream(|upstream, given| {
+            let at = given.at.clone();
+            upstream.name = Some((given.text(), at));
+        }),
+        ..ROW
+    },
+    Row {
+        name: "servers",
+        contexts: UPSTREAM,
+        kind: Kind::ListOf(&ONE_SERVER),
+        example: Some("[\"http://10.0.0.1:8080\", { address = \"http://10.0.0.2:8080\", weight = 3 }]"),
+        required: true,
+        summary: "Where they are: `http://`, `https://`, `h2c://`, `fcgi://`, `scgi://`, `uwsgi://`, `lsapi://`, `ajp://` with host and port, or with \
+                  `+unix:` and the path of a socket. A path behind the port goes before the request's.",
+        apache: Some("BalancerMember"),
+        aliases: &["server", "members", "backends"],
+        set: Set::Upstream(|upstream, given| {
+            let servers = given.list().into_iter();
+            upstream.servers = servers.filter_map(|one| if let Value::Server(server) = one.value { Some(server) } else { None }).collect();
+        }),
+        ..ROW
+    },
+    Row {
+        name: "balance",
+        contexts: UPSTREAM,
+        kind: Kind::Choice(BALANCES),
+        default: Some("\"round-robin\""),
+        summary: "Who is asked next: each in turn by weight, the one with the fewest requests under way, the one with the fewest bytes so far, the \
+                  less busy of two at random, always the same for a client's address, always the same for a path and query.",
+        apache: Some("lbmethod of ProxySet"),
+        aliases: &["lb_method", "policy", "method"],
+        set: Set::Upstream(|upstream, given| upstream.balance = balance(&given.text())),
+        ..ROW
+    },
+    Row {
+        name: "sticky_cookie",
+        contexts: UPSTREAM,
+        kind: Kind::Text,
+        example: Some("\"JSESSIONID\""),
+        summary: "A session whose cookie of that name ends in `.route` stays with the server of that `route`.",
+        apache: Some("stickysession of ProxySet"),
+        set: Set::Upstream(|upstream, given| upstream.sticky_cookie = Some(given.text())),
+        ..ROW
+    },
+    Row {
+        name: "keep",
+        contexts: UPSTREAM,
+        kind: COUNT,
+        default: Some("32"),
+        unit: Some("connections"),
+        summary: "Idle connections to each server that a worker keeps; 0: one connection per request. For FastCGI no more than the program has \
+                  processes to spare, since each kept one holds a process.",
+        apache: Some("enablereuse, max of ProxyPass"),
+        aliases: &["keepalive", "keep_alive"],
+        set: Set::Upstream(|upstream, given| upstream.tuning.kept_max = given.number() as usize),
+        ..ROW
+    },
+    Row {
+        name: "keep_for",
+        contexts: UPSTREAM,
+        kind: DURATION,
+        default: Some("\"30s\""),
+        unit: Some("milliseconds"),
+        summary: "After this an idle connection is closed.",
+        apache: Some("ttl of ProxyPass"),
+        set: Set::Upstream(|upstream, given| upstream.tuning.kept_ms = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "connections",
+        contexts: UPSTREAM,
+        kind: COUNT,
+        default: Some("0"),
+        unit: Some("connections"),
+        summary: "To each server, of the whole process; further requests wait. 0: no limit.",
+        apache: Some("max of ProxyPass"),
+        aliases: &["max_connections", "max_conns"],
+        set: Set::Upstream(|upstream, given| upstream.tuning.connections_max = given.number() as usize),
+        ..ROW
+    },
+    Row {
+        name: "queue",
+        contexts: UPSTREAM,
+        kind: COUNT,
+        default: Some("1024"),
+        unit: Some("requests"),
+        summary: "That may wait for a connection; further ones are answered 503 at once.",
+        set: Set::Upstream(|upstream, given| upstream.tuning.queue_max = given.number() as usize),
+        ..ROW
+    },
+    Row {
+        name: "queue_timeout",
+        contexts: UPSTREAM,
+        kind: DURATION,
+        default: Some("\"30s\""),
+        unit: Some("milliseconds"),
+        summary: "After this a request that waits is answered 503.",
+        apache: Some("acquire of ProxyPass"),
+        set: Set::Upstream(|upstream, given| upstream.tuning.queue_timeout_ms = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "connect_timeout",
+        contexts: UPSTREAM,
+        kind: DURATION,
+        default: Some("\"10s\""),
+        unit: Some("milliseconds"),
+        summary: "For making a connection; then the next server is asked, and the last one answered for with 504.",
+        apache: Some("connectiontimeout of ProxyPass"),
+        aliases: &["proxy_connect_timeout"],
+        set: Set::Upstream(|upstream, given| upstream.tuning.connect_timeout_ms = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "timeout",
+        contexts: UPSTREAM,
+        kind: DURATION,
+        default: Some("\"60s\""),
+        unit: Some("milliseconds"),
+        summary: "Without a byte in either direction: 504, or a response that is seen to break off.",
+        apache: Some("ProxyTimeout"),
+        aliases: &["read_timeout", "proxy_read_timeout"],
+        set: Set::Upstream(|upstream, given| upstream.tuning.timeout_ms = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "retry_after",
+        contexts: UPSTREAM,
+        kind: DURATION,
+        default: Some("\"10s\""),
+        unit: Some("milliseconds"),
+        summary: "A server that failed is left alone for this long, as long as there is another.",
+        apache: Some("retry of ProxyPass"),
+        aliases: &["fail_timeout", "retry"],
+        set: Set::Upstream(|upstream, given| upstream.tuning.retry_ms = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "failures",
+        contexts: UPSTREAM,
+        kind: Kind::ListOf(&Kind::Integer { min: 400, max: 599 }),
+        example: Some("[500, 503]"),
+        summary: "Statuses that count as failures of the server that sent them; the response goes out all the same.",
+        apache: Some("failonstatus of ProxySet"),
+        set: Set::Upstream(|upstream, given| {
+            upstream.failure_statuses = given.list().into_iter().map(|one| one.number() as u16).collect();
+        }),
+        ..ROW
+    },
+    Row {
+        name: "attempts",
+        contexts: UPSTREAM,
+        kind: Kind::Integer { min: 1, max: 1000 },
+        example: Some("2"),
+        unit: Some("servers"),
+        summary: "That are asked for one request where the first can't be reached; without it all.",
+        apache: Some("maxattempts of ProxySet"),
+        aliases: &["tries"],
+        set: Set::Upstream(|upstream, given| upstream.attempts_max = Some(given.number() as usize - 1)),
+        ..ROW
+    },
+    Row {
+        name: "buffer",
+        contexts: UPSTREAM,
+        kind: Kind::Bytes { min: 0, max: 1 << 40 },
+        default: Some("\"256KiB\""),
+        unit: Some("bytes"),
+        summary: "Of a response that is kept in memory for a client that takes it slowly, so that the server is free again.",
+        aliases: &["proxy_buffers"],
+        set: Set::Upstream(|upstream, given| upstream.tuning.buffer_memory_bytes = given.number() as usize),
+        ..ROW
+    },
+    Row {
+        name: "buffer_file",
+        contexts: UPSTREAM,
+        kind: Kind::Bytes { min: 0, max: 1 << 50 },
+        default: Some("\"1GiB\""),
+        unit: Some("bytes"),
+        summary: "What is kept on disk beyond `buffer`; beyond both the server has to wait. 0: nothing.",
+        aliases: &["proxy_max_temp_file_size"],
+        set: Set::Upstream(|upstream, given| upstream.tuning.buffer_disk_bytes = given.number()),
+        ..ROW
+    },
+];
+
+/// Reads one `[[upstream]]`: its name, and what it is; `None` where its servers are missing, which has been reported.
+pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, at: &At) -> Option<(String, Option<Upstream>, At)> {
+    let mut draft = UpstreamDraft { tuning: Tuning::default(), ..UpstreamDraft::default() };
+    reader.fill(table, UPSTREAM, at, &mut draft);
+    let (name, name_at) = draft.name.take()?;
+    if draft.servers.is_empty() {
+        if table.get("servers").and_then(|servers| servers.get_ref().as_array()).is_some_and(|servers| servers.is_empty()) {
+            reader.error(at, "this upstream has no server", Some("write servers = [\"http://127.0.0.1:3000\"]".into()));
+        }
+        return Some((name, None, name_at));
+    }
+    let upstream = draft.upstream(&name);
+    Some((name, Some(upstream), name_at))
+}
+
+impl UpstreamDraft {
+    fn upstream(self, name: &str) -> Upstream {
+        let tuning = Arc::new(self.tuning);
+        let members = self.servers.into_iter().map(|server| server.member(&tuning)).collect();
+        let sticky = self.sticky_cookie.map(|cookie| Sticky {
+            parameter: cookie.to_ascii_lowercase().into(),
+            cookie: cookie.into(),
+            separator: None,
+        });
+        Upstream {
+            balance: self.balance,
+            sticky,
+            failure_statuses: self.failure_statuses,
+            attempts_max: self.attempts_max,
+            ..Upstream::new(name, members)
+        }
+    }
+}
+
+/// Names that routes give become upstreams, and URLs upstreams of one server.
+pub(crate) fn resolve(loader: &mut Loader) {
+    let mut known: HashMap<String, Arc<Upstream>> = HashMap::new();
+    for (name, upstream, at) in std::mem::take(&mut loader.upstreams) {
+        let said_twice = format!("there are two upstreams {}", quoted(&name));
+        // One that is broken is there all the same, for those who name it.
+        let upstream = upstream.unwrap_or_else(|| Upstream::new(&name, Vec::new()));
+        if known.insert(name, Arc::new(upstream)).is_some() {
+            loader.report(Severity::Error, &at, said_twice, Some("give each a name of its own".into()));
+        }
+    }
+    let routes = loader.sites.iter_mut().flat_map(|site| &mut site.routes);
+    for (proxy, at) in
+        routes.filter_map(|route| if let Action::Proxy(proxy) = &mut route.action { Some((proxy, route.origin.clone())) } else { None })
+    {
+        match upstream_for(&proxy.said, &known) {
+            Some(upstream) => proxy.upstream = upstream,
+            None => {
+                let near = crate::suggest::nearest(&proxy.said, known.keys().map(String::as_str));
+                let help = near.map_or_else(|| "add [[upstream]] with that name".to_owned(), |name| format!("did you mean \"{name}\"?"));
+                loader.diagnostics.push(Diagnostic::without_source(at, format!("there is no upstream {} ({help})", quoted(&proxy.said))));
+            }
+        }
+    }
+}
+
+fn upstream_for(said: &str, known: &HashMap<String, Arc<Upstream>>) -> Option<Arc<Upstream>> {
+    if let Some(upstream) = known.get(said) {
+        return Some(Arc::clone(upstream));
+    }
+    let server = read_server(said).ok().filter(|_| said.contains(':'))?;
+    let tuning = Arc::new(Tuning { kept_max: default_kept(server.backend.protocol), ..Tuning::default() });
+    Some(Arc::new(Upstream::new(said, vec![server.member(&tuning)])))
+}
+
+/// A kept connection holds a process of a program; of a server it costs next to nothing.
+fn default_kept(protocol: Protocol) -> usize {
+    if protocol.takes_variables() { 0 } else { Tuning::default().kept_max }
+}
+
+fn balance(word: &str) -> Balance {
+    match word {
+        "least-requests" => Balance::Busyness,
+        "least-bytes" => Balance::Traffic,
+        "random-two" => Balance::RandomTwo,
+        "client" => Balance::ClientAddress,
+        "target" => Balance::Target,
+        _ => Balance::Requests,
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+/// `proxy` of a route, before its name has become an upstream.
+pub fn proxy(said: String, preserves_host: bool) -> Proxy {
+    Proxy { upstream: Arc::new(Upstream::new(&said, Vec::new())), said: said.into(), preserves_host }
+}

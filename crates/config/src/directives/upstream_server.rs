@@ -1,0 +1,184 @@
+//! A server of an upstream: its URL, or a table with its share and its role.
+
+use crate::{
+    diagnostic::quoted,
+    model::{Backend, BackendAddress, BackendTls, Member, Protocol, Tuning},
+    reader::{Reader, Table},
+    row::{Fault, Kind, ROW, Row, Set, TableKind, Target, UPSTREAM_SERVER, Word},
+    source::At,
+    value::{Given, Value},
+};
+use std::sync::Arc;
+
+/// One server of an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerSaid {
+    pub backend: Backend,
+    pub path: Box<str>,
+    pub weight: u32,
+    route: Option<String>,
+    is_standby: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct ServerDraft {
+    address: Option<ServerSaid>,
+    weight: Option<u32>,
+    route: Option<String>,
+    is_standby: bool,
+}
+
+impl Target for ServerDraft {
+    fn take(&mut self, set: &Set, given: Given) {
+        match set {
+            Set::UpstreamServer(set) => set(self, given),
+            _ => debug_assert!(false, "not a setter for a server of an upstream: {set:?}"),
+        }
+    }
+}
+
+static SERVER: Word = Word {
+    expects: "a URL, such as \"http://127.0.0.1:3000\", \"fcgi://127.0.0.1:9000\" or \"http+unix:/run/app.sock\"",
+    pattern: "^[a-z0-9]+(://|\\+unix:/)",
+    read: |text| read_server(text).map(Value::Server),
+};
+
+const SERVER_TABLE: Kind = Kind::Table(&TableKind { context: UPSTREAM_SERVER, read: read_server_table });
+pub const ONE_SERVER: Kind = Kind::OneOf(&[Kind::Word(&SERVER), SERVER_TABLE]);
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "address",
+        contexts: UPSTREAM_SERVER,
+        kind: Kind::Word(&SERVER),
+        example: Some("\"http://10.0.0.2:8080\""),
+        required: true,
+        summary: "Its URL.",
+        aliases: &["url", "server"],
+        set: Set::UpstreamServer(|server, given| {
+            if let Value::Server(said) = given.value {
+                server.address = Some(said);
+            }
+        }),
+        ..ROW
+    },
+    Row {
+        name: "weight",
+        contexts: UPSTREAM_SERVER,
+        kind: Kind::Integer { min: 1, max: 10_000 },
+        default: Some("1"),
+        summary: "Its share.",
+        apache: Some("loadfactor of BalancerMember"),
+        set: Set::UpstreamServer(|server, given| server.weight = Some(given.number() as u32)),
+        ..ROW
+    },
+    Row {
+        name: "route",
+        contexts: UPSTREAM_SERVER,
+        kind: Kind::Text,
+        example: Some("\"a\""),
+        summary: "What sessions name it by; see `sticky_cookie`.",
+        apache: Some("route of BalancerMember"),
+        set: Set::UpstreamServer(|server, given| server.route = Some(given.text())),
+        ..ROW
+    },
+    Row {
+        name: "standby",
+        contexts: UPSTREAM_SERVER,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        summary: "Asked only when no other can be.",
+        apache: Some("status=+H of BalancerMember"),
+        aliases: &["backup"],
+        set: Set::UpstreamServer(|server, given| server.is_standby = given.boolean()),
+        ..ROW
+    },
+];
+
+impl ServerSaid {
+    pub fn member(self, tuning: &Arc<Tuning>) -> Member {
+        Member {
+            tuning: Arc::clone(tuning),
+            path: self.path,
+            weight: self.weight.saturating_mul(100),
+            route: self.route.map(Into::into),
+            is_standby: self.is_standby,
+            ..Member::new(self.backend, Tuning::default())
+        }
+    }
+}
+
+fn read_server_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+    let mut draft = ServerDraft::default();
+    reader.fill(table, UPSTREAM_SERVER, &at, &mut draft);
+    let said = draft.address?;
+    let weight = draft.weight.unwrap_or(said.weight);
+    Some(Value::Server(ServerSaid { weight, route: draft.route, is_standby: draft.is_standby, ..said }))
+}
+
+pub fn read_server(text: &str) -> Result<ServerSaid, Fault> {
+    let (backend, path) = read_backend(text)?;
+    Ok(ServerSaid { backend, path: path.into(), weight: 1, route: None, is_standby: false })
+}
+
+/// Backend, and the path that goes before a request's.
+fn read_backend(text: &str) -> Result<(Backend, &str), Fault> {
+    if let Some((scheme, socket)) = text.split_once("+unix:") {
+        let (protocol, tls) = protocol_of(scheme)?;
+        if !socket.starts_with('/') || socket.len() > 107 {
+            return Err(Fault::new("a socket is an absolute path of at most 107 bytes"));
+        }
+        return Ok((backend(protocol, BackendAddress::Unix(socket.into()), tls), ""));
+    }
+    let (scheme, rest) = text.split_once("://").ok_or_else(|| Fault::plain(None))?;
+    let (protocol, tls) = protocol_of(scheme)?;
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    if path.contains(['?', '#', ' ']) {
+        return Err(Fault::new("the path of a server has no query and no fragment"));
+    }
+    let address = BackendAddress::tcp(authority, protocol.default_port(tls))
+        .ok_or_else(|| Fault::new(format!("{} is no host and port", quoted(authority))))?;
+    Ok((backend(protocol, address, tls), path.trim_end_matches('/')))
+}
+
+fn backend(protocol: Protocol, address: BackendAddress, tls: bool) -> Backend {
+    let tls = tls.then_some(BackendTls { verify: true, authorities: None, identity: None, name: None });
+    Backend { protocol, address, tls }
+}
+
+fn protocol_of(scheme: &str) -> Result<(Protocol, bool), Fault> {
+    Protocol::from_scheme(scheme).ok_or_else(|| {
+        let known = "http, https, h2, h2c, fcgi, scgi, uwsgi, lsapi and ajp";
+        Fault::with_help(format!("nothing speaks {}", quoted(scheme)), format!("known are {known}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> Option<String> {
+        read_backend(text).ok().map(|(backend, path)| format!("{backend} {path}"))
+    }
+
+    #[test]
+    fn servers() {
+        let rows = [
+            ("http://127.0.0.1:3000", Some("http://127.0.0.1:3000 ")),
+            ("https://app.example/base/", Some("https://app.example:443 /base")),
+            ("http://[::1]:8080", Some("http://[::1]:8080 ")),
+            ("fcgi+unix:/run/php.sock", Some("fcgi at unix:/run/php.sock ")),
+            ("h2c://a", Some("h2c://a:80 ")),
+            ("gopher://a", None),
+            ("http://", None),
+            ("http://a b", None),
+            ("http://a:99999", None),
+            ("http://::1", None),
+            ("http://a/?x", None),
+            ("http+unix:relative", None),
+            ("app", None),
+        ];
+        for (text, want) in rows {
+            assert_eq!(shown(text).as_deref(), want, "{text}");
+        }
+    }
+}

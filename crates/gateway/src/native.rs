@@ -1,0 +1,83 @@
+//! Calls that routes of our own configuration ask for (`proxy`).
+//!
+//! Difficulty: which path the server sees. Where its URL has none, the one that the client sent, byte for byte; where it has one, that takes the
+//! place of what the route's pattern stands for, and the rest, decoded for matching, is encoded again.
+
+use saker_config::model::{Action, PathPattern, Proxy, Route};
+use saker_http::{escape, target::Target, target::split};
+use saker_pipeline::{Call, CallManner, CallTo, Exchange, Script};
+use std::{os::unix::ffi::OsStrExt, sync::Arc};
+
+/// The call of the route that matches, if it has one.
+pub fn call(exchange: &Exchange) -> Option<Call> {
+    let route = exchange.route.and_then(|at| exchange.site.routes.get(at))?;
+    let Action::Proxy(proxy) = &route.action else { return None };
+    let speaks_to_programs = proxy.upstream.members.first().is_some_and(|member| member.backend.protocol.takes_variables());
+    let manner = CallManner { preserves_host: proxy.preserves_host, server_name: server_name(exchange).into(), ..CallManner::default() };
+    Some(Call {
+        to: CallTo::Upstream(Arc::clone(&proxy.upstream)),
+        target: target(exchange, route, proxy),
+        script: speaks_to_programs.then(|| Box::new(script(exchange))),
+        manner: Arc::new(manner),
+    })
+}
+
+fn target(exchange: &Exchange, route: &Route, proxy: &Proxy) -> Vec<u8> {
+    let has_path = proxy.upstream.members.iter().any(|member| !member.path.is_empty());
+    let mut target = match (has_path, as_sent(exchange)) {
+        (false, Some(path)) => path.to_vec(),
+        _ => {
+            let mut path = Vec::new();
+            escape::uri_path(rest(exchange, route, has_path), &mut path);
+            path
+        }
+    };
+    if let Some(query) = &exchange.query {
+        target.push(b'?');
+        target.extend_from_slice(query);
+    }
+    target
+}
+
+/// The path of the request line, if it is still that of the exchange.
+fn as_sent(exchange: &Exchange) -> Option<&[u8]> {
+    let view = exchange.head.view();
+    match split(view.method(), view.target()) {
+        Ok(Target::Origin { path, .. }) if exchange.redirects == 0 => Some(path),
+        _ => None,
+    }
+}
+
+/// What a pattern that ends in a star leaves of the path, with its slash.
+fn rest<'e>(exchange: &'e Exchange, route: &Route, is_replaced: bool) -> &'e [u8] {
+    match &route.pattern {
+        PathPattern::Prefix(prefix) if is_replaced => {
+            let before = prefix.strip_suffix('/').unwrap_or(prefix);
+            exchange.path.strip_prefix(before.as_bytes()).unwrap_or(&exchange.path)
+        }
+        _ => &exchange.path,
+    }
+}
+
+/// The file below the root that has the path's name.
+fn script(exchange: &Exchange) -> Script {
+    let document_root = exchange.site.root.as_ref().map(|root| root.as_os_str().as_bytes().to_vec()).unwrap_or_default();
+    let filename = [document_root.strip_suffix(b"/").unwrap_or(&document_root), &exchange.path].concat();
+    Script {
+        filename,
+        path: exchange.path.clone(),
+        context_document_root: document_root.clone(),
+        document_root,
+        server_name: server_name(exchange).into_bytes(),
+        server_port: exchange.client.local.port(),
+        server_software: b"Saker".to_vec(),
+        ..Script::default()
+    }
+}
+
+fn server_name(exchange: &Exchange) -> String {
+    match exchange.host.is_empty() {
+        true => exchange.client.local.ip().to_string(),
+        false => String::from_utf8_lossy(&exchange.host).into_owned(),
+    }
+}
