@@ -99,11 +99,6 @@ impl Pieces {
         self.piece.as_mut()
     }
 
-    /// What follows the piece is made while it is sent.
-    pub fn is_stream(&self) -> bool {
-        matches!(self.next, Some(Body::Stream(_)))
-    }
-
     /// Nothing follows the piece.
     pub fn is_last(&self) -> bool {
         self.next.is_none() && self.rest.is_empty()

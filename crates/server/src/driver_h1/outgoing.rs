@@ -27,6 +27,7 @@ pub struct Outgoing {
     ready: Vec<u8>,
     ready_sent: usize,
     pieces: Pieces,
+    /// The last chunk is still to come.
     chunked: bool,
     body_bytes: u64,
     bytes: u64,
@@ -109,18 +110,18 @@ impl Outgoing {
     }
 
     pub fn is_done(&self) -> bool {
-        self.ready_sent == self.ready.len() && self.pieces.is_over()
+        self.ready_sent == self.ready.len() && self.pieces.is_over() && !self.chunked
     }
 
-    /// Finds what comes next, and frames it.
+    /// Finds what comes next, and frames it. A body of unknown length is chunked as a whole, whatever its parts are.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
-        let was_stream = self.pieces.is_stream();
         match ready!(self.pieces.poll_piece(cx))? {
-            Some(Piece::Memory(chunk)) if self.chunked && was_stream => encode_chunk_head(chunk.len(), &mut self.ready),
+            Some(piece) if self.chunked => encode_chunk_head(usize::try_from(piece.length()).unwrap_or(usize::MAX), &mut self.ready),
             Some(_) => {}
-            None if self.chunked && was_stream => {
+            None if self.chunked => {
                 let trailers = self.pieces.take_trailers();
                 encode_last_chunk(trailers.as_ref(), &mut self.ready);
+                self.chunked = false;
             }
             None => {}
         }
@@ -170,7 +171,7 @@ impl Outgoing {
             return;
         }
         self.pieces.advance(of_piece);
-        if self.chunked && self.pieces.is_stream() && !self.pieces.has_piece() {
+        if self.chunked && !self.pieces.has_piece() {
             self.ready.extend_from_slice(CHUNK_END);
         }
     }
