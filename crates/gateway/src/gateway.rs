@@ -156,17 +156,23 @@ impl Gateway {
         let backend = &member.backend;
         let mut variables = self.variables.borrow_mut();
         let content_length = content.length();
-        if let Some(script) = &call.script {
-            variables::fill(exchange, script, content_length, &mut variables);
+        match &call.script {
+            Some(script) => variables::fill(exchange, script, content_length, &mut variables),
+            // It has words for a few of them.
+            None if backend.protocol == Protocol::Ajp => {
+                variables::fill(exchange, &native::about_server(exchange), content_length, &mut variables);
+            }
+            None => variables.clear(),
         }
+        let hidden = (backend.protocol == Protocol::Lsapi).then(|| variables::without_credentials(exchange, call)).flatten();
+        let head = hidden.as_ref().unwrap_or(&exchange.head).view();
         let settings = call.script.as_ref().map(|script| variables::settings(&script.php)).unwrap_or_default();
         if backend.protocol != Protocol::Lsapi && push_settings(&settings, &mut variables) > 0 {
             error_log::log_client(&message::PROGRAM_SETTING, exchange.client.address, format_args!("{backend}"));
         }
         let target = [member.path.as_bytes(), &call.target].concat();
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default().to_vec();
-        let request =
-            ProgramRequest { variables: &variables, content_length, head: exchange.head.view(), path: &path, settings: &settings };
+        let request = ProgramRequest { variables: &variables, content_length, head, path: &path, settings: &settings };
         let dialogue = codecs::dialogue(exchange, call, backend, &member.tuning, target);
         let timeout_ms = call.manner.timeout.map_or(member.tuning.timeout_ms, |timeout| timeout.as_millis() as u64);
         let terms = Terms { kept_max: member.tuning.kept_max, timeout_ms, client: exchange.client.address };

@@ -63,11 +63,13 @@ fn rest<'e>(exchange: &'e Exchange, route: &Route, is_replaced: bool) -> &'e [u8
 fn script(exchange: &Exchange) -> Script {
     let document_root = exchange.site.root.as_ref().map(|root| root.as_os_str().as_bytes().to_vec()).unwrap_or_default();
     let filename = [document_root.strip_suffix(b"/").unwrap_or(&document_root), &exchange.path].concat();
+    Script { filename, context_document_root: document_root.clone(), document_root, ..about_server(exchange) }
+}
+
+/// What is true of any request.
+pub fn about_server(exchange: &Exchange) -> Script {
     Script {
-        filename,
         path: exchange.path.clone(),
-        context_document_root: document_root.clone(),
-        document_root,
         server_name: server_name(exchange).into_bytes(),
         server_port: exchange.client.local.port(),
         server_software: b"Saker".to_vec(),

@@ -1,8 +1,8 @@
 //! What a program is told about a request: from the exchange and what rules left in the call.
 
 use saker_cgi::{Facts, Level, Setting, Variables, push_meta_variables};
-use saker_http::KnownField;
-use saker_pipeline::{Exchange, PhpValue, Script};
+use saker_http::{KnownField, RequestHead};
+use saker_pipeline::{Call, Exchange, PhpValue, Script};
 
 /// Fills `variables` (used again from request to request).
 pub fn fill(exchange: &Exchange, script: &Script, content_length: Option<u64>, variables: &mut Variables) {
@@ -50,6 +50,15 @@ pub fn fill(exchange: &Exchange, script: &Script, content_length: Option<u64>, v
 pub fn settings(values: &[PhpValue]) -> Vec<Setting<'_>> {
     let level = |is_admin| if is_admin { Level::System } else { Level::PerDirectory };
     values.iter().map(|value| Setting { level: level(value.is_admin), name: &value.name, value: &value.value }).collect()
+}
+
+/// The request's head for protocols that pass fields on as they are, where its credentials are not for the program. `None`: as it is.
+pub fn without_credentials(exchange: &Exchange, call: &Call) -> Option<RequestHead> {
+    let is_credential = |name: &[u8]| [&b"authorization"[..], b"proxy-authorization"].iter().any(|known| known.eq_ignore_ascii_case(name));
+    let view = exchange.head.view();
+    let is_hidden =
+        call.script.as_ref().is_some_and(|script| !script.passes_authorization) && view.fields().any(|(name, _)| is_credential(name));
+    is_hidden.then(|| exchange.head.with_fields(view.fields().filter(|(name, _)| !is_credential(name))))
 }
 
 /// The server's own PATH.
