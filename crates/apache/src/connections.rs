@@ -4,14 +4,13 @@
 //! holds for the listener. Absent on purpose: numbers of threads and processes, of which a core here has one.
 
 use crate::{
-    modules::{core::texts, dir::set_flag},
-    process::Process,
-    server::{HostDraft, ServerSet},
+    modules::{core::texts, dir::set_flag, reqtimeout::ReadTimeout},
+    server::ServerSet,
 };
 use saker_config::model::{Limits, Listener, Model};
 use saker_config_apache::Node;
 use saker_net::Network;
-use std::{net::IpAddr, path::Path};
+use std::net::IpAddr;
 
 /// Of the process, or the server's own host.
 #[derive(Clone, Debug, Default)]
@@ -26,10 +25,7 @@ pub struct Connections {
     streams_max: Option<u64>,
     window_bytes: Option<u64>,
     stream_errors_max: Option<u64>,
-    /// RequestReadTimeout, in milliseconds; 0: none.
-    handshake_ms: Option<u64>,
-    head_ms: Option<u64>,
-    body_ms: Option<u64>,
+    read_timeout: ReadTimeout,
 }
 
 /// What a host says about the connections of its addresses.
@@ -78,10 +74,7 @@ impl Connections {
         set(&mut limits.http2_streams_max, self.streams_max);
         set(&mut limits.http2_window_bytes, self.window_bytes);
         set(&mut limits.http2_resets_max, self.stream_errors_max);
-        let timeout = |slot: &mut u64, said: Option<u64>| *slot = said.map_or(*slot, |ms| if ms == 0 { NO_LIMIT_MS } else { ms });
-        timeout(&mut limits.tls_handshake_timeout_ms, self.handshake_ms);
-        timeout(&mut limits.head_timeout_ms, self.head_ms);
-        timeout(&mut limits.body_timeout_ms, self.body_ms);
+        self.read_timeout.apply(limits);
     }
 }
 
@@ -145,7 +138,7 @@ const OTHERS: &[(&str, ServerSet)] = &[
         }
         Ok(())
     }),
-    ("RequestReadTimeout", set_read_timeouts),
+    ("RequestReadTimeout", |node, _, process, _| process.connections.read_timeout.read(&texts(node))),
 ];
 
 pub fn setters() -> impl Iterator<Item = &'static (&'static str, ServerSet)> {
@@ -168,27 +161,6 @@ fn network(word: &str) -> Result<Network, String> {
         None => word.parse(),
     };
     parsed.map_err(|()| bad())
-}
-
-/// `header=20-40,MinRate=500 body=20,MinRate=500 handshake=5`: the longest time that a stage may take. A rate has no counterpart: of a head the
-/// longest time holds, of a body the time between two pieces.
-fn set_read_timeouts(node: &Node, _: &mut HostDraft, process: &mut Process, _: &Path) -> Result<(), String> {
-    let text = String::from_utf8_lossy(node.argument_text()).to_ascii_lowercase();
-    for word in text.split_whitespace() {
-        let (stage, value) = word.split_once('=').ok_or("Invalid RequestReadTimeout parameter")?;
-        let range = value.split(',').next().unwrap_or_default();
-        let last = range.rsplit('-').next().unwrap_or_default();
-        let seconds: u64 = last.parse().map_err(|_| format!("RequestReadTimeout: {range} is no time"))?;
-        let connections = &mut process.connections;
-        let slot = match stage {
-            "handshake" => &mut connections.handshake_ms,
-            "header" => &mut connections.head_ms,
-            "body" => &mut connections.body_ms,
-            _ => return Err(format!("Unknown RequestReadTimeout parameter: {stage}")),
-        };
-        *slot = Some(seconds.saturating_mul(1000));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -237,16 +209,9 @@ mod tests {
         let limit = |workers, servers, threads| {
             let (mut limits, connections) = (
                 Limits::default(),
-                Connections {
-                    request_workers_max: workers,
-                    servers_max: servers,
-                    threads_per_server: threads,
-                    head_ms: Some(0),
-                    ..Connections::default()
-                },
+                Connections { request_workers_max: workers, servers_max: servers, threads_per_server: threads, ..Connections::default() },
             );
             connections.limit(&mut limits);
-            assert_eq!(limits.head_timeout_ms, NO_LIMIT_MS);
             limits.requests_at_a_time_max
         };
         assert_eq!(limit(None, None, None), 0);

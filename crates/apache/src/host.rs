@@ -55,6 +55,10 @@ pub struct Host {
     /// Of TypesConfig, by extension in lower case.
     pub types: Arc<HashMap<Box<str>, Box<str>>>,
     pub trace_enabled: bool,
+    /// StrictHostCheck: names that the host does not have are refused.
+    pub known_names_only: bool,
+    /// LimitInternalRecursion.
+    pub redirects_max: Option<u8>,
     /// SSLStrictSNIVHostCheck.
     pub strict_names: bool,
     /// SSLVHostSNIPolicy strict: the handshake was for the host that the request is for.

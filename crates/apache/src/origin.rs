@@ -3,7 +3,7 @@
 //! Difficulty: which name and which port is a matter of UseCanonicalName and UseCanonicalPhysicalPort, and of whether the request is still
 //! the one that the client sent: look-aheads forget the port that it asked for.
 
-use crate::{host::Host, modules::core::Core, state::peek};
+use crate::{host::Host, local::Local, modules::core::Core, state::peek};
 use saker_http::{host, target};
 use saker_pipeline::Exchange;
 
@@ -16,6 +16,15 @@ pub fn origin(exchange: &Exchange, host: &Host) -> Vec<u8> {
         origin.extend_from_slice(format!(":{port}").as_bytes());
     }
     origin
+}
+
+/// What REDIRECT_URL is: the path, and with QualifyRedirectURL all of the URL.
+pub fn of_redirect(exchange: &Exchange, host: &Host, local: Option<&Local>, path: &[u8]) -> Vec<u8> {
+    let core = local.map_or(&host.defaults.core, |local| &local.core);
+    match core.qualify_redirect_url {
+        Some(true) => [origin(exchange, host).as_slice(), path].concat(),
+        _ => path.to_vec(),
+    }
 }
 
 /// What the server calls itself towards this client.

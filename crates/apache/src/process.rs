@@ -36,6 +36,9 @@ pub struct Listen {
     pub origin: Origin,
 }
 
+/// Whatever is said, no head is larger.
+const HEAD_BYTES_MAX: u64 = 16 << 20;
+
 #[derive(Clone, Debug, Default)]
 pub struct Process {
     pub listens: Vec<Listen>,
@@ -225,6 +228,11 @@ impl Process {
         limits.header_count_max = self.request_fields_max.filter(|count| *count > 0).unwrap_or(100);
         let line = self.request_line_bytes_max.unwrap_or(8190);
         limits.head_bytes_max = limits.head_bytes_max.max(line * 4);
+        // One more passes: Apache counts what is left of the line break.
+        limits.request_line_bytes_max = line + 1;
+        // Apache's default for LimitRequestFieldSize; some lines of that length have room.
+        limits.field_bytes_max = self.request_field_bytes_max.unwrap_or(8190) + 1;
+        limits.head_bytes_max = limits.head_bytes_max.max(line + limits.field_bytes_max.saturating_mul(4)).min(HEAD_BYTES_MAX);
         limits.body_bytes_max = 0;
         model
     }
@@ -329,6 +337,8 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
         types: Arc::clone(&shared.types),
         external_filters: Arc::clone(&shared.external_filters),
         trace_enabled: draft.trace_enabled.or(main.trace_enabled).unwrap_or(true),
+        known_names_only: draft.known_names_only.or(main.known_names_only).unwrap_or(false),
+        redirects_max: draft.redirects_max.or(main.redirects_max),
         strict_names: [&main.tls, &draft.tls].iter().any(|tls| tls.strict_names == Some(true)),
         same_host_only: shared.same_host_only,
         origin: draft.origin.clone(),

@@ -14,13 +14,15 @@ use crate::{
     memo::Memo,
     methods,
     modules::{self, access::RecordFiles, alias::Redirected, userdir::Place},
-    origin::origin,
+    origin::{self, origin},
     own_page, response,
     state::{Translated, peek, state},
     status::{self, Figures},
     walk::{self, Walked, Walker},
 };
+use saker_config::model::SiteName;
 use saker_config::model::Upstream;
+use saker_expressions::{GlobOptions, glob_matches};
 use saker_files::{Kind, Stamp, Watcher};
 use saker_http::{Method, Status};
 use saker_pipeline::{
@@ -125,10 +127,11 @@ impl Rules for ApacheRules {
         if let Some(refused) = before_the_path(exchange, &host) {
             return Verdict::Answer(refused);
         }
+        exchange.redirects_max = host.redirects_max.unwrap_or(exchange.redirects_max);
         if let Err(status) = methods::read_path(exchange, &host) {
             return Verdict::Answer(Response::new(status));
         }
-        let is_subrequest = begin_round(exchange);
+        let is_subrequest = begin_round(exchange, &host);
         if let Some(file) = state(exchange).looked_up_file.clone() {
             state(exchange).translated = Some(Translated::File(file));
             return Verdict::Pass;
@@ -214,7 +217,9 @@ impl Rules for ApacheRules {
             modules::access::set_authorization(page, value);
         }
         page.user.clone_from(&exchange.user);
-        page.environment = modules::env::redirected(&exchange.environment, &exchange.path, status.0);
+        let local = peek(exchange).and_then(|state| state.local.as_deref());
+        let url = self.host(exchange).map(|host| origin::of_redirect(exchange, &host, local, &exchange.path));
+        page.environment = modules::env::redirected(&exchange.environment, url.as_deref().unwrap_or(&exchange.path), status.0);
         let own = state(page);
         own.decided_by = peek(exchange).and_then(|state| state.decided_by.clone());
         own.is_error_page = true;
@@ -234,7 +239,7 @@ impl Rules for ApacheRules {
 }
 
 /// What a round before found out is not true of this one's path. Whether it is a request inside of another one.
-fn begin_round(exchange: &mut Exchange) -> bool {
+fn begin_round(exchange: &mut Exchange, host: &Host) -> bool {
     let kept = std::mem::take(state(exchange));
     if !kept.path.is_empty() && !kept.is_subrequest {
         let first = || First {
@@ -243,7 +248,8 @@ fn begin_round(exchange: &mut Exchange) -> bool {
             environment: exchange.environment.clone(),
         };
         exchange.first = exchange.first.take().or_else(|| Some(Box::new(first())));
-        exchange.environment = modules::env::redirected(&exchange.environment, &kept.path, Status::OK.0);
+        let url = origin::of_redirect(exchange, host, kept.local.as_deref(), &kept.path);
+        exchange.environment = modules::env::redirected(&exchange.environment, &url, Status::OK.0);
     }
     *state(exchange) = kept.for_another_round();
     exchange.mapped = None;
@@ -253,9 +259,11 @@ fn begin_round(exchange: &mut Exchange) -> bool {
     state(exchange).is_subrequest
 }
 
-/// What the connection alone decides: MDRequireHttps, and names of handshakes.
+/// What host and connection alone decide: MDRequireHttps, StrictHostCheck, and names of handshakes.
 fn before_the_path(exchange: &mut Exchange, host: &Host) -> Option<Response> {
-    to_https(exchange).or_else(|| modules::ssl::refusal_of_name(exchange, host).map(Response::new))
+    let is_stranger = host.known_names_only && !is_named(exchange);
+    let refusal = is_stranger.then_some(Status::BAD_REQUEST).or_else(|| modules::ssl::refusal_of_name(exchange, host));
+    to_https(exchange).or_else(|| refusal.map(Response::new))
 }
 
 /// The folder that the walk has been through, and what is in it: links above have been judged, component by component.
@@ -264,6 +272,17 @@ fn mapped(filename: &[u8], kind: Option<Kind>) -> Mapped {
     let at = if is_folder { filename.len() } else { filename.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1) };
     let (folder, name) = filename.split_at(at);
     Mapped { root: Path::new(OsStr::from_bytes(folder)).into(), relative: name.to_vec() }
+}
+
+/// StrictHostCheck: whether the host says that it has this name.
+fn is_named(exchange: &Exchange) -> bool {
+    let (site, host) = (&exchange.site, exchange.host.as_slice());
+    let by_name = site.names.iter().any(|name| match name {
+        SiteName::Exact(name) => name.as_bytes() == host,
+        SiteName::Wildcard(name) => host.strip_suffix(name.as_bytes()).is_some_and(|before| before.ends_with(b".") && before.len() > 1),
+        SiteName::Any => true,
+    });
+    by_name || site.patterns.iter().any(|pattern| glob_matches(pattern.as_bytes(), host, GlobOptions::default()))
 }
 
 /// Rules in server context.

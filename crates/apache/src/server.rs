@@ -33,6 +33,8 @@ pub struct HostDraft {
     pub document_root: Option<PathBuf>,
     pub access_file_names: Option<Vec<Box<str>>>,
     pub trace_enabled: Option<bool>,
+    pub known_names_only: Option<bool>,
+    pub redirects_max: Option<u8>,
     pub encoded_slashes: Option<EncodedSlashes>,
     pub merge_slashes: Option<bool>,
     /// `None` as long as nothing was said outside of sections: most hosts among thousands are like that, and share the server's.
@@ -65,6 +67,8 @@ impl HostDraft {
             document_root: None,
             access_file_names: None,
             trace_enabled: None,
+            known_names_only: None,
+            redirects_max: None,
             encoded_slashes: None,
             merge_slashes: None,
             local: None,
@@ -176,6 +180,8 @@ const SETTERS: &[(&str, ServerSet)] = &[
     ("KeepAlive", |node, _, process, _| super::modules::dir::set_flag(node, &mut process.keep_alive)),
     ("KeepAliveTimeout", set_keep_alive_timeout),
     ("MaxKeepAliveRequests", |node, _, process, _| set_number(node, &mut process.keep_alive_requests_max)),
+    ("StrictHostCheck", |node, host, _, _| crate::modules::dir::set_flag(node, &mut host.known_names_only)),
+    ("LimitInternalRecursion", set_recursion),
     ("LimitRequestFields", |node, _, process, _| set_number(node, &mut process.request_fields_max)),
     ("LimitRequestFieldsize", |node, _, process, _| set_number(node, &mut process.request_field_bytes_max)),
     ("LimitRequestLine", |node, _, process, _| set_number(node, &mut process.request_line_bytes_max)),
@@ -209,6 +215,14 @@ fn first(node: &Node) -> Option<String> {
 fn set_number(node: &Node, slot: &mut Option<u64>) -> Result<(), String> {
     let word = first(node).unwrap_or_default();
     *slot = Some(word.parse().map_err(|_| format!("{} must be a number of 0 or more, not {word}", node.canonical_name()))?);
+    Ok(())
+}
+
+/// Of redirects, then of subrequests, which are bounded together with them here.
+fn set_recursion(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
+    let wrong = || "LimitInternalRecursion: a number of 1 or more is expected".to_owned();
+    let number: u64 = first(node).and_then(|word| word.parse().ok()).filter(|number| *number > 0).ok_or_else(wrong)?;
+    host.redirects_max = Some(u8::try_from(number).unwrap_or(u8::MAX));
     Ok(())
 }
 

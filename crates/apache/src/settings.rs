@@ -27,6 +27,8 @@ pub fn settings(local: &Local, host: &Host) -> Settings {
         charset: String::new(),
         takes_post: true,
         default_type: String::new(),
+        // Apache's default.
+        ranges_max: local.core.ranges_max.unwrap_or(200),
         ..defaults
     };
     let pages = local.core.error_documents.iter().filter_map(|(status, page)| Some((*status, page.clone()?)));

@@ -29,6 +29,13 @@ pub struct FieldSpan {
     pub value: Span,
 }
 
+impl FieldSpan {
+    /// As a line is mostly written, with a colon and a space.
+    pub fn byte_count(&self) -> usize {
+        self.name.len as usize + b": ".len() + self.value.len as usize
+    }
+}
+
 macro_rules! known_fields {
     ($($name:ident $text:literal;)*) => {
         /// Request fields that the server itself reads.

@@ -17,7 +17,11 @@ pub(crate) fn parse(bytes: &[u8], limits: &RequestLimits, index: &mut HeadIndex)
     let mut lines_left = limits.header_count_cap();
     while !cursor.skip(b"\r\n") {
         lines_left = lines_left.checked_sub(1)?;
-        index.push(bytes, field_line(&mut cursor)?);
+        let field = field_line(&mut cursor)?;
+        if field.byte_count() > limits.field_bytes_max {
+            return None;
+        }
+        index.push(bytes, field);
     }
     (cursor.at <= limits.head_bytes_cap()).then_some(cursor.at)
 }

@@ -56,6 +56,7 @@ reasons! {
     TargetTooLong URI_TOO_LONG "request target too long";
     RequestLineTooLong URI_TOO_LONG "request line too long";
     HeadTooLarge REQUEST_HEADER_FIELDS_TOO_LARGE "request head too large";
+    FieldTooLong REQUEST_HEADER_FIELDS_TOO_LARGE "field line too long";
     TooManyFields REQUEST_HEADER_FIELDS_TOO_LARGE "too many field lines";
     FoldedLine BAD_REQUEST "field line begins with white space (obsolete line folding)";
     EmptyFieldName BAD_REQUEST "empty field name";

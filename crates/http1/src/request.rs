@@ -16,7 +16,7 @@ use crate::strict;
 /// The longest method that is looked at (RFC 9112 section 3: longer than any that is implemented is 501).
 pub const METHOD_BYTES_MAX: usize = 64;
 
-/// What a request head may take. Beyond `head_bytes_max` and `header_count_max` the answer is 431, beyond `target_bytes_max` 414.
+/// What a request head may take. Beyond `head_bytes_max`, `header_count_max` and `field_bytes_max` the answer is 431, beyond `target_bytes_max` 414.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
     /// From the first byte of the request line to the empty line, both included. At most 1 GiB counts.
@@ -24,11 +24,13 @@ pub struct RequestLimits {
     /// Field lines. At most 65535 count.
     pub header_count_max: usize,
     pub target_bytes_max: usize,
+    /// Name and value of one field line together.
+    pub field_bytes_max: usize,
 }
 
 impl Default for RequestLimits {
     fn default() -> Self {
-        RequestLimits { head_bytes_max: 32 * 1024, header_count_max: 100, target_bytes_max: 8 * 1024 }
+        RequestLimits { head_bytes_max: 32 * 1024, header_count_max: 100, target_bytes_max: 8 * 1024, field_bytes_max: usize::MAX }
     }
 }
 

@@ -48,7 +48,8 @@ mod tests {
     use crate::{Parsed, parse_request};
     use saker_http::HeadIndex;
 
-    const LIMITS: RequestLimits = RequestLimits { head_bytes_max: 16_384, header_count_max: 1000, target_bytes_max: 8192 };
+    const LIMITS: RequestLimits =
+        RequestLimits { head_bytes_max: 16_384, header_count_max: 1000, target_bytes_max: 8192, field_bytes_max: usize::MAX };
 
     /// Attempts made while `bytes` come one by one, and the number of bytes at which there was an outcome.
     fn trickle(bytes: &[u8]) -> (usize, usize, bool) {

@@ -49,6 +49,9 @@ fn head(cursor: &mut Cursor<'_>, limits: &RequestLimits, index: &mut HeadIndex) 
     cursor.in_request_line = false;
     while !cursor.ends_line()? {
         let field = field_line(cursor)?;
+        if field.byte_count() > limits.field_bytes_max {
+            return Err(RejectReason::FieldTooLong.into());
+        }
         if index.field_count() >= limits.header_count_cap() {
             return Err(RejectReason::TooManyFields.into());
         }

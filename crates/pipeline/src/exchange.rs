@@ -83,6 +83,9 @@ impl Mapped {
     }
 }
 
+/// As Apache's LimitInternalRecursion.
+const REDIRECTS_MAX: u8 = 10;
+
 type Bytes = Box<[u8]>;
 
 /// Variables of one request, in the order in which they were first set.
@@ -177,6 +180,8 @@ pub struct Exchange {
     pub admission: Option<Admission>,
     /// Internal redirects so far (index files, error pages); bounded.
     pub redirects: u8,
+    /// More of them go in circles.
+    pub redirects_max: u8,
 }
 
 impl Exchange {
@@ -213,6 +218,7 @@ impl Exchange {
             trace: None,
             admission: None,
             redirects: 0,
+            redirects_max: REDIRECTS_MAX,
         }
     }
 

@@ -88,7 +88,7 @@ fn prefaces_from_everybody_but_those_who_are_named() {
 
 #[test]
 fn a_head_that_takes_too_long() {
-    let server = Server::new("slow", "RequestReadTimeout header=1-1,MinRate=500 body=10,MinRate=500");
+    let server = Server::new("slow", "RequestReadTimeout header=1 body=10,MinRate=500");
     let (mut client, began) = (server.client(), Instant::now());
     client.send("GET /page.txt HTTP/1.1\r\nHost: ").unwrap();
     assert_eq!(client.read_response().unwrap().status, 408);
@@ -181,4 +181,23 @@ fn ten_thousand_hosts_in_memory() {
     let bytes = many.process.tree().memory().rss_bytes.saturating_sub(bare.process.tree().memory().rss_bytes);
     let beyond_text = bytes.saturating_sub(text.len() as u64) / HOSTS;
     assert!(beyond_text < 2048, "{beyond_text} bytes for each host beyond its text");
+}
+
+/// A body that comes more slowly than MinRate asks for is not waited for, however often a piece of it comes; one that is fast enough may take
+/// longer than the time said.
+#[test]
+fn a_body_that_comes_too_slowly() {
+    let server = Server::new("drip", "RequestReadTimeout body=1,MinRate=20");
+    let upload = |piece: &str| {
+        let (mut client, began) = (server.client(), Instant::now());
+        client.send("POST /page.txt HTTP/1.1\r\nHost: x\r\nContent-Length: 200\r\n\r\n").unwrap();
+        let sent = (0..200 / piece.len()).take_while(|_| {
+            std::thread::sleep(Duration::from_millis(200));
+            began.elapsed() < Duration::from_secs(20) && client.send(piece).is_ok()
+        });
+        (sent.count() * piece.len(), began.elapsed())
+    };
+    let (sent, time) = upload("x");
+    assert!(sent < 100 && time < Duration::from_secs(15), "{sent} bytes in {time:?}");
+    assert_eq!(upload(&"x".repeat(20)).0, 200);
 }

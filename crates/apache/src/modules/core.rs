@@ -70,6 +70,9 @@ pub struct Core {
     /// UseCanonicalName; DNS counts as on.
     pub canonical_name: Option<bool>,
     pub canonical_physical_port: Option<bool>,
+    pub qualify_redirect_url: Option<bool>,
+    /// MaxRanges; 0 is none.
+    pub ranges_max: Option<u32>,
     /// `<Files>` and `<FilesMatch>`, in the order in which they are laid over.
     pub files: Vec<Arc<Section>>,
     /// `<If>`, `<ElseIf>`, `<Else>`.
@@ -130,6 +133,8 @@ impl Core {
         ("LimitRequestBody", set_limit_request_body),
         ("ServerSignature", set_signature),
         ("UseCanonicalName", set_canonical_name),
+        ("QualifyRedirectURL", |node, local, _| super::dir::set_flag(node, &mut local.core.qualify_redirect_url)),
+        ("MaxRanges", set_ranges),
         ("UseCanonicalPhysicalPort", |node, local, _| super::dir::set_flag(node, &mut local.core.canonical_physical_port)),
     ];
 
@@ -150,6 +155,8 @@ impl Core {
             signature: over.signature.or(self.signature),
             canonical_name: over.canonical_name.or(self.canonical_name),
             canonical_physical_port: over.canonical_physical_port.or(self.canonical_physical_port),
+            qualify_redirect_url: over.qualify_redirect_url.or(self.qualify_redirect_url),
+            ranges_max: over.ranges_max.or(self.ranges_max),
             files: self.files.iter().chain(&over.files).cloned().collect(),
             conditions: self.conditions.iter().chain(&over.conditions).cloned().collect(),
         }
@@ -290,6 +297,23 @@ fn set_file_etag(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> R
     local.core.file_etag = local.core.file_etag.under(&said);
     Ok(())
 }
+
+fn set_ranges(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    let word = texts(node).into_iter().next().unwrap_or_default().to_ascii_lowercase();
+    local.core.ranges_max = match word.as_str() {
+        "default" => None,
+        "none" => Some(0),
+        "unlimited" => Some(RANGES_MAX),
+        number => {
+            let number: u32 = number.parse().map_err(|_| "MaxRanges requires 'none', 'default', 'unlimited' or a positive integer")?;
+            Some(number.min(RANGES_MAX)).filter(|number| *number > 0).map_or(Err("MaxRanges 0 is 'none'"), |number| Ok(Some(number)))?
+        }
+    };
+    Ok(())
+}
+
+/// What `unlimited` comes to: more parts than that do not fit into the field of a request.
+const RANGES_MAX: u32 = 10_000;
 
 fn set_limit_request_body(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     let word = texts(node).into_iter().next().unwrap_or_default();

@@ -20,6 +20,7 @@ pub mod loglevel;
 pub mod mime;
 pub mod negotiation;
 pub mod remoteip;
+pub mod reqtimeout;
 pub mod rewrite;
 pub mod sed;
 pub mod setenvif;

@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B},
     LIMIT, LIMITS, LOCATION, NOWHERE, OPTIONS, Row, SERVER,
     Shape::{Any, Each, Flag, One, OneOrTwo, Raw, Section, Two},
-    Treatment::{self, Honoured, Later, NoEffect, Pending},
+    Treatment::{self, Honoured, Later, NoEffect, Pending, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -14,6 +14,8 @@ const HTTP: &[&str] = &["http_module"];
 
 const GONE: Treatment = NoEffect("it has had no effect since Apache 2.4");
 const MEASURED: Treatment = NoEffect("Saker decides it by measurement, file by file");
+const RANGES_JOINED: Treatment =
+    NoEffect("ranges that overlap are joined, and those that come to more than the whole are answered with the whole");
 const OWN_WAYS: Treatment = NoEffect("Saker listens, locks and keeps scores in ways that need no such setting");
 const GATEWAYS: Treatment = Later("gateways and proxying");
 const NO_RENEWAL: Treatment = NoEffect("workers are not renewed: they do not leak");
@@ -77,7 +79,7 @@ pub(super) const ROWS: &[Row] = &[
         NoEffect("lines have the shape of Apache's default format, with an id of Saker's own"),
     ),
     row("ServerAlias", CORE, A, "v", Raw, SERVER, NOWHERE, Honoured),
-    row("ServerPath", CORE, A, "v", One, SERVER, NOWHERE, Pending),
+    row("ServerPath", CORE, A, "v", One, SERVER, NOWHERE, Unsupported("give clients that send no Host field an address of their own")),
     row("Timeout", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("ContentDigest", CORE, A, "svdh", Flag, OPTIONS, NOWHERE, NoEffect("Saker makes no Content-MD5")),
     row("UseCanonicalName", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, Honoured),
@@ -87,24 +89,24 @@ pub(super) const ROWS: &[Row] = &[
     row("LogLevel", CORE, A, "svd", Each, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("NameVirtualHost", CORE, A, "s", One, SERVER, NOWHERE, GONE),
     row("ServerTokens", CORE, A, "s", One, SERVER, VIRTUAL_HOST, Honoured),
-    row("LimitRequestLine", CORE, A, "sv", One, SERVER, NOWHERE, Pending),
-    row("LimitRequestFieldsize", CORE, A, "sv", One, SERVER, NOWHERE, Pending),
+    row("LimitRequestLine", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("LimitRequestFieldsize", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("LimitRequestFields", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("LimitRequestBody", CORE, A, "svdh", One, ALL, NOWHERE, Honoured),
     row("LimitXMLRequestBody", CORE, A, "svdh", One, ALL, NOWHERE, NoEffect("Saker reads no XML from requests")),
     row("Mutex", CORE, A, "s", Raw, SERVER, VIRTUAL_HOST, OWN_WAYS),
-    row("MaxRanges", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, Pending),
-    row("MaxRangeOverlaps", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, Pending),
-    row("MaxRangeReversals", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, Pending),
+    row("MaxRanges", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, Honoured),
+    row("MaxRangeOverlaps", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, RANGES_JOINED),
+    row("MaxRangeReversals", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, RANGES_JOINED),
     row("RLimitCPU", CORE, A, "svdh", OneOrTwo, ALL, NOWHERE, GATEWAYS),
     row("RLimitMEM", CORE, A, "svdh", OneOrTwo, ALL, NOWHERE, GATEWAYS),
     row("RLimitNPROC", CORE, A, "svdh", OneOrTwo, ALL, NOWHERE, GATEWAYS),
-    row("RegexDefaultOptions", CORE, A, "s", Raw, SERVER, VIRTUAL_HOST, Pending),
-    row("LimitInternalRecursion", CORE, A, "sv", OneOrTwo, SERVER, NOWHERE, Pending),
+    row("RegexDefaultOptions", CORE, A, "s", Raw, SERVER, VIRTUAL_HOST, Unsupported("write options into the patterns: (?i), (?s), (?x)")),
+    row("LimitInternalRecursion", CORE, A, "sv", OneOrTwo, SERVER, NOWHERE, Honoured),
     row("CGIPassAuth", CORE, A, "dh", Flag, AUTH_CONFIG, NOWHERE, GATEWAYS),
     row("CGIVar", CORE, A, "dh", Two, FILE_INFO, NOWHERE, GATEWAYS),
-    row("QualifyRedirectURL", CORE, A, "svd", Flag, FILE_INFO, NOWHERE, Pending),
-    row("StrictHostCheck", CORE, A, "sv", Flag, SERVER, NOWHERE, Pending),
+    row("QualifyRedirectURL", CORE, A, "svd", Flag, FILE_INFO, NOWHERE, Honoured),
+    row("StrictHostCheck", CORE, A, "sv", Flag, SERVER, NOWHERE, Honoured),
     row("ForceType", CORE, A, "dh", One, FILE_INFO, NOWHERE, Honoured),
     row("SetHandler", CORE, A, "svdh", One, FILE_INFO, NOWHERE, Honoured),
     row("SetOutputFilter", CORE, A, "svdh", One, FILE_INFO, NOWHERE, Honoured),
@@ -129,7 +131,7 @@ pub(super) const ROWS: &[Row] = &[
     row("MaxMemFree", CORE, A, "s", One, SERVER, VIRTUAL_HOST, NoEffect("there are no pools per request")),
     row("ThreadStackSize", CORE, A, "s", One, SERVER, VIRTUAL_HOST, Pending),
     row("TraceEnable", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
-    row("MergeTrailers", CORE, A, "sv", Flag, SERVER, NOWHERE, Pending),
+    row("MergeTrailers", CORE, A, "sv", Flag, SERVER, NOWHERE, NoEffect("trailer fields are never taken for header fields")),
     row("Protocols", CORE, A, "sv", Each, SERVER, NOWHERE, Honoured),
     row(
         "ProtocolsHonorOrder",
@@ -141,8 +143,17 @@ pub(super) const ROWS: &[Row] = &[
         NOWHERE,
         NoEffect("the better protocol of those that both sides have is chosen"),
     ),
-    row("HttpProtocolOptions", CORE, A, "sv", Each, SERVER, NOWHERE, Pending),
-    row("RegisterHttpMethod", CORE, A, "s", Each, SERVER, VIRTUAL_HOST, Pending),
+    row(
+        "HttpProtocolOptions",
+        CORE,
+        A,
+        "sv",
+        Each,
+        SERVER,
+        NOWHERE,
+        NoEffect("requests are always read strictly, by RFC 9112, and of HTTP/1.0 at least"),
+    ),
+    row("RegisterHttpMethod", CORE, A, "s", Each, SERVER, VIRTUAL_HOST, NoEffect("every method may be named")),
     row("MergeSlashes", CORE, A, "sv", Flag, SERVER, NOWHERE, Honoured),
     row("KeepAliveTimeout", HTTP, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("MaxKeepAliveRequests", HTTP, A, "sv", One, SERVER, NOWHERE, Honoured),

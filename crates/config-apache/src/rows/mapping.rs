@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Row] = &[
     row("AddOutputFilter", MIME, A, "svdh", EachWithFirst, FILE_INFO, NOWHERE, Honoured),
     row("AddType", MIME, A, "svdh", EachWithFirst, FILE_INFO, NOWHERE, Honoured),
     row("DefaultLanguage", MIME, A, "svdh", One, FILE_INFO, NOWHERE, Honoured),
-    row("MultiviewsMatch", MIME, A, "svdh", Each, FILE_INFO, LOCATION.or(LIMITS), Pending),
+    row("MultiviewsMatch", MIME, A, "svdh", Each, FILE_INFO, LOCATION.or(LIMITS), Honoured),
     row("RemoveCharset", MIME, A, "vdh", Each, FILE_INFO, NOWHERE, Honoured),
     row("RemoveEncoding", MIME, A, "vdh", Each, FILE_INFO, NOWHERE, Honoured),
     row("RemoveHandler", MIME, A, "vdh", Each, FILE_INFO, NOWHERE, Honoured),

@@ -14,12 +14,20 @@ pub struct Limits {
     pub head_bytes_max: u64,
     /// 431.
     pub header_count_max: u64,
+    /// Request line. 414. 0: a quarter of the head.
+    pub request_line_bytes_max: u64,
+    /// One field line, of HTTP/1. 431. 0: as much as fits into the head.
+    pub field_bytes_max: u64,
     /// 0: no limit. 413.
     pub body_bytes_max: u64,
     /// From the first byte of a request to the end of its head. 408.
     pub head_timeout_ms: u64,
     /// Between two reads of a body. 408.
     pub body_timeout_ms: u64,
+    /// A whole body; with each piece it is put off by as long as that would take at the least rate. 408. 0: no limit.
+    pub body_time_ms: u64,
+    /// 0: nothing puts it off.
+    pub body_bytes_per_s_min: u64,
     /// Between two requests (and before the first).
     pub keep_alive_timeout_ms: u64,
     /// Between two successful writes of a response.
@@ -52,9 +60,13 @@ impl Default for Limits {
             requests_per_connection_max: 0,
             head_bytes_max: 32 << 10,
             header_count_max: 100,
+            request_line_bytes_max: 0,
+            field_bytes_max: 0,
             body_bytes_max: 1 << 30,
             head_timeout_ms: 15_000,
             body_timeout_ms: 60_000,
+            body_time_ms: 0,
+            body_bytes_per_s_min: 0,
             keep_alive_timeout_ms: 30_000,
             write_timeout_ms: 60_000,
             tls_handshake_timeout_ms: 10_000,

@@ -116,7 +116,8 @@ fn representation_fields(facts: &Facts, coding: Coding, tag: Option<&Tag>, modif
     if let Some(tag) = tag {
         fields.append("ETag", tag.text.to_vec());
     }
-    fields.append("Accept-Ranges", &b"bytes"[..]);
+    // RFC 9110 section 14.3.
+    fields.append("Accept-Ranges", if facts.settings.files.ranges_max == 0 { &b"none"[..] } else { &b"bytes"[..] });
     fields
 }
 

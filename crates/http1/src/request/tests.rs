@@ -5,7 +5,7 @@ use saker_http::{HeadIndex, HeadView, Method, Version};
 use super::*;
 use crate::reject::RejectReason;
 
-const LIMITS: RequestLimits = RequestLimits { head_bytes_max: 100, header_count_max: 3, target_bytes_max: 10 };
+const LIMITS: RequestLimits = RequestLimits { head_bytes_max: 100, header_count_max: 3, target_bytes_max: 10, field_bytes_max: usize::MAX };
 
 fn parsed(bytes: &[u8]) -> Result<Parsed, RejectReason> {
     parse_request(bytes, &LIMITS, &mut HeadIndex::default()).map_err(|reject| reject.reason)
@@ -89,7 +89,12 @@ fn a_partial_preface_of_http2_is_not_yet_a_fault() {
 
 #[test]
 fn limits_without_bound_do_no_harm() {
-    let limits = RequestLimits { head_bytes_max: usize::MAX, header_count_max: usize::MAX, target_bytes_max: usize::MAX };
+    let limits = RequestLimits {
+        head_bytes_max: usize::MAX,
+        header_count_max: usize::MAX,
+        target_bytes_max: usize::MAX,
+        field_bytes_max: usize::MAX,
+    };
     let head = [&b"GET / HTTP/1.1\r\n"[..], &b"A: b\r\n".repeat(70_000), b"\r\n"].concat();
     let outcome = parse_request(&head, &limits, &mut HeadIndex::default());
     assert_eq!(outcome, Err(RejectReason::TooManyFields.into()));

@@ -38,8 +38,6 @@ pub const PHASES: &[Phase] = &[
 
 /// Where a descent begins that knows its host: internal redirects, error pages, paths that rules have changed.
 const BEHIND_HOST: usize = 3;
-/// As Apache's LimitInternalRecursion: more restarts than this go in circles.
-const RESTARTS_MAX: u8 = 10;
 
 /// Runs the list, then the content phase, which may wait.
 pub async fn run(exchange: &mut Exchange, services: &Services) -> Response {
@@ -107,8 +105,9 @@ async fn before_content(exchange: &mut Exchange, services: &Services, mut from: 
 
 /// Counts the times, and says whether there may be another.
 fn begins_again(exchange: &mut Exchange, phase: &'static str) -> bool {
-    if exchange.redirects >= RESTARTS_MAX {
-        exchange.trace(phase, None, || format!("begins again for the {RESTARTS_MAX}th time: the rules go in circles"));
+    if exchange.redirects >= exchange.redirects_max {
+        let times = exchange.redirects;
+        exchange.trace(phase, None, || format!("would begin again after {times} times: the rules go in circles"));
         return false;
     }
     exchange.redirects += 1;

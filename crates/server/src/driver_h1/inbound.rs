@@ -136,7 +136,11 @@ pub fn request_limits(limits: &Limits) -> RequestLimits {
     RequestLimits {
         head_bytes_max: limits.head_bytes_max as usize,
         header_count_max: limits.header_count_max as usize,
-        target_bytes_max: (limits.head_bytes_max as usize / 4).max(1024),
+        target_bytes_max: match limits.request_line_bytes_max {
+            0 => (limits.head_bytes_max as usize / 4).max(1024),
+            line => (line as usize).saturating_sub(b"GET  HTTP/1.1".len()),
+        },
+        field_bytes_max: if limits.field_bytes_max == 0 { usize::MAX } else { limits.field_bytes_max as usize },
     }
 }
 

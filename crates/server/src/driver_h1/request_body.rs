@@ -5,7 +5,7 @@
 
 use crate::{
     io::Io,
-    serving::{Accounts, Direction, Pace},
+    serving::{Accounts, BodyTime, Direction, Pace},
     worker::Worker,
 };
 use saker_config::model::Throttle;
@@ -90,7 +90,7 @@ pub struct Http1Body {
     pub worker: Rc<Worker>,
     pub deadline: Rc<Deadline>,
     pub state: Rc<RefCell<BodyState>>,
-    pub timeout_ms: u64,
+    pub time: BodyTime,
     pub accounts: Accounts,
 }
 
@@ -112,7 +112,7 @@ impl RequestBody for Http1Body {
                     state.failed = Some(BodyError::TimedOut);
                     return Poll::Ready(Some(Err(BodyError::TimedOut)));
                 }
-                self.deadline.arm_once(super::now_ms() + self.timeout_ms);
+                self.deadline.arm_once(self.time.due_ms(super::now_ms(), state.received));
                 self.deadline.register(cx);
                 Poll::Pending
             }

@@ -7,9 +7,10 @@ use super::{
     turn::{Sending, Step, Then, WalkRequest},
 };
 use crate::{
-    serving::{Busy, Cause, Direction, Facts, Pending, log_facts, refusal, remember},
+    serving::{BodyTime, Busy, Cause, Direction, Facts, Pending, log_facts, refusal, remember},
     site_logs::SiteLogs,
 };
+use saker_config::model::Limits;
 use saker_http::{Method, RequestHead, Status, Version};
 use saker_http1::{BodyFraming, Expectation, ResponseFraming, expectation, keep_alive};
 use saker_pipeline::{Body, BodyError, Exchange, LogFacts, NoBody, RequestBody, Response, ResponseHead, Services, phases, respond};
@@ -66,19 +67,19 @@ impl Connection {
         state.borrow_mut().limit(limits.body_bytes_max);
         let body: Box<dyn RequestBody> = match state.borrow().is_end() {
             true => Box::new(NoBody),
-            false => Box::new(self.body(state, limits.body_timeout_ms)),
+            false => Box::new(self.body(state, limits)),
         };
         let site = Arc::clone(&services.generation.no_site);
         Exchange::new(Rc::clone(&self.session.client), head, body, site, saker_net::clock::realtime_s())
     }
 
-    fn body(&mut self, state: &Rc<RefCell<BodyState>>, timeout_ms: u64) -> Http1Body {
+    fn body(&mut self, state: &Rc<RefCell<BodyState>>, limits: &Limits) -> Http1Body {
         Http1Body {
             io: Rc::clone(&self.io),
             worker: Rc::clone(&self.session.worker),
             deadline: Rc::clone(&self.deadline),
             state: Rc::clone(state),
-            timeout_ms,
+            time: BodyTime::new(limits),
             accounts: self.session.accounts().clone(),
         }
     }
@@ -140,7 +141,7 @@ impl Connection {
             Then::Continue => {}
         }
         let services = self.session.worker.services();
-        let mut body = self.body(state, services.generation.model.limits.body_timeout_ms);
+        let mut body = self.body(state, &services.generation.model.limits);
         loop {
             match poll_fn(|cx| body.poll_chunk(cx)).await {
                 Some(Ok(_)) => {}

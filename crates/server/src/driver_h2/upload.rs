@@ -4,7 +4,7 @@
 //! window. The interim `100 Continue` goes out when somebody first asks for content (RFC 9110 section 10.1.1).
 
 use super::inbox::{Inbox, Letter};
-use crate::serving::{Accounts, Direction, Pace};
+use crate::serving::{Accounts, BodyTime, Direction, Pace};
 use saker_config::model::Throttle;
 use saker_http2::StreamId;
 use saker_pipeline::{BodyError, Chunk, RequestBody};
@@ -111,7 +111,8 @@ pub struct Http2Body {
     pub inbox: Rc<Inbox>,
     pub accounts: Accounts,
     pub pace: Option<Pace>,
-    pub timeout: Duration,
+    pub time: BodyTime,
+    pub received: u64,
     pub sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -126,6 +127,7 @@ impl RequestBody for Http2Body {
         }
         if let Some(chunk) = upload.chunks.pop_front() {
             self.sleep = None;
+            self.received += chunk.len() as u64;
             upload.owed += chunk.len();
             drop(upload);
             if let Some(pace) = &mut self.pace {
@@ -142,8 +144,10 @@ impl RequestBody for Http2Body {
             self.inbox.put(Letter::Upload(self.stream));
         }
         upload.reader = Some(cx.waker().clone());
-        let timeout = self.timeout;
-        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+        let now_ms = saker_net::clock::monotonic_ms();
+        let (time, received) = (&mut self.time, self.received);
+        let mut wait = || Duration::from_millis(time.due_ms(now_ms, received).saturating_sub(now_ms));
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(wait())));
         ready!(sleep.as_mut().poll(cx));
         error_log::log(&message::BODY_TIMEOUT, format_args!(""));
         upload.failed = Some(BodyError::TimedOut);

@@ -7,15 +7,16 @@ use super::{
     upload::{Http2Body, Upload},
 };
 use crate::{
-    serving::{Busy, Facts, Pending, log_facts, refusal, remember},
+    serving::{BodyTime, Busy, Facts, Pending, log_facts, refusal, remember},
     site_logs::SiteLogs,
     worker::Worker,
 };
+use saker_config::model::Limits;
 use saker_http::{HeadView, KnownField, Status};
 use saker_http1::{Expectation, expectation};
 use saker_http2::StreamId;
 use saker_pipeline::{Exchange, LogFacts, NoBody, RequestBody, Response, Services, respond, throttle::Admission};
-use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 /// What a walk brings back.
 pub struct Answer {
@@ -52,7 +53,7 @@ impl Connection {
         let upload = (!end_stream).then(|| Rc::new(RefCell::new(upload(view, &services))));
         let body: Box<dyn RequestBody> = match &upload {
             None => Box::new(NoBody),
-            Some(upload) => Box::new(self.body(id, upload, services.generation.model.limits.body_timeout_ms)),
+            Some(upload) => Box::new(self.body(id, upload, &services.generation.model.limits)),
         };
         let site = Arc::clone(&services.generation.no_site);
         let now = saker_net::clock::realtime_s();
@@ -78,14 +79,15 @@ impl Connection {
         );
     }
 
-    fn body(&mut self, stream: StreamId, upload: &Rc<RefCell<Upload>>, timeout_ms: u64) -> Http2Body {
+    fn body(&mut self, stream: StreamId, upload: &Rc<RefCell<Upload>>, limits: &Limits) -> Http2Body {
         Http2Body {
             stream,
             upload: Rc::clone(upload),
             inbox: Rc::clone(&self.inbox),
             accounts: self.session.accounts().clone(),
             pace: None,
-            timeout: Duration::from_millis(timeout_ms),
+            time: BodyTime::new(limits),
+            received: 0,
             sleep: None,
         }
     }

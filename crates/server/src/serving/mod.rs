@@ -2,6 +2,7 @@
 //!
 //! Used by every driver. A driver owns bytes, frames and order; what a request is worth is decided here and in the pipeline.
 
+mod body_time;
 mod busy;
 mod cause;
 pub mod log;
@@ -10,6 +11,7 @@ mod pace;
 mod secure;
 mod session;
 
+pub use body_time::BodyTime;
 pub use busy::Busy;
 pub use cause::Cause;
 pub use log::{Facts, Pending, log_facts};
