@@ -1,7 +1,7 @@
 //! Who is measured, and how each is started.
 
 use crate::{load::pinning, rows::Feature};
-use saker_testkit::{Peer, PeerSetting, PeerTls, ServerProcess, free_port};
+use saker_testkit::{KEPT, Peer, PeerSetting, PeerSite, PeerTls, ServerProcess, free_port};
 use std::{
     env, fmt, fs, io,
     net::{Ipv4Addr, SocketAddr},
@@ -30,6 +30,7 @@ pub struct Ground<'a> {
     /// For the rows over TLS.
     pub tls: Option<PeerTls<'a>>,
     pub core: Option<usize>,
+    pub site: PeerSite<'a>,
 }
 
 impl Contender {
@@ -47,6 +48,9 @@ impl Contender {
     fn command(self, ground: Ground<'_>, port: u16) -> io::Result<Command> {
         let mut command = Command::new(ground.saker);
         match self {
+            Contender::Saker if !matches!(ground.site, PeerSite::Files) => {
+                by_configuration(&mut command, ground, port)?;
+            }
             Contender::Saker => {
                 let address = format!("127.0.0.1:{port}");
                 command.arg("serve").arg(ground.root).args([if ground.tls.is_some() { "--https" } else { "--http" }, &address]);
@@ -56,6 +60,12 @@ impl Contender {
                 command.args(["--workers", "1", "--access-log", "off"]);
                 command.arg("--state-dir").arg(ground.work.join("state"));
             }
+            Contender::SakerWithout(Feature::Htaccess | Feature::RewriteRules) => {
+                command.arg("run").args(["--workers", "1", "--apache"]).arg(apache_file(ground, port, "None")?);
+            }
+            Contender::SakerWith(Feature::Htaccess | Feature::RewriteRules) => {
+                command.arg("run").args(["--workers", "1", "--apache"]).arg(apache_file(ground, port, "All")?);
+            }
             Contender::SakerWithout(_) => {
                 command.arg("run").arg("-c").arg(configure(ground, port, None)?);
             }
@@ -63,7 +73,7 @@ impl Contender {
                 command.arg("run").arg("-c").arg(configure(ground, port, Some(feature))?);
             }
             Contender::Peer(peer) => {
-                return peer.command(PeerSetting { root: ground.root, port, work: ground.work, tls: ground.tls });
+                return peer.command(PeerSetting { root: ground.root, port, work: ground.work, tls: ground.tls, site: ground.site });
             }
             Contender::Floor => {
                 command = Command::new(env::current_exe()?);
@@ -91,6 +101,8 @@ impl fmt::Display for Feature {
         f.write_str(match self {
             Feature::AccessLog => "access log",
             Feature::Throttle => "throttle",
+            Feature::Htaccess => ".htaccess",
+            Feature::RewriteRules => "rewrite rules",
         })
     }
 }
@@ -104,7 +116,7 @@ fn configure(ground: Ground<'_>, port: u16, on: Option<Feature>) -> io::Result<s
 fn configuration(ground: Ground<'_>, port: u16, on: Option<Feature>) -> String {
     let (root, work) = (ground.root.display(), ground.work.display());
     let feature = match on {
-        None => String::new(),
+        None | Some(Feature::Htaccess | Feature::RewriteRules) => String::new(),
         Some(Feature::AccessLog) => format!("access_log = \"{work}/access.log\"\n"),
         // Far above what one client reaches, so that every request is counted and none is held.
         Some(Feature::Throttle) => "[site.throttle]\nout_per_address = \"10GB/s\"\nrequests_static = \"10000000/s\"\n".to_owned(),
@@ -113,6 +125,40 @@ fn configuration(ground: Ground<'_>, port: u16, on: Option<Feature>) -> String {
         "[server]\nworkers = 1\nstate_dir = \"{work}/state\"\n\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n\n\
          [[site]]\nnames = [\"*\"]\nroot = \"{root}\"\n{feature}"
     )
+}
+
+/// Sites that need more than a folder.
+fn by_configuration(command: &mut Command, ground: Ground<'_>, port: u16) -> io::Result<()> {
+    let (path, server) = match ground.site {
+        PeerSite::Php { socket } => ("*.php", format!("fcgi+unix:{}", socket.display())),
+        PeerSite::Proxy { upstream } => ("*", format!("http://{upstream}")),
+        PeerSite::Files | PeerSite::Permalinks => {
+            command.arg("run").args(["--workers", "1", "--apache"]).arg(apache_file(ground, port, "All")?);
+            return Ok(());
+        }
+    };
+    let file = ground.work.join("saker.toml");
+    let text = format!(
+        "{}\n[[site.route]]\npath = \"{path}\"\nproxy = \"behind\"\n\n[[upstream]]\nname = \"behind\"\nservers = [\"{server}\"]\nkeep = {KEPT}\n",
+        configuration(ground, port, None)
+    );
+    fs::write(&file, text)?;
+    command.arg("run").arg("-c").arg(file);
+    Ok(())
+}
+
+fn apache_file(ground: Ground<'_>, port: u16, overrides: &str) -> io::Result<std::path::PathBuf> {
+    let (root, work) = (ground.root.display(), ground.work.display());
+    let modules = ["mpm_event", "authz_core", "mime", "dir", "rewrite"];
+    let modules: String = modules.iter().map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n")).collect();
+    let file = ground.work.join("saker-httpd.conf");
+    let text = format!(
+        "ServerRoot {work}\n{modules}ServerName localhost\nListen 127.0.0.1:{port}\nErrorLog {work}/saker-error.log\nPidFile {work}/saker.pid\n\
+         MaxKeepAliveRequests 0\nDocumentRoot {root}\n<Directory {root}>\n    AllowOverride {overrides}\n    Require all granted\n    \
+         Options FollowSymLinks\n</Directory>\n"
+    );
+    fs::write(&file, text)?;
+    Ok(file)
 }
 
 /// The same command behind `taskset`, which becomes it: the process id stays.
@@ -137,7 +183,8 @@ mod tests {
 
     #[test]
     fn on_and_off_differ_by_the_feature_alone() {
-        let ground = Ground { saker: Path::new("/s"), root: Path::new("/r"), work: Path::new("/w"), tls: None, core: None };
+        let ground =
+            Ground { saker: Path::new("/s"), root: Path::new("/r"), work: Path::new("/w"), tls: None, core: None, site: PeerSite::Files };
         let off = configuration(ground, 80, None);
         for feature in [Feature::AccessLog, Feature::Throttle] {
             let on = configuration(ground, 80, Some(feature));

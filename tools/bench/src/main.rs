@@ -5,6 +5,7 @@
 //! Absent on purpose: absolute targets. A ratio from one run is all that a machine can promise.
 
 mod arguments;
+mod behind;
 mod certificate;
 mod contender;
 mod floor;

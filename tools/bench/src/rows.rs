@@ -12,7 +12,7 @@ pub struct Row {
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// Saker beside the peers.
-    Compare { tool: Tool, paths: &'static [&'static str], connections: usize, targets: Targets },
+    Compare { tool: Tool, paths: &'static [&'static str], connections: usize, targets: Targets, site: Site },
     /// Saker with something on beside itself with it off.
     Switch { feature: Feature, connections: usize, at_most: f64 },
     /// Memory of connections that wait for their next request.
@@ -44,6 +44,23 @@ pub enum Protocol {
 pub enum Feature {
     AccessLog,
     Throttle,
+    /// `AllowOverride All` with an access rule in the file's folder, against `AllowOverride None`.
+    Htaccess,
+    /// The same with 20 rewrite rules.
+    RewriteRules,
+}
+
+/// What is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Site {
+    #[default]
+    Files,
+    /// A blog's paths, by its `.htaccess` against nginx's `try_files`.
+    Permalinks,
+    /// The same php-fpm behind all; what it costs itself is not counted.
+    Php,
+    /// The same server behind all.
+    Proxy,
 }
 
 /// Ratios of CPU per request; `floor` says too whether the floor takes part.
@@ -59,6 +76,14 @@ const SMALL: &[&str] = &[bench_files::SMALL];
 const MEDIUM: &[&str] = &[bench_files::MEDIUM];
 const LARGE: &[&str] = &[bench_files::LARGE];
 const HUGE: &[&str] = &[bench_files::HUGE];
+const PERMALINK: &[&str] = &[bench_files::PERMALINK];
+const HELLO: &[&str] = &[bench_files::HELLO];
+const PHPINFO: &[&str] = &[bench_files::PHPINFO];
+const KILOBYTE: &[&str] = &[bench_files::KILOBYTE];
+const MEGABYTE: &[&str] = &[bench_files::MEGABYTE];
+const NGINX_ALIKE: Targets = nginx(&[(Peer::Nginx, 1.0)]);
+const NGINX_060: Targets = nginx(&[(Peer::Nginx, 0.60)]);
+const NGINX_090: Targets = nginx(&[(Peer::Nginx, 0.90)]);
 const IMAGES: &[&str] =
     &[bench_files::IMAGES[0].0, bench_files::IMAGES[1].0, bench_files::IMAGES[2].0, bench_files::IMAGES[3].0, bench_files::IMAGES[4].0];
 
@@ -75,6 +100,13 @@ pub const ALL: &[Row] = &[
     row("large-10", "21 MB file, 10 connections", compare(Tool::Wrk, LARGE, 10, best(1.0))),
     row("log", "access log on against off, 100 connections", switch(Feature::AccessLog, 1.03)),
     row("throttle", "throttling that does not bite against none, 100 connections", switch(Feature::Throttle, 1.005)),
+    row("htaccess", "285 bytes three folders deep, access rule in .htaccess against AllowOverride None", switch(Feature::Htaccess, 1.005)),
+    row("rewrite", "20 rewrite rules by the path against AllowOverride None", switch(Feature::RewriteRules, 1.01)),
+    row("permalinks", "a blog's permalinks: rules that test -f and -d against try_files", on(Site::Permalinks, PERMALINK, NGINX_ALIKE)),
+    row("php-hello", "helloworld.php through the same php-fpm, the server alone", on(Site::Php, HELLO, best(0.60))),
+    row("php-info", "phpinfo() through the same php-fpm, the server alone", on(Site::Php, PHPINFO, best(0.60))),
+    row("proxy-1k", "1 kB from a server behind, keep-alive", on(Site::Proxy, KILOBYTE, NGINX_060)),
+    row("proxy-1m", "1 MB from a server behind, keep-alive", on(Site::Proxy, MEGABYTE, NGINX_090)),
     row("idle", "10,000 idle keep-alive connections", idle(Protocol::Http1, 4.0)),
     row("h2-100x10", "HTTP/2, 163 bytes, 100 connections, 10 streams each", compare(h2(10), TINY, 100, H2_TARGETS)),
     row("h2-10x100", "HTTP/2, 163 bytes, 10 connections, 100 streams each", compare(h2(100), TINY, 10, H2_TARGETS)),
@@ -93,6 +125,13 @@ const FULL: Tool = Tool::Handshakes { resumed: false };
 const RESUMED: Tool = Tool::Handshakes { resumed: true };
 
 impl Row {
+    pub fn site(&self) -> Site {
+        match self.kind {
+            Kind::Compare { site, .. } => site,
+            _ => Site::Files,
+        }
+    }
+
     pub fn is_over_tls(&self) -> bool {
         match self.kind {
             Kind::Compare { tool, .. } => tool.is_over_tls(),
@@ -123,7 +162,16 @@ const fn row(name: &'static str, title: &'static str, kind: Kind) -> Row {
 }
 
 const fn compare(tool: Tool, paths: &'static [&'static str], connections: usize, targets: Targets) -> Kind {
-    Kind::Compare { tool, paths, connections, targets }
+    Kind::Compare { tool, paths, connections, targets, site: Site::Files }
+}
+
+/// Keep-alive, 10 connections.
+const fn on(site: Site, paths: &'static [&'static str], targets: Targets) -> Kind {
+    Kind::Compare { tool: Tool::Wrk, paths, connections: 10, targets, site }
+}
+
+const fn nginx(peers: &'static [(Peer, f64)]) -> Targets {
+    Targets { best: None, peers, floor: None }
 }
 
 const fn switch(feature: Feature, at_most: f64) -> Kind {

@@ -2,14 +2,15 @@
 
 use crate::{
     arguments::Arguments,
+    behind::Behind,
     certificate::Certificate,
     contender::{Contender, Ground},
     idle,
     load::{Load, LoadSetting},
-    rows::{self, Kind, Protocol, Row, Targets, Tool},
+    rows::{self, Feature, Kind, Protocol, Row, Site, Targets, Tool},
     system_calls,
 };
-use saker_testkit::{TempDir, bench_files, missing, raise_descriptor_limit, require};
+use saker_testkit::{Peer, PeerSite, TempDir, bench_files, missing, raise_descriptor_limit, require};
 use std::{env, path::PathBuf, thread, time::Duration};
 
 const WARM_UP_S: u64 = 1;
@@ -82,8 +83,9 @@ pub fn run(arguments: &Arguments) -> Result<Vec<RowResult>, String> {
     let certificate = Certificate::write(&work)?;
     let saker = absolute(&arguments.saker)?;
     let (server_core, load_core) = cores();
-    let ground = Ground { saker: &saker, root: &root, work: &work, tls: None, core: server_core };
-    let ground_of = |row: &Row| Ground { tls: row.is_over_tls().then(|| certificate.files()), ..ground };
+    let behind = Behind::start(arguments, &root, &work, load_core)?;
+    let ground = Ground { saker: &saker, root: &root, work: &work, tls: None, core: server_core, site: PeerSite::Files };
+    let ground_of = |row: &Row| Ground { tls: row.is_over_tls().then(|| certificate.files()), site: behind.site(row.site()), ..ground };
     Ok(rows::chosen(&arguments.only).map(|row| run_row(row, arguments, ground_of(row), load_core)).collect())
 }
 
@@ -127,7 +129,7 @@ fn run_row(row: &'static Row, arguments: &Arguments, ground: Ground<'_>, load_co
     }
     if let Kind::Switch { .. } = row.kind {
         for entry in &mut series {
-            match count_system_calls(entry.contender, ground) {
+            match count_system_calls(row, entry.contender, ground) {
                 Ok(count) => entry.system_calls = Some(count),
                 Err(complaint) => entry.record(Err(complaint)),
             }
@@ -150,6 +152,7 @@ fn contenders(row: &Row, arguments: &Arguments, ground: Ground<'_>) -> Vec<Conte
         Kind::Compare { targets: Targets { floor: Some(_), .. }, .. } => {
             std::iter::once(Contender::Saker).chain(peers).chain([Contender::Floor]).collect()
         }
+        Kind::Compare { site: Site::Permalinks, .. } => vec![Contender::Saker, Contender::Peer(Peer::Nginx)],
         Kind::Compare { .. } | Kind::Idle { .. } => std::iter::once(Contender::Saker).chain(peers).collect(),
         Kind::Switch { feature, .. } => vec![Contender::SakerWithout(feature), Contender::SakerWith(feature)],
     };
@@ -167,7 +170,7 @@ fn trial(
 ) -> Result<Trial, String> {
     let (tool, paths, connections): (_, &[&str], _) = match row.kind {
         Kind::Compare { tool, paths, connections, .. } => (tool, paths, connections),
-        Kind::Switch { connections, .. } => (Tool::Wrk, &[bench_files::SMALL], connections),
+        Kind::Switch { feature, connections, .. } => (Tool::Wrk, switch_path(feature), connections),
         Kind::Idle { protocol, connections, .. } => return idle_trial(contender, protocol, connections, ground),
     };
     let server = contender.start(ground)?;
@@ -217,7 +220,18 @@ fn idle_trial(contender: Contender, protocol: Protocol, connections: usize, grou
     })
 }
 
-fn count_system_calls(contender: Contender, ground: Ground<'_>) -> Result<f64, String> {
+/// What is asked for where a feature is switched.
+fn switch_path(feature: Feature) -> &'static [&'static str] {
+    match feature {
+        Feature::AccessLog | Feature::Throttle => &[bench_files::SMALL],
+        Feature::Htaccess => &[bench_files::DEEP],
+        Feature::RewriteRules => &[bench_files::RULED],
+    }
+}
+
+fn count_system_calls(row: &Row, contender: Contender, ground: Ground<'_>) -> Result<f64, String> {
+    let Kind::Switch { feature, .. } = row.kind else { return Err("no switch".to_owned()) };
+    let path = switch_path(feature).first().copied().unwrap_or(bench_files::SMALL);
     let server = contender.start(ground)?;
-    system_calls::per_request(&server, bench_files::SMALL, ground.work).map_err(|error| format!("{contender}: {error}"))
+    system_calls::per_request(&server, path, ground.work).map_err(|error| format!("{contender}: {error}"))
 }

@@ -33,6 +33,19 @@ pub const PAGE_AND_PARTS: [&str; 41] = [
     "part/33.jpg", "part/34.jpg", "part/35.jpg", "part/36.jpg", "part/37.jpg", "part/38.jpg", "part/39.jpg", "part/40.jpg",
 ];
 
+/// 285 bytes three folders deep, with an access rule in its folder's `.htaccess`.
+pub const DEEP: &str = "deep/a/b/small.html";
+/// 285 bytes under 20 rewrite rules that depend on the path only.
+pub const RULED: &str = "rules/small.html";
+/// A path of a blog whose rules test for files and folders before they give it to its index.
+pub const PERMALINK: &str = "blog/2026/11/hello-world/";
+/// A program that says hello, and one that says much (phpinfo).
+pub const HELLO: &str = "hello.php";
+pub const PHPINFO: &str = "info.php";
+/// What a server behind a proxy serves.
+pub const KILOBYTE: &str = "kilobyte.html";
+pub const MEGABYTE: &str = "megabyte.bin";
+
 /// Writes them all below `root`, but for the 100 MB.
 pub fn write(root: &Path) -> io::Result<()> {
     fs::create_dir_all(root.join("img"))?;
@@ -40,6 +53,11 @@ pub fn write(root: &Path) -> io::Result<()> {
     for (name, size) in [(TINY, 163), (SMALL, SMALL_BYTES), (PAGE, 4_000), (MEDIUM, 6_300)] {
         fs::write(root.join(name), html(size))?;
     }
+    write_rules(root)?;
+    fs::write(root.join(HELLO), "<?php echo \"Hello, world!\\n\";\n")?;
+    fs::write(root.join(PHPINFO), "<?php phpinfo();\n")?;
+    fs::write(root.join(KILOBYTE), html(1000))?;
+    fs::write(root.join(MEGABYTE), noise(98, b"", 1_000_000))?;
     for (number, (name, size)) in (1..).zip(IMAGES) {
         fs::write(root.join(name), noise(number, b"\xff\xd8\xff\xe0", size))?;
     }
@@ -47,6 +65,26 @@ pub fn write(root: &Path) -> io::Result<()> {
         fs::write(root.join(name), noise(number as u64, b"", part_bytes(number)))?;
     }
     fs::write(root.join(LARGE), noise(99, b"FLV\x01\x05", LARGE_BYTES))
+}
+
+fn write_rules(root: &Path) -> io::Result<()> {
+    let rules: String = (0..20).map(|number| format!("RewriteRule ^old{number}/(.*)$ /new{number}/$1 [L]\n")).collect();
+    for (folder, page, rules) in [
+        ("deep/a/b", "small.html", "Require all granted\nOptions -Indexes\n".to_owned()),
+        ("rules", "small.html", format!("RewriteEngine On\n{rules}")),
+        (
+            "blog",
+            "index.html",
+            "RewriteEngine On\nRewriteBase /blog/\nRewriteRule ^index\\.html$ - [L]\nRewriteCond %{REQUEST_FILENAME} !-f\n\
+             RewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /blog/index.html [L]\n"
+                .to_owned(),
+        ),
+    ] {
+        fs::create_dir_all(root.join(folder))?;
+        fs::write(root.join(folder).join(page), html(SMALL_BYTES))?;
+        fs::write(root.join(folder).join(".htaccess"), rules)?;
+    }
+    Ok(())
 }
 
 pub fn write_huge(root: &Path) -> io::Result<()> {

@@ -19,7 +19,7 @@ mod temp_dir;
 
 pub use client::{Client, Response};
 pub use pebble::Pebble;
-pub use peers::{Peer, PeerSetting, PeerTls};
+pub use peers::{KEPT, Peer, PeerSetting, PeerSite, PeerTls};
 pub use process::{ServerProcess, Signal, free_port, raise_descriptor_limit};
 pub use process_figures::{Memory, ProcessTree};
 pub use require::{debian_package, missing, require};

@@ -3,7 +3,7 @@
 //! Each function returns a whole configuration; nothing of the distribution's defaults is read. Logs are
 //! off, sendfile and file caches on, keep-alive as long as the load lasts. With a certificate they speak TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1,
 //! keep no session cache beside the tickets, and hand out one ticket per handshake where OpenSSL would two.
-//! Absent on purpose: PHP (it comes with its rows); kernel TLS, which none of them switches on by itself.
+//! Absent on purpose: starting what stands behind them; kernel TLS, which none of them switches on by itself.
 
 use crate::{ServerProcess, require};
 use rustix::process::{Resource, getrlimit};
@@ -34,7 +34,24 @@ pub struct PeerSetting<'a> {
     pub work: &'a Path,
     /// Makes it a server of HTTPS, and of nothing else.
     pub tls: Option<PeerTls<'a>>,
+    pub site: PeerSite<'a>,
 }
+
+/// What is served besides files.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum PeerSite<'a> {
+    #[default]
+    Files,
+    /// Paths below `/blog/` that are no file and no folder are its index (nginx alone).
+    Permalinks,
+    /// `*.php` is for FastCGI at that socket, over connections that are kept.
+    Php { socket: &'a Path },
+    /// Everything is for that server, over connections that are kept.
+    Proxy { upstream: SocketAddr },
+}
+
+/// Idle connections that are kept to a program or server.
+pub const KEPT: usize = 16;
 
 /// PEM files.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +114,7 @@ impl Peer {
     /// Starts it on a free port and waits until it accepts.
     pub fn start(self, root: &Path, work: &Path) -> io::Result<ServerProcess> {
         let port = crate::free_port()?;
-        let mut command = self.command(PeerSetting { root, port, work, tls: None })?;
+        let mut command = self.command(PeerSetting { root, port, work, tls: None, site: PeerSite::Files })?;
         ServerProcess::start(&mut command, SocketAddr::from(([127, 0, 0, 1], port)))
     }
 }
@@ -124,7 +141,8 @@ fn one_ticket(work: &Path) -> io::Result<PathBuf> {
     Ok(file)
 }
 
-fn nginx(PeerSetting { root, port, work, tls }: PeerSetting<'_>) -> String {
+fn nginx(PeerSetting { root, port, work, tls, site }: PeerSetting<'_>) -> String {
+    let (upstream, location) = nginx_site(site);
     let (root, work) = (root.display(), work.display());
     let (user, descriptors) = (as_root("user root;"), descriptors());
     let (listen, tls) = tls.map_or(("", String::new()), |PeerTls { chain, key }| {
@@ -160,13 +178,53 @@ http {{
     open_file_cache_valid 300s;
     open_file_cache_min_uses 1;
     open_file_cache_errors on;
-{tls}{temporary}    server {{ listen 127.0.0.1:{port}{listen} backlog=4096; root {root}; index index.html; }}
+{tls}{temporary}{upstream}    server {{ listen 127.0.0.1:{port}{listen} backlog=4096; root {root}; index index.html; {location} }}
 }}
 "
     )
 }
 
-fn lighttpd(PeerSetting { root, port, work, tls }: PeerSetting<'_>) -> String {
+fn nginx_site(site: PeerSite<'_>) -> (String, String) {
+    let upstream = |server: String| format!("    upstream behind {{ server {server}; keepalive {KEPT}; }}\n");
+    match site {
+        PeerSite::Files => Default::default(),
+        PeerSite::Permalinks => (String::new(), "location /blog/ { try_files $uri $uri/ /blog/index.html; }".to_owned()),
+        PeerSite::Php { socket } => {
+            let parameters: String = FASTCGI.iter().map(|(name, value)| format!("fastcgi_param {name} {value}; ")).collect();
+            let location = format!("location ~ \\.php$ {{ fastcgi_pass behind; fastcgi_keep_conn on; {parameters}}}");
+            (upstream(format!("unix:{}", socket.display())), location)
+        }
+        PeerSite::Proxy { upstream: address } => {
+            let location = "location / { proxy_pass http://behind; proxy_http_version 1.1; proxy_set_header Connection \"\"; }".to_owned();
+            (upstream(address.to_string()), location)
+        }
+    }
+}
+
+/// As nginx's own `fastcgi.conf` has them.
+const FASTCGI: [(&str, &str); 18] = [
+    ("SCRIPT_FILENAME", "$document_root$fastcgi_script_name"),
+    ("QUERY_STRING", "$query_string"),
+    ("REQUEST_METHOD", "$request_method"),
+    ("CONTENT_TYPE", "$content_type"),
+    ("CONTENT_LENGTH", "$content_length"),
+    ("SCRIPT_NAME", "$fastcgi_script_name"),
+    ("REQUEST_URI", "$request_uri"),
+    ("DOCUMENT_URI", "$document_uri"),
+    ("DOCUMENT_ROOT", "$document_root"),
+    ("SERVER_PROTOCOL", "$server_protocol"),
+    ("REQUEST_SCHEME", "$scheme"),
+    ("GATEWAY_INTERFACE", "CGI/1.1"),
+    ("SERVER_SOFTWARE", "nginx/$nginx_version"),
+    ("REMOTE_ADDR", "$remote_addr"),
+    ("REMOTE_PORT", "$remote_port"),
+    ("SERVER_ADDR", "$server_addr"),
+    ("SERVER_PORT", "$server_port"),
+    ("SERVER_NAME", "$server_name"),
+];
+
+fn lighttpd(PeerSetting { root, port, work, tls, site }: PeerSetting<'_>) -> String {
+    let site = lighttpd_site(site);
     let descriptors = descriptors();
     // It takes no more than half of them for connections.
     let connections = (descriptors / 2).min(16384);
@@ -195,11 +253,26 @@ server.tag = \"\"
 index-file.names = ( \"index.html\" )
 mimetype.assign = ( \".html\" => \"text/html\", \".css\" => \"text/css\", \".js\" => \"application/javascript\", \".png\" => \"image/png\",
     \".jpg\" => \"image/jpeg\", \".svg\" => \"image/svg+xml\", \".flv\" => \"video/x-flv\", \"\" => \"application/octet-stream\" )
-{tls}"
+{tls}{site}"
     )
 }
 
-fn h2o(PeerSetting { root, port, work, tls }: PeerSetting<'_>) -> String {
+fn lighttpd_site(site: PeerSite<'_>) -> String {
+    match site {
+        PeerSite::Files | PeerSite::Permalinks => String::new(),
+        PeerSite::Php { socket } => format!(
+            "server.modules += ( \"mod_fastcgi\" )\nfastcgi.server = ( \".php\" => (( \"socket\" => \"{}\", \"check-local\" => \"disable\" )) )\n",
+            socket.display()
+        ),
+        PeerSite::Proxy { upstream } => format!(
+            "server.modules += ( \"mod_proxy\" )\nproxy.server = ( \"\" => (( \"host\" => \"{}\", \"port\" => {} )) )\n",
+            upstream.ip(),
+            upstream.port()
+        ),
+    }
+}
+
+fn h2o(PeerSetting { root, port, work, tls, site }: PeerSetting<'_>) -> String {
     // "neverbleed" would keep RSA keys in a process of their own.
     let tls = tls.map_or_else(String::new, |PeerTls { chain, key }| {
         let (chain, key) = (chain.display(), key.display());
@@ -207,7 +280,8 @@ fn h2o(PeerSetting { root, port, work, tls }: PeerSetting<'_>) -> String {
             "  ssl:\n    certificate-file: {chain}\n    key-file: {key}\n    minimum-version: TLSv1.2\n    neverbleed: OFF\n    ocsp-update-interval: 0\n"
         )
     });
-    let (root, work) = (root.display(), work.display());
+    let handler = h2o_site(site, root);
+    let work = work.display();
     let user = as_root("user: root");
     format!(
         "{user}
@@ -229,12 +303,24 @@ listen:
   default:
     paths:
       /:
-        file.dir: {root}
-"
+{handler}"
     )
 }
 
-fn apache(PeerSetting { root, port, work, tls }: PeerSetting<'_>) -> String {
+fn h2o_site(site: PeerSite<'_>, root: &Path) -> String {
+    let files = format!("        file.dir: {}\n", root.display());
+    match site {
+        PeerSite::Files | PeerSite::Permalinks => files,
+        PeerSite::Php { socket } => format!(
+            "{files}        file.custom-handler:\n          extension: .php\n          fastcgi.connect:\n            port: {}\n            type: unix\n",
+            socket.display()
+        ),
+        PeerSite::Proxy { upstream } => format!("        proxy.reverse.url: http://{upstream}/\n        proxy.preserve-host: OFF\n"),
+    }
+}
+
+fn apache(PeerSetting { root, port, work, tls, site }: PeerSetting<'_>) -> String {
+    let (proxies, site) = apache_site(site);
     let (root, work) = (root.display(), work.display());
     let (more, tls): (&[&str], _) = tls.map_or((&[], String::new()), |PeerTls { chain, key }| {
         let (chain, key) = (chain.display(), key.display());
@@ -246,6 +332,7 @@ fn apache(PeerSetting { root, port, work, tls }: PeerSetting<'_>) -> String {
     let modules: String = ["mpm_event", "authz_core", "mime", "dir"]
         .iter()
         .chain(more)
+        .chain(proxies)
         .map(|module| format!("LoadModule {module}_module /usr/lib/apache2/modules/mod_{module}.so\n"))
         .collect();
     format!(
@@ -274,8 +361,22 @@ HostnameLookups Off
     AllowOverride None
     Require all granted
 </Directory>
-"
+{site}"
     )
+}
+
+fn apache_site(site: PeerSite<'_>) -> (&'static [&'static str], String) {
+    match site {
+        PeerSite::Files | PeerSite::Permalinks => (&[], String::new()),
+        PeerSite::Php { socket } => {
+            let url = format!("unix:{}|fcgi://php", socket.display());
+            let text = format!(
+                "<Proxy \"{url}\" enablereuse=on max={KEPT}>\n</Proxy>\n<FilesMatch \"\\.php$\">\n    SetHandler \"proxy:{url}\"\n</FilesMatch>\n"
+            );
+            (&["proxy", "proxy_fcgi"], text)
+        }
+        PeerSite::Proxy { upstream } => (&["proxy", "proxy_http"], format!("ProxyPass / http://{upstream}/ enablereuse=on\n")),
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,113 @@
+//! What stands behind the servers of some rows: a php-fpm, and a server of files. Both run on the core of the load, and what they cost is not
+//! counted.
+
+use crate::{arguments::Arguments, load::pinning, rows, rows::Site};
+use saker_testkit::{KEPT, Peer, PeerSetting, PeerSite, ServerProcess, free_port, require};
+use std::{
+    fs,
+    net::SocketAddr,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+/// Processes of PHP: more than the connections that a server keeps.
+const CHILDREN: usize = KEPT + 4;
+
+#[derive(Default)]
+pub struct Behind {
+    php: Option<Php>,
+    server: Option<ServerProcess>,
+}
+
+struct Php {
+    socket: PathBuf,
+    child: Child,
+}
+
+impl Behind {
+    /// Starts what the chosen rows need.
+    pub fn start(arguments: &Arguments, root: &Path, work: &Path, core: Option<usize>) -> Result<Behind, String> {
+        let needs = |site: Site| rows::chosen(&arguments.only).any(|row| row.site() == site);
+        Ok(Behind {
+            php: if needs(Site::Php) { Some(Php::start(work, core)?) } else { None },
+            server: if needs(Site::Proxy) { Some(server(root, work, core)?) } else { None },
+        })
+    }
+
+    pub fn site(&self, site: Site) -> PeerSite<'_> {
+        match (site, &self.php, &self.server) {
+            (Site::Permalinks, ..) => PeerSite::Permalinks,
+            (Site::Php, Some(php), _) => PeerSite::Php { socket: &php.socket },
+            (Site::Proxy, _, Some(server)) => PeerSite::Proxy { upstream: server.address() },
+            _ => PeerSite::Files,
+        }
+    }
+}
+
+/// nginx, since all that are measured reach the same one.
+fn server(root: &Path, work: &Path, core: Option<usize>) -> Result<ServerProcess, String> {
+    let work = work.join("behind");
+    fs::create_dir_all(&work).map_err(|error| error.to_string())?;
+    let port = free_port().map_err(|error| error.to_string())?;
+    let setting = PeerSetting { root, port, work: &work, tls: None, site: PeerSite::Files };
+    let command = Peer::Nginx.command(setting).map_err(|error| error.to_string())?;
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    ServerProcess::start(&mut on_core(&command, core)?, address).map_err(|error| error.to_string())
+}
+
+fn on_core(command: &Command, core: Option<usize>) -> Result<Command, String> {
+    let words = pinning(core)?;
+    let mut words = words.iter();
+    let mut pinned = match words.next() {
+        Some(taskset) => {
+            let mut pinned = Command::new(taskset);
+            pinned.args(words).arg(command.get_program());
+            pinned
+        }
+        None => Command::new(command.get_program()),
+    };
+    pinned.args(command.get_args());
+    Ok(pinned)
+}
+
+impl Php {
+    fn start(work: &Path, core: Option<usize>) -> Result<Php, String> {
+        let program = ["php-fpm8.4", "php-fpm8.3", "php-fpm8.2", "php-fpm"].into_iter().find_map(|name| require(name).ok());
+        let program = program.ok_or_else(|| "php-fpm is not there: apt-get install php-fpm".to_owned())?;
+        let (socket, file) = (work.join("php.sock"), work.join("php-fpm.conf"));
+        let user = if rustix::process::geteuid().is_root() { "user = root\n" } else { "" };
+        let text = format!(
+            "[global]\nerror_log = {0}/php-fpm.log\ndaemonize = no\n[www]\n{user}listen = {1}\nlisten.backlog = 1024\npm = static\n\
+             pm.max_children = {CHILDREN}\npm.max_requests = 0\n",
+            work.display(),
+            socket.display()
+        );
+        fs::write(&file, text).map_err(|error| error.to_string())?;
+        let mut command = Command::new(program);
+        command.arg("-R").arg("-F").arg("-y").arg(&file);
+        let mut command = on_core(&command, core)?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().map_err(|error| format!("php-fpm: {error}"))?;
+        let php = Php { socket, child };
+        for _ in 0..500 {
+            if UnixStream::connect(&php.socket).is_ok() {
+                return Ok(php);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Err("php-fpm does not listen".to_owned())
+    }
+}
+
+impl Drop for Php {
+    fn drop(&mut self) {
+        // Its children end with it when it is asked; killed, it would leave them.
+        if let Some(id) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+        }
+        let _ = self.child.wait();
+    }
+}
