@@ -193,6 +193,7 @@ impl Gateway {
         if answer::is_overridden(status, &call.manner) {
             return Handled::Answered(Response::new(status));
         }
+        exchange.is_answered_by_program = true;
         let mut response = answer::response(head, &call.manner, exchange);
         let has_content = exchange.head.view().method() != Method::Head && !status.forbids_content();
         let bounds = match call.manner.is_unbuffered {

@@ -160,6 +160,8 @@ pub struct Exchange {
     pub handler: Option<Box<str>>,
     /// A program or server that is to answer.
     pub call: Option<Box<Call>>,
+    /// A program or server has answered: whatever its status, that is content, and no refusal of ours.
+    pub is_answered_by_program: bool,
     /// Who has said who he is, and was believed.
     pub user: Option<Box<str>>,
     /// What rules want of a head that is kept.
@@ -208,6 +210,7 @@ impl Exchange {
             environment: Environment::default(),
             handler: None,
             call: None,
+            is_answered_by_program: false,
             user: None,
             notes: Environment::default(),
             first: None,

@@ -38,7 +38,7 @@ impl ContentFilters {
         let Some(host) = self.apache.hosts.get(exchange.site_index).cloned() else { return };
         let Some(own) = peek(exchange).cloned() else { return };
         // Before the walk there are no filters, and pages that the server makes of errors go through none.
-        let Some(local) = own.local.clone().filter(|_| way(response.status, &own) == Way::Content) else { return };
+        let Some(local) = own.local.clone().filter(|_| way(exchange, response.status, &own) == Way::Content) else { return };
         if local.filters.is_empty() && own.output_filters.is_empty()
             || response.status.forbids_content()
             || response.body.length() == Some(0)

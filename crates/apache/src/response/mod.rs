@@ -186,7 +186,7 @@ impl ResponseRules {
         let own = peek(exchange).cloned().unwrap_or_default();
         // Before the walk, what is in force for the whole host is in force.
         let local = own.local.clone().unwrap_or_else(|| Arc::clone(&host.defaults));
-        let way = way(response.status, &own);
+        let way = way(exchange, response.status, &own);
         let seen = Seen::new(exchange, &own, host, &self.watcher);
         let request: Vec<(&[u8], &[u8])> = exchange.head.view().fields().collect();
         let received = own.received.unwrap_or_else(Received::now);
@@ -250,9 +250,9 @@ impl ResponseRules {
 }
 
 /// Errors and redirects are refusals, unless a page of the site stands for the error.
-pub fn way(status: Status, own: &State) -> Way {
+pub fn way(exchange: &Exchange, status: Status, own: &State) -> Way {
     let went_well = status.0 < 300 || status == Status::NOT_MODIFIED;
-    if went_well || own.is_error_page { Way::Content } else { Way::Refusal }
+    if went_well || own.is_error_page || exchange.is_answered_by_program { Way::Content } else { Way::Refusal }
 }
 
 impl Filter for ResponseRules {
