@@ -34,6 +34,7 @@ pub struct HostConnections {
     protocols: Option<Protocols>,
     h2_direct: Option<bool>,
     h2_upgrade: Option<bool>,
+    h2_websockets: Option<bool>,
     proxy_preface: Option<bool>,
     proxy_preface_exceptions: Vec<Network>,
 }
@@ -91,6 +92,8 @@ impl HostConnections {
         }
         listener.http2_direct = last(|host| host.h2_direct).unwrap_or(true);
         listener.http2_upgrade = last(|host| host.h2_upgrade).unwrap_or(true);
+        // Off by default in Apache, where it is new; what a site's rules say about `Upgrade` holds for it here as well.
+        listener.http2_websockets = last(|host| host.h2_websockets).unwrap_or(true);
         if last(|host| host.proxy_preface) == Some(true) {
             let networks = ["0.0.0.0/0", "::/0"];
             listener.proxy_protocol_from = networks.iter().filter_map(|network| network.parse().ok()).collect();
@@ -131,6 +134,7 @@ const OTHERS: &[(&str, ServerSet)] = &[
     }),
     ("H2Direct", |node, host, _, _| set_flag(node, &mut host.connections.h2_direct)),
     ("H2Upgrade", |node, host, _, _| set_flag(node, &mut host.connections.h2_upgrade)),
+    ("H2WebSockets", |node, host, _, _| set_flag(node, &mut host.connections.h2_websockets)),
     ("RemoteIPProxyProtocol", |node, host, _, _| set_flag(node, &mut host.connections.proxy_preface)),
     ("RemoteIPProxyProtocolExceptions", |node, host, _, _| {
         for word in texts(node) {

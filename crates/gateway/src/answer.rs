@@ -1,6 +1,6 @@
 //! From what a program said to a response of ours: fields that may pass, URLs that lead back to us, redirects that stay inside.
 
-use crate::forward::is_of_connection;
+use crate::{forward::is_of_connection, tunnel::ProgramTunnel};
 use saker_cgi::ResponseHead;
 use saker_http::{Fields, Method, RequestHead, Status, Version, path};
 use saker_pipeline::{CallManner, Exchange, NoBody, Response};
@@ -16,6 +16,17 @@ pub fn response(head: ResponseHead, manner: &CallManner, exchange: &Exchange) ->
     if !manner.reverse.is_empty() || !manner.reverse_cookie_paths.is_empty() || !manner.reverse_cookie_domains.is_empty() {
         reverse(fields, manner, exchange);
     }
+    response
+}
+
+/// 101 with what the connection becomes (RFC 9110 section 15.2.2). Its `Upgrade` goes along; `Connection` is the driver's.
+pub fn switched(head: ResponseHead, tunnel: Option<ProgramTunnel>) -> Response {
+    let Some(tunnel) = tunnel else { return Response::new(Status::BAD_GATEWAY) };
+    let mut response = Response::new(head.status);
+    let fields = response.fields_mut();
+    let passes = |name: &str| name.eq_ignore_ascii_case("upgrade") || !is_of_connection(name.as_bytes(), &[]);
+    head.fields.iter().filter(|line| passes(line.0)).for_each(|(name, value)| fields.append(name.to_owned(), value.to_vec()));
+    response.tunnel = Some(Box::new(tunnel));
     response
 }
 

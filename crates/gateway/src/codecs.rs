@@ -9,7 +9,14 @@ use saker_config::model::{Backend, Protocol, Tuning};
 use saker_pipeline::{Call, Exchange};
 
 /// Makes the codec for one request. `target`: path and query at this member.
-pub fn dialogue(exchange: &Exchange, call: &Call, backend: &Backend, tuning: &Tuning, target: Vec<u8>) -> Box<dyn Dialogue> {
+pub fn dialogue(
+    exchange: &Exchange,
+    call: &Call,
+    backend: &Backend,
+    tuning: &Tuning,
+    target: Vec<u8>,
+    has_content: bool,
+) -> Box<dyn Dialogue> {
     match backend.protocol {
         Protocol::FastCgi => Box::new(FastCgi::new(Role::Responder, tuning.kept_max > 0)),
         Protocol::Scgi => Box::new(Scgi::new()),
@@ -20,7 +27,7 @@ pub fn dialogue(exchange: &Exchange, call: &Call, backend: &Backend, tuning: &Tu
             target,
             host: forward::host(exchange, backend, &call.manner),
             lines: forward::lines(exchange, &call.manner),
-            upgrades: false,
+            upgrade: forward::upgrade(exchange, &call.manner, has_content),
         })),
     }
 }

@@ -4,13 +4,14 @@
 //! at any moment: a program that answers without reading the request is heard; one that is written to in vain is heard first, because it
 //! may have said why; and what was promised (Content-Length) is counted for all protocols alike.
 
-use crate::{failure::Failure, pool::Connection};
+use crate::{failure::Failure, pool::Connection, tunnel::ProgramTunnel};
 use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, ResponseHead};
 use saker_http::{Fields, Method};
 use saker_net::{Deadline, Deadlines, clock};
 use saker_pipeline::{Chunk, NoBody, RequestBody};
 use saker_telemetry::{error_log, message};
 use std::{
+    any::Any,
     cell::RefCell,
     io,
     net::SocketAddr,
@@ -32,7 +33,7 @@ pub enum Said {
     Content(Vec<u8>),
     Trailers(Fields),
     /// 101: the bytes that come from here on are another protocol's.
-    Switched,
+    Switched(ResponseHead),
     End,
 }
 
@@ -154,6 +155,14 @@ impl Conversation {
         self.content.is_none()
     }
 
+    /// After [`Said::Switched`]: the connection itself. `held` is dropped with it.
+    pub fn into_tunnel(mut self, held: Box<dyn Any>) -> Option<ProgramTunnel> {
+        let connection = self.connection.take()?;
+        let (ahead, owed) = (self.input.split_off(self.used), self.out.split_off(self.sent));
+        let limit = Limit::new(&self.desk, self.limit.timeout_ms);
+        Some(ProgramTunnel::new(connection, ahead, owed, limit, self.client, held))
+    }
+
     fn parse(&mut self) -> Result<Option<Said>, Failure> {
         // Also where nothing is left of the input: the end may follow from what came before.
         loop {
@@ -197,7 +206,7 @@ impl Conversation {
                 None
             }
             Event::Trailers(fields) => Some(Said::Trailers(fields)),
-            Event::Switched(_) => Some(Said::Switched),
+            Event::Switched(head) => Some(Said::Switched(head)),
             Event::End { stays } => Some(self.end(stays)?),
             Event::Asks(_) if self.is_end_told => {
                 self.dialogue.end(&mut self.out);
@@ -359,7 +368,7 @@ impl Drop for Conversation {
 }
 
 /// Time without a byte. Moved by what is said, and looked at by the worker's ticker.
-struct Limit {
+pub struct Limit {
     deadlines: Rc<Deadlines>,
     deadline: Rc<Deadline>,
     timeout_ms: u64,
@@ -372,7 +381,7 @@ impl Limit {
         limit
     }
 
-    fn push(&self) {
+    pub fn push(&self) {
         self.deadline.arm(clock::monotonic_ms() + self.timeout_ms);
     }
 
@@ -380,11 +389,11 @@ impl Limit {
         self.deadline.disarm();
     }
 
-    fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.deadline.is_over()
     }
 
-    fn register(&self, cx: &Context<'_>) {
+    pub fn register(&self, cx: &Context<'_>) {
         self.deadline.register(cx);
     }
 }

@@ -1,7 +1,7 @@
 //! What goes from one connection to another, and what stays.
 
 use saker_config::model::{Backend, BackendAddress};
-use saker_http::KnownField;
+use saker_http::{KnownField, Version};
 use saker_pipeline::{CallManner, Exchange, Via};
 
 /// A field line that we say.
@@ -47,6 +47,29 @@ pub fn lines(exchange: &Exchange, manner: &CallManner) -> Vec<Line> {
         list("Via", &via(exchange, manner));
     }
     lines
+}
+
+/// The protocols that the client asks to change to (RFC 9110 section 7.8) and that may be passed on. Other versions of HTTP are not: what
+/// somebody says in them behind our back would pass all rules. A request with content stays what it is; one of HTTP/1.0 can't ask.
+/// Requests over HTTP/2 have the two fields where the driver made them of an extended CONNECT.
+pub fn upgrade(exchange: &Exchange, manner: &CallManner, has_content: bool) -> Option<Vec<u8>> {
+    let head = exchange.head.view();
+    let asks = || head.all("connection").flat_map(protocols).any(|option| option.eq_ignore_ascii_case(b"upgrade"));
+    if !manner.upgrades || !head.has(KnownField::Upgrade) || head.version() == Version::Http10 || has_content || !asks() {
+        return None;
+    }
+    let passed: Vec<&[u8]> = head.all("upgrade").flat_map(protocols).filter(|name| !is_http(name)).collect();
+    (!passed.is_empty()).then(|| passed.join(&b", "[..]))
+}
+
+/// Members of a list.
+pub fn protocols(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+}
+
+fn is_http(protocol: &[u8]) -> bool {
+    let name = protocol.split(|byte| *byte == b'/').next().unwrap_or_default();
+    [&b"h2c"[..], b"h2", b"h3", b"http", b"tls"].iter().any(|http| http.eq_ignore_ascii_case(name))
 }
 
 /// RFC 9110 section 7.6.3.

@@ -133,7 +133,7 @@ impl Gateway {
             }
         };
         match poll_fn(|cx| conversation.poll_said(cx)).await {
-            Ok(Said::Head(head)) => Ok((head, conversation)),
+            Ok(Said::Head(head) | Said::Switched(head)) => Ok((head, conversation)),
             Ok(_) => Err((Failure::Broken(saker_cgi::Fault::Unswitchable.into()), false)),
             Err(failure) => {
                 let is_safe = matches!(failure, Failure::Broken(_) | Failure::Io(_)) && conversation.is_unheard();
@@ -173,7 +173,7 @@ impl Gateway {
         let target = [member.path.as_bytes(), &call.target].concat();
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default().to_vec();
         let request = ProgramRequest { variables: &variables, content_length, head, path: &path, settings: &settings };
-        let dialogue = codecs::dialogue(exchange, call, backend, &member.tuning, target);
+        let dialogue = codecs::dialogue(exchange, call, backend, &member.tuning, target, content_length != Some(0));
         let timeout_ms = call.manner.timeout.map_or(member.tuning.timeout_ms, |timeout| timeout.as_millis() as u64);
         let terms = Terms { kept_max: member.tuning.kept_max, timeout_ms, client: exchange.client.address };
         Conversation::begin(connection, terms, dialogue, &request, content, &self.desk)
@@ -190,6 +190,9 @@ impl Gateway {
             };
         }
         let (status, length) = (head.status, head.length);
+        if status == Status::SWITCHING_PROTOCOLS {
+            return Handled::Answered(answer::switched(head, conversation.into_tunnel(Box::new(busy))));
+        }
         if answer::is_overridden(status, &call.manner) {
             return Handled::Answered(Response::new(status));
         }

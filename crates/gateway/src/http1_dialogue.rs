@@ -14,7 +14,7 @@ use saker_http1::{
     encode_chunk_head, encode_last_chunk,
 };
 
-use crate::forward::{Line, is_of_connection};
+use crate::forward::{Line, is_of_connection, protocols};
 
 /// The line and the fields that are ours to say.
 pub struct Address {
@@ -22,8 +22,8 @@ pub struct Address {
     pub host: Vec<u8>,
     /// Behind the client's own fields; a name that is here is not taken from those.
     pub lines: Vec<Line>,
-    /// The client asks for another protocol, and may.
-    pub upgrades: bool,
+    /// Protocols that the client asks to change to, and may.
+    pub upgrade: Option<Vec<u8>>,
 }
 
 pub struct Http1Dialogue {
@@ -72,11 +72,18 @@ impl Http1Dialogue {
             ResponseBody::Length(length) => State::Length(length),
             ResponseBody::Chunked => State::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default()))),
             ResponseBody::UntilClose => State::UntilClose,
-            ResponseBody::Tunnel if self.address.upgrades => State::Tunnel,
+            ResponseBody::Tunnel if self.is_asked_for(view) => State::Tunnel,
             ResponseBody::Tunnel => return Err(Fault::Unswitchable.into()),
         };
         let event = if matches!(self.state, State::Tunnel) { Event::Switched(head) } else { Event::Head(head) };
         Ok((head_bytes, Some(event)))
+    }
+
+    /// RFC 9110 section 7.8: a server must not change to what the client did not name.
+    fn is_asked_for(&self, view: ResponseView<'_>) -> bool {
+        let asked = self.address.upgrade.as_deref().unwrap_or_default();
+        let mut chosen = view.all("upgrade").flat_map(protocols).peekable();
+        chosen.peek().is_some() && chosen.all(|one| protocols(asked).any(|other| other.eq_ignore_ascii_case(one)))
     }
 
     fn chunked(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Broken> {
@@ -119,14 +126,12 @@ impl Dialogue for Http1Dialogue {
         let line = RequestLine { method: request.head.method_token(), target: &address.target, host: &address.host };
         let nominated: Vec<&[u8]> = request.head.all("connection").flat_map(|value| value.split(|byte| *byte == b',')).collect();
         let is_ours = |name: &[u8]| address.lines.iter().any(|line| line.name.as_bytes().eq_ignore_ascii_case(name));
-        let passes = |name: &[u8]| {
-            let is_upgrade = address.upgrades && name.eq_ignore_ascii_case(b"upgrade");
-            is_upgrade || (!is_of_connection(name, &nominated) && !is_ours(name))
-        };
+        let passes = |name: &[u8]| !is_of_connection(name, &nominated) && !is_ours(name);
         let theirs = request.head.fields().filter(|(name, _)| passes(name));
         let ours = address.lines.iter().map(|line| (line.name.as_bytes(), line.value.as_slice()));
-        let connection = if address.upgrades { ClientConnection::Upgrade } else { ClientConnection::KeepAlive };
-        encode_request_head(line, theirs.chain(ours), framing, connection, out).map_err(|_| Refused::MethodUnknown)
+        let upgrade = address.upgrade.as_deref().map(|protocols| (&b"Upgrade"[..], protocols));
+        let connection = if upgrade.is_some() { ClientConnection::Upgrade } else { ClientConnection::KeepAlive };
+        encode_request_head(line, theirs.chain(ours).chain(upgrade), framing, connection, out).map_err(|_| Refused::MethodUnknown)
     }
 
     fn content(&mut self, content: &[u8], out: &mut Vec<u8>) {

@@ -21,6 +21,7 @@ mod native;
 mod pool;
 mod spool;
 mod transport;
+mod tunnel;
 mod variables;
 
 pub use gateway::Gateway;

@@ -173,6 +173,10 @@ impl Connection {
         self.transport.as_mut()
     }
 
+    pub fn backend(&self) -> &Backend {
+        &self.pool.backend
+    }
+
     /// For another request.
     pub fn give_back(mut self, kept_max: usize) {
         if self.pool.idle_count() < kept_max

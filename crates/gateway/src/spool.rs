@@ -159,7 +159,7 @@ impl Pump {
                 return;
             }
             Ok(Said::End) => Ok(()),
-            Ok(Said::Head(_) | Said::Switched) => Err("a second response head".to_owned()),
+            Ok(Said::Head(_) | Said::Switched(_)) => Err("a second response head".to_owned()),
             Err(failure) => Err(failure.to_string()),
         };
         if let Err(reason) = &outcome {

@@ -28,6 +28,20 @@ impl Transport {
         }
     }
 
+    /// Ready when everything that was taken has gone to the socket.
+    pub fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Transport::Socket(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Says that nothing more will be written; what comes can still be read.
+    pub fn shutdown(&mut self) -> io::Result<()> {
+        match self {
+            Transport::Socket(stream) => stream.shutdown_write(),
+        }
+    }
+
     /// Whether an idle connection has ended, or speaks without being asked. No system call where nothing has happened.
     pub fn is_stale(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());

@@ -280,8 +280,7 @@ impl RequestHead {
     pub fn build(method: &str, target: &str, version: Version, fields: &[(&str, &str)]) -> RequestHead {
         let mut bytes = Vec::new();
         let mut index = HeadIndex { method: Method::from_token(method.as_bytes()), version, ..HeadIndex::default() };
-        index.method_token = append(&mut bytes, method.as_bytes());
-        index.target = append(&mut bytes, target.as_bytes());
+        append_line(&mut bytes, &mut index, method.as_bytes(), target.as_bytes());
         let spans: Vec<FieldSpan> = fields
             .iter()
             .map(|(name, value)| FieldSpan { name: append(&mut bytes, name.as_bytes()), value: append(&mut bytes, value.as_bytes()) })
@@ -297,14 +296,23 @@ impl RequestHead {
         let view = self.view();
         let mut bytes = Vec::with_capacity(self.bytes.len());
         let mut index = HeadIndex { method: view.method(), version: view.version(), ..HeadIndex::default() };
-        index.method_token = append(&mut bytes, view.method_token());
-        index.target = append(&mut bytes, view.target());
+        append_line(&mut bytes, &mut index, view.method_token(), view.target());
         for (name, value) in fields {
             let span = FieldSpan { name: append(&mut bytes, name), value: append(&mut bytes, value) };
             index.push(&bytes, span);
         }
         RequestHead { bytes: bytes.into(), index }
     }
+}
+
+/// A request line, as logs show it.
+fn append_line(bytes: &mut Vec<u8>, index: &mut HeadIndex, method: &[u8], target: &[u8]) {
+    index.method_token = append(bytes, method);
+    bytes.push(b' ');
+    index.target = append(bytes, target);
+    bytes.push(b' ');
+    bytes.extend_from_slice(index.version.as_str().as_bytes());
+    bytes.extend_from_slice(b"\r\n");
 }
 
 fn append(bytes: &mut Vec<u8>, part: &[u8]) -> Span {

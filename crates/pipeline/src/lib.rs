@@ -19,6 +19,7 @@ pub mod rules;
 pub mod services;
 pub mod throttle;
 pub mod traits;
+pub mod tunnel;
 
 pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid};
 pub use call::{Call, CallManner, CallTo, PhpValue, ProcessManner, Reverse, Script, Via};
@@ -32,3 +33,4 @@ pub use response::{ReadyHead, Response, ResponseHead};
 pub use rules::{Rules, Verdict};
 pub use services::Services;
 pub use traits::{Filter, Handled, Handler, LocalFuture, Reusable};
+pub use tunnel::Tunnel;

@@ -1,6 +1,6 @@
 //! A response on its way up.
 
-use crate::Body;
+use crate::{Body, Tunnel};
 use saker_http::{Fields, Status};
 use std::{cell::OnceCell, rc::Rc};
 
@@ -41,15 +41,17 @@ pub struct Response {
     pub status: Status,
     pub head: ResponseHead,
     pub body: Body,
+    /// With 101 (RFC 9110 section 15.2.2): the other end of what the connection becomes.
+    pub tunnel: Option<Box<dyn Tunnel>>,
 }
 
 impl Response {
     pub fn new(status: Status) -> Response {
-        Response { status, head: ResponseHead::Built(Fields::new()), body: Body::Empty }
+        Response { status, head: ResponseHead::Built(Fields::new()), body: Body::Empty, tunnel: None }
     }
 
     pub fn ready(head: Rc<ReadyHead>, body: Body) -> Response {
-        Response { status: head.status, head: ResponseHead::Ready(head), body }
+        Response { status: head.status, head: ResponseHead::Ready(head), body, tunnel: None }
     }
 
     /// The fields, for changing; a ready head is copied and becomes a built one.

@@ -5,7 +5,7 @@ use crate::{
     connection::Opened,
     driver_h1, driver_h2,
     io::Io,
-    serving::{H2c, Secure, Session},
+    serving::{Http2Terms, Secure, Session},
     transport::{HandshakeFailure, HandshakeStep, Secured, Transport},
     worker::Worker,
 };
@@ -44,7 +44,7 @@ const SPEAK_TLS: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-
 struct Manners {
     preface: bool,
     acceptor: Option<Acceptor>,
-    h2c: H2c,
+    http2: Http2Terms,
 }
 
 /// Takes over an accepted connection.
@@ -61,20 +61,24 @@ pub fn start(worker: &Rc<Worker>, mut opened: Opened, stream: RawStream, peer: S
     if !opened.admit(client.ip()) {
         return too_many(worker, &client);
     }
-    driver_h1::first_read(Session::new(Rc::clone(worker), client, opened, manners.h2c, None), stream);
+    driver_h1::first_read(Session::new(Rc::clone(worker), client, opened, manners.http2, None), stream);
 }
 
 fn manners(worker: &Worker, client: &Client) -> Manners {
     let services = worker.services.borrow();
     let listeners = &services.generation.model.listeners;
     let Some(listener) = listeners.iter().find(|listener| listener.address == *client.listener) else {
-        return Manners { preface: false, acceptor: None, h2c: H2c::default() };
+        return Manners { preface: false, acceptor: None, http2: Http2Terms::default() };
     };
     Manners {
         preface: listener.proxy_protocol_from.iter().any(|network| network.contains(client.ip()))
             && !listener.proxy_protocol_except.iter().any(|network| network.contains(client.ip())),
         acceptor: listener.tls.as_ref().and_then(|_| worker.secured.borrow().acceptor(&listener.address).cloned()),
-        h2c: H2c { direct: listener.http2 && listener.http2_direct, upgrade: listener.http2 && listener.http2_upgrade },
+        http2: Http2Terms {
+            direct: listener.http2 && listener.http2_direct,
+            upgrade: listener.http2 && listener.http2_upgrade,
+            extended_connect: listener.http2_websockets,
+        },
     }
 }
 
@@ -98,7 +102,7 @@ async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, clie
         return too_many(&worker, &client);
     }
     let Some(acceptor) = manners.acceptor else {
-        return driver_h1::run(Session::new(worker, client, opened, manners.h2c, None), io).await;
+        return driver_h1::run(Session::new(worker, client, opened, manners.http2, None), io).await;
     };
     let Transport::Plain(stream) = io.transport else { return };
     let secured = Secured::new(stream, acceptor.accept(), io.input);
@@ -110,7 +114,8 @@ async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, clie
     let alpn_is_h2 = alpn(b"h2");
     let secure = secured.info().map(|info| Secure::new(info, acceptor.identities()));
     client.session = secured.info().cloned();
-    let session = Session::new(worker, client, opened, H2c::default(), secure);
+    let http2 = Http2Terms { direct: false, upgrade: false, ..manners.http2 };
+    let session = Session::new(worker, client, opened, http2, secure);
     let io = Io::new(Transport::Tls(Box::new(secured)), Vec::new());
     match alpn_is_h2 {
         true => driver_h2::run(session, io, driver_h2::Beginning::Preface).await,

@@ -52,7 +52,7 @@ pub(super) const ROWS: &[Row] = &[
     row("H2MaxStreamErrors", HTTP2, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("H2EarlyHint", HTTP2, A, "svdh", Two, AUTH_CONFIG.or(FILE_INFO), NOWHERE, NO_HINTS),
     row("H2ProxyRequests", HTTP2, A, "sv", One, FILE_INFO, NOWHERE, GATEWAYS),
-    row("H2WebSockets", HTTP2, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
+    row("H2WebSockets", HTTP2, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("RemoteIPHeader", REMOTEIP, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("RemoteIPProxiesHeader", REMOTEIP, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("RemoteIPTrustedProxy", REMOTEIP, A, "sv", Each, SERVER, NOWHERE, Honoured),

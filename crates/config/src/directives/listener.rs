@@ -33,6 +33,7 @@ pub struct ListenerDraft {
     tls: bool,
     strict_sni: Option<(bool, At)>,
     http2: Option<bool>,
+    http2_websockets: Option<bool>,
 }
 
 impl Target for ListenerDraft {
@@ -138,6 +139,18 @@ pub static ROWS: &[Row] = &[
         set: Set::Listener(|listener, given| listener.http2 = Some(given.boolean())),
         ..ROW
     },
+    Row {
+        name: "http2_websockets",
+        contexts: LISTENER,
+        kind: Kind::Boolean,
+        default: Some("true"),
+        example: Some("false"),
+        summary: "WebSockets, and whatever else is asked for by `Upgrade` in HTTP/1.1, over HTTP/2 too (RFC 8441)?",
+        apache: Some("H2WebSockets"),
+        aliases: &["h2_websockets", "extended_connect"],
+        set: Set::Listener(|listener, given| listener.http2_websockets = Some(given.boolean())),
+        ..ROW
+    },
 ];
 
 /// Reads one `[[listener]]`: a listener per address, with where the address stands.
@@ -168,7 +181,7 @@ impl ListenerDraft {
     }
 
     fn listeners(self) -> Vec<(Listener, At)> {
-        let ListenerDraft { addresses, proxy_protocol_from, backlog, mode, tls, strict_sni, http2, .. } = self;
+        let ListenerDraft { addresses, proxy_protocol_from, backlog, mode, tls, strict_sni, http2, http2_websockets, .. } = self;
         let strict_sni = strict_sni.is_some_and(|(strict, _)| strict);
         let listener = |(address, at): (Address, At)| {
             let mut listener = Listener::new(address, at.origin());
@@ -176,6 +189,7 @@ impl ListenerDraft {
             listener.backlog = backlog.unwrap_or(listener.backlog);
             listener.tls = tls.then_some(ListenerTls { strict_sni });
             listener.http2 = http2.unwrap_or(listener.http2);
+            listener.http2_websockets = http2_websockets.unwrap_or(listener.http2_websockets);
             listener.mode = mode.as_ref().filter(|_| matches!(listener.address, Address::Unix(_))).map(|(mode, _)| *mode);
             (listener, at)
         };

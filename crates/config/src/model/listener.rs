@@ -87,6 +87,8 @@ pub struct Listener {
     /// On a plain listener: by prior knowledge, and by upgrade. Only Apache's configuration tells them apart.
     pub http2_direct: bool,
     pub http2_upgrade: bool,
+    /// WebSockets over HTTP/2 (RFC 8441).
+    pub http2_websockets: bool,
     /// Of the kernel's buffers; `None`: its own choice, which grows as needed. Only Apache's configuration has such.
     pub send_buffer_bytes: Option<u32>,
     pub receive_buffer_bytes: Option<u32>,
@@ -105,6 +107,7 @@ impl Listener {
             http2: true,
             http2_direct: true,
             http2_upgrade: true,
+            http2_websockets: true,
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
             origin,

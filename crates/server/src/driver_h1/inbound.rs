@@ -78,7 +78,7 @@ pub fn serve(worker: &Worker, session: &mut Session, bytes: &[u8], index: &mut H
         if out.len() >= OUT_BYTES_MAX {
             return Next::Again { rest: at };
         }
-        if session.requests == 0 && session.h2c.direct {
+        if session.requests == 0 && session.http2.direct {
             match upgrade::preface(&bytes[at..]) {
                 Preface::Whole => return Next::Http2 { beginning: Beginning::Preface, rest: at },
                 Preface::Part => return Next::Read { rest: at },
@@ -93,7 +93,7 @@ pub fn serve(worker: &Worker, session: &mut Session, bytes: &[u8], index: &mut H
         let request = &bytes[at..at + head_bytes];
         let view = HeadView::new(request, index);
         at += head_bytes;
-        if session.h2c.upgrade
+        if session.http2.upgrade
             && view.has(KnownField::Upgrade)
             && let Some(settings) = upgrade::h2c_settings(view)
         {

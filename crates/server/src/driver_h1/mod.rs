@@ -8,6 +8,7 @@ mod inbound;
 mod outgoing;
 mod request_body;
 mod start;
+mod tunnel;
 mod turn;
 mod upgrade;
 mod walk;
@@ -78,6 +79,11 @@ impl Connection {
                     let (session, io) = (self.session.hand_over(), self.io.borrow_mut().hand_over());
                     drop(self);
                     return Box::pin(driver_h2::run(session, io, beginning)).await;
+                }
+                Step::Tunnel(beginning) => {
+                    let (session, io) = (self.session.hand_over(), self.io.borrow_mut().hand_over());
+                    drop(self);
+                    return Box::pin(tunnel::run(session, io, *beginning)).await;
                 }
                 Step::Walk(_) => {}
             }

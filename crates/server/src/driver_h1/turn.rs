@@ -7,6 +7,7 @@ use super::{
     Connection,
     inbound::{self, Next},
     outgoing::{Outgoing, SendError},
+    tunnel,
 };
 use crate::{
     buffers::Buffers,
@@ -41,6 +42,7 @@ pub enum Then {
     Continue,
     Walk(Box<WalkRequest>),
     Http2(Beginning),
+    Tunnel(Box<tunnel::Beginning>),
     Close(Cause),
 }
 
@@ -72,6 +74,8 @@ pub enum Step {
     Walk(Box<WalkRequest>),
     /// From here on the client speaks HTTP/2.
     Http2(Beginning),
+    /// From here on it speaks what only it and the other end know.
+    Tunnel(Box<tunnel::Beginning>),
     Close(Cause),
 }
 
@@ -80,6 +84,7 @@ impl From<Step> for Then {
         match step {
             Step::Walk(request) => Then::Walk(request),
             Step::Http2(beginning) => Then::Http2(beginning),
+            Step::Tunnel(beginning) => Then::Tunnel(beginning),
             Step::Close(cause) => Then::Close(cause),
         }
     }
@@ -94,6 +99,7 @@ impl Connection {
                     Then::Continue => {}
                     Then::Walk(request) => return Poll::Ready(Step::Walk(request)),
                     Then::Http2(beginning) => return Poll::Ready(Step::Http2(beginning)),
+                    Then::Tunnel(beginning) => return Poll::Ready(Step::Tunnel(beginning)),
                     Then::Close(cause) => return Poll::Ready(Step::Close(cause)),
                 }
             }
@@ -208,6 +214,7 @@ impl Connection {
             (true, Then::Continue) => None,
             (true, Then::Walk(request)) => Some(Step::Walk(request)),
             (true, Then::Http2(beginning)) => Some(Step::Http2(beginning)),
+            (true, Then::Tunnel(beginning)) => Some(Step::Tunnel(beginning)),
             (true, Then::Close(cause)) => Some(Step::Close(cause)),
             (false, then) => {
                 self.sending = Some(Sending::bytes(out[written..].to_vec(), then));
@@ -260,10 +267,14 @@ impl Connection {
             return Poll::Pending;
         };
         self.end_write_limit();
-        let (then, status) = match result {
+        let (mut then, status) = match result {
             Ok(()) => (sending.then, ConnectionStatus::KeepAlive),
             Err(cause) => (Then::Close(cause), ConnectionStatus::Aborted),
         };
+        if let Then::Tunnel(beginning) = &mut then {
+            // Its line is written at its end.
+            (beginning.log, beginning.bytes) = (sending.log.take(), sending.outgoing.bytes());
+        }
         if let Some(log) = sending.log.take() {
             let closes = matches!(then, Then::Close(_)) && status != ConnectionStatus::Aborted;
             let status = if closes { ConnectionStatus::Close } else { status };

@@ -4,6 +4,7 @@ use super::{
     Connection, inbound,
     outgoing::Outgoing,
     request_body::{BodyState, Http1Body},
+    tunnel,
     turn::{Sending, Step, Then, WalkRequest},
 };
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
 };
 use saker_config::model::Limits;
 use saker_http::{Method, RequestHead, Status, Version};
-use saker_http1::{BodyFraming, Expectation, ResponseFraming, expectation, keep_alive};
+use saker_http1::{BodyFraming, Connection as ConnectionLine, Expectation, ResponseFraming, expectation, keep_alive};
 use saker_pipeline::{Body, BodyError, Exchange, LogFacts, NoBody, RequestBody, Response, ResponseHead, Services, phases, respond};
 use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
 
@@ -25,7 +26,7 @@ const CLIENT_CLOSED_REQUEST: Status = Status(499);
 impl Connection {
     /// Answers a request and puts its response under way. The step that follows when there is nothing to send first.
     pub(super) async fn walk(&mut self, request: WalkRequest) -> Option<Step> {
-        let _busy = Busy::begin(&self.session, request.head.view());
+        let mut busy = Some(Busy::begin(&self.session, request.head.view()));
         let began_ns = saker_net::clock::realtime_precise_ns();
         let services = self.session.worker.services();
         let logs = self.session.worker.logs();
@@ -48,13 +49,21 @@ impl Connection {
         if let Some(error) = state.borrow().failed() {
             response = refusal(error, response);
         }
+        if response.status != Status::SWITCHING_PROTOCOLS {
+            response.tunnel = None;
+        }
         let log_facts = log_facts(&logs, &exchange);
         remember(&self.session.worker, &mut exchange, log_facts.clone(), request.framing == BodyFraming::None, &services);
         let stays = request.may_stay && keep_alive(request.head.view()) && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
         let limit = phases::body_bytes_max(&exchange, &services);
         state.borrow_mut().limit(if limit == 0 { DRAIN_BYTES_MAX } else { limit.min(DRAIN_BYTES_MAX) });
         let mut sending = self.sending(&exchange, response, stays, began_ns, logs, log_facts);
-        sending.log = sending.log.map(|log| log.received(state.borrow().received()));
+        if let Then::Tunnel(beginning) = &mut sending.then {
+            beginning._busy = busy.take();
+        }
+        if let Some(log) = &sending.log {
+            log.received(state.borrow().received());
+        }
         drop(exchange);
         self.sending = Some(sending);
         self.unseen_input = true;
@@ -102,7 +111,10 @@ impl Connection {
         match &response.head {
             ResponseHead::Ready(_) => inbound::append_head(worker, &exchange.settings, &mut response, view, stays, now, &mut head),
             ResponseHead::Built(_) => {
-                let connection = inbound::connection_of(view.version(), stays);
+                let connection = match response.tunnel {
+                    Some(_) => ConnectionLine::Upgrade,
+                    None => inbound::connection_of(view.version(), stays),
+                };
                 inbound::append_built(&response, &mut worker.tail.borrow_mut(), framing, connection, now, &mut head);
             }
         }
@@ -118,7 +130,11 @@ impl Connection {
         let no_content = view.method() == Method::Head || response.status.forbids_content();
         let body = if no_content { Body::Empty } else { std::mem::take(&mut response.body) };
         let chunked = framing == ResponseFraming::Chunked && view.version() >= Version::Http11;
-        let then = if stays { Then::Continue } else { Then::Close(Cause::Done) };
+        let then = match response.tunnel.take() {
+            Some(program) => Then::Tunnel(Box::new(tunnel::Beginning { program, log: None, bytes: 0, _busy: None })),
+            None if stays => Then::Continue,
+            None => Then::Close(Cause::Done),
+        };
         let pace = self.session.pace(Direction::Out, &exchange.settings, exchange.site_index);
         Box::new(Sending {
             outgoing: Outgoing::new(head, body, chunked),
@@ -137,6 +153,7 @@ impl Connection {
             Then::Close(cause) => return Some(Step::Close(cause)),
             Then::Walk(request) => return Some(Step::Walk(request)),
             Then::Http2(beginning) => return Some(Step::Http2(beginning)),
+            Then::Tunnel(beginning) => return Some(Step::Tunnel(beginning)),
             Then::Continue if !left => return None,
             Then::Continue => {}
         }

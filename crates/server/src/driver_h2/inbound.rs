@@ -38,7 +38,10 @@ impl Connection {
 
     fn obey(&mut self, event: Event<'_>, head: &HeadStore, out: &mut Vec<u8>) {
         match event {
-            Event::Head { stream, end_stream } => self.request(stream, end_stream, head.view(), out),
+            Event::Head { stream, end_stream } => match head.protocol() {
+                None => self.request(stream, end_stream, head.view(), out),
+                Some(protocol) => self.ask_for_tunnel(stream, end_stream, protocol, head.view(), out),
+            },
             Event::HeadTooLarge { stream, .. } => self.refuse(stream, Status::REQUEST_HEADER_FIELDS_TOO_LARGE, head.view(), out),
             Event::Data { stream, data, flow_bytes, end_stream } => self.content(stream, data, flow_bytes, end_stream, out),
             Event::Trailers { stream } => self.upload_end(stream),
@@ -148,7 +151,7 @@ impl Connection {
     }
 
     /// Answers a request that is not walked.
-    fn refuse(&mut self, id: StreamId, status: Status, view: HeadView<'_>, out: &mut Vec<u8>) {
+    pub(super) fn refuse(&mut self, id: StreamId, status: Status, view: HeadView<'_>, out: &mut Vec<u8>) {
         let worker = Rc::clone(&self.session.worker);
         worker.counters.increment(Metric::RequestsRejected);
         let mut response = respond::built_in_page(Response::new(status));
@@ -203,6 +206,7 @@ impl Connection {
     }
 
     pub(super) fn log_cut(&self, stream: &Stream) {
+        stream.note_received();
         match (&stream.log, &stream.walk) {
             (Some(log), _) => log.write(&self.session, stream.body_bytes, stream.bytes, ConnectionStatus::Aborted),
             (None, Some(_)) => log::refused(&self.session, CLIENT_CLOSED_REQUEST, b"", 0, 0),

@@ -18,6 +18,8 @@ pub enum Letter {
     Answer(StreamId, Box<Answer>),
     /// Somebody has begun to read the request's body, or has read on: an interim response or window may be due.
     Upload(StreamId),
+    /// Both ways of a tunnel have ended, or one end is gone.
+    TunnelOver(StreamId),
 }
 
 impl Inbox {

@@ -11,6 +11,7 @@ mod inbox;
 mod pump;
 mod start;
 mod stream;
+mod tunnel;
 mod turn;
 mod upload;
 mod wait;

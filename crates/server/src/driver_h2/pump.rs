@@ -1,7 +1,7 @@
 //! Responses' bodies into DATA frames: whose turn it is says the machine's scheduler, how much goes say windows, pace, and the room in one
 //! write.
 
-use super::{Connection, OUT_BYTES_MAX, head, inbox::Letter, stream::Stream, walk::Answer};
+use super::{Connection, OUT_BYTES_MAX, head, inbox::Letter, stream::Stream, tunnel::TunnelState, walk::Answer};
 use crate::{
     pieces::{Broken, Piece, Pieces, file_step},
     serving::Direction,
@@ -28,6 +28,7 @@ impl Connection {
             match letter {
                 Letter::Answer(id, answer) => self.answer(id, *answer, out),
                 Letter::Upload(id) => self.give_back(id, out),
+                Letter::TunnelOver(id) => self.tunnel_over(id, out),
             }
         }
     }
@@ -37,14 +38,15 @@ impl Connection {
             return;
         }
         self.give_back(id, out);
+        let program = self.settle_tunnel(id, &mut answer.response);
         let log = answer.log(self);
         let exchange = &answer.exchange;
-        let length = answer.response.body.length();
+        let length = answer.response.body.length().filter(|_| program.is_none());
         let mut body = std::mem::take(&mut answer.response.body);
         if exchange.head.view().method() == Method::Head || answer.response.status.forbids_content() {
             body = Body::Empty;
         }
-        let empty = body.length() == Some(0);
+        let empty = body.length() == Some(0) && program.is_none();
         let start = out.len();
         let now = saker_net::clock::realtime_s();
         let worker = Rc::clone(&self.session.worker);
@@ -57,6 +59,9 @@ impl Connection {
         stream.bytes += (out.len() - start) as u64;
         if empty {
             return self.done(id, out);
+        }
+        if let Some(tunnel) = program.and_then(|program| self.begin_tunnel(id, program)) {
+            body = Body::Stream(Box::new(tunnel));
         }
         self.begin_body(id, body);
     }
@@ -167,14 +172,37 @@ impl Connection {
     /// The response is whole.
     pub(super) fn done(&mut self, id: StreamId, out: &mut Vec<u8>) {
         self.machine.set_ready(id, false);
+        if self.is_half_open(id) {
+            return;
+        }
         let Some(mut stream) = self.forget(id, out) else { return };
+        stream.note_received();
         if let Some(log) = stream.log.take() {
             log.write(&self.session, stream.body_bytes, stream.bytes, ConnectionStatus::KeepAlive);
         }
         // RFC 9113 section 8.1: a long rest of the request is not wanted; not an error. A short one the machine lets pass by, and also the
         // beginning of one whose length is not known.
-        if stream.upload.as_ref().map(|upload| upload.borrow()).is_some_and(|upload| !upload.has_ended() && !upload.is_cheap_to_drain()) {
+        let upload = stream.upload.as_ref().map(|upload| upload.borrow());
+        if upload.is_some_and(|upload| !upload.has_ended() && (stream.is_connect || !upload.is_cheap_to_drain())) {
             self.machine.send_reset(id, ErrorCode::NoError, out);
+        }
+    }
+
+    /// We have ended our side of a tunnel; the client may still have something to say.
+    fn is_half_open(&mut self, id: StreamId) -> bool {
+        let Some(stream) = self.streams.get_mut(&id).filter(|stream| matches!(stream.tunnel, Some(TunnelState::Open(_)))) else {
+            return false;
+        };
+        self.sending -= usize::from(stream.pieces.take().is_some());
+        true
+    }
+
+    fn tunnel_over(&mut self, id: StreamId, out: &mut Vec<u8>) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.note_received();
+        stream.tunnel = None;
+        if stream.pieces.is_none() {
+            self.done(id, out);
         }
     }
 

@@ -21,7 +21,8 @@ pub enum Beginning {
 /// Runs a connection to its end.
 pub async fn run(session: Session, io: Io, beginning: Beginning) {
     let limits = limits(&session.worker.services().generation.model.limits);
-    let mut connection = Connection::new(session, io, saker_http2::Connection::server(limits, false));
+    let extended_connect = session.http2.extended_connect;
+    let mut connection = Connection::new(session, io, saker_http2::Connection::server(limits, extended_connect));
     match beginning {
         Beginning::Preface => connection.machine.begin(&mut connection.backlog),
         Beginning::Upgrade { request, settings } => {

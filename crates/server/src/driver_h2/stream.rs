@@ -1,6 +1,6 @@
 //! What the driver knows of a stream beside the machine: its body on the way out, its upload, its log line.
 
-use super::upload::Upload;
+use super::{tunnel::TunnelState, upload::Upload};
 use crate::{
     pieces::Pieces,
     serving::{Busy, Pace, Pending},
@@ -23,10 +23,28 @@ pub struct Stream {
     pub waits: bool,
     pub log: Option<Pending>,
     pub _busy: Option<Busy>,
+    /// The client asked for a tunnel: its side stays open until it is told otherwise.
+    pub is_connect: bool,
+    /// What has become of that.
+    pub tunnel: Option<TunnelState>,
     /// Content of the response so far.
     pub body_bytes: u64,
     /// With framing.
     pub bytes: u64,
+}
+
+impl Stream {
+    /// For the log: what has come of the request's content.
+    pub fn note_received(&self) {
+        let received = match (&self.tunnel, &self.upload) {
+            (Some(TunnelState::Open(received)), _) => received.get(),
+            (_, Some(upload)) => upload.borrow().received,
+            (_, None) => return,
+        };
+        if let Some(log) = &self.log {
+            log.received(received);
+        }
+    }
 }
 
 /// A walk that ends with its stream.

@@ -111,7 +111,8 @@ pub struct Http2Body {
     pub inbox: Rc<Inbox>,
     pub accounts: Accounts,
     pub pace: Option<Pace>,
-    pub time: BodyTime,
+    /// `None`: another one's limits hold.
+    pub time: Option<BodyTime>,
     pub received: u64,
     pub sleep: Option<Pin<Box<Sleep>>>,
 }
@@ -145,7 +146,8 @@ impl RequestBody for Http2Body {
         }
         upload.reader = Some(cx.waker().clone());
         let now_ms = saker_net::clock::monotonic_ms();
-        let (time, received) = (&mut self.time, self.received);
+        let Some(time) = &mut self.time else { return Poll::Pending };
+        let received = self.received;
         let mut wait = || Duration::from_millis(time.due_ms(now_ms, received).saturating_sub(now_ms));
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(wait())));
         ready!(sleep.as_mut().poll(cx));

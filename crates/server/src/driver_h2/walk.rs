@@ -42,7 +42,10 @@ impl Answer {
         };
         let received = self.upload.as_ref().map_or(0, |upload| upload.borrow().received);
         let log = Pending::with_fields(&connection.session, Rc::clone(&self.logs), exchange.head.view(), &facts, &exchange.host);
-        log.map(|log| log.began(self.began_ns).received(received).asked_by(&connection.session, exchange))
+        log.map(|log| {
+            log.received(received);
+            log.began(self.began_ns).asked_by(&connection.session, exchange)
+        })
     }
 }
 
@@ -59,6 +62,10 @@ impl Connection {
         let now = saker_net::clock::realtime_s();
         let mut exchange = Exchange::new(Rc::clone(&self.session.client), view.to_owned(), body, site, now);
         exchange.admission = admission;
+        self.send_walk(id, exchange, services, upload);
+    }
+
+    pub(super) fn send_walk(&mut self, id: StreamId, exchange: Exchange, services: Rc<Services>, upload: Option<Rc<RefCell<Upload>>>) {
         let walk = Walk {
             id,
             worker: Rc::clone(&self.session.worker),
@@ -67,16 +74,9 @@ impl Connection {
             upload: upload.clone(),
             began_ns: saker_net::clock::realtime_precise_ns(),
         };
+        let busy = Busy::begin(&self.session, exchange.head.view());
         let task = tokio::task::spawn_local(walk.run(exchange, services));
-        self.streams.insert(
-            id,
-            Stream {
-                walk: Some(WalkTask(task.abort_handle())),
-                upload,
-                _busy: Some(Busy::begin(&self.session, view)),
-                ..Stream::default()
-            },
-        );
+        self.streams.insert(id, Stream { walk: Some(WalkTask(task.abort_handle())), upload, _busy: Some(busy), ..Stream::default() });
     }
 
     fn body(&mut self, stream: StreamId, upload: &Rc<RefCell<Upload>>, limits: &Limits) -> Http2Body {
@@ -86,7 +86,7 @@ impl Connection {
             inbox: Rc::clone(&self.inbox),
             accounts: self.session.accounts().clone(),
             pace: None,
-            time: BodyTime::new(limits),
+            time: Some(BodyTime::new(limits)),
             received: 0,
             sleep: None,
         }

@@ -9,7 +9,10 @@ use saker_telemetry::{
     Counters, Metric,
     access_log::{Computed, ConnectionStatus, Lookup, Record},
 };
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
 
 /// What the walk, or the resource, found out.
 pub struct Facts<'a> {
@@ -124,7 +127,7 @@ pub struct Pending {
     /// When the head was made, where that is wanted.
     first_byte_ns: Option<u64>,
     /// Of the request's body, framing aside.
-    body_bytes_in: u64,
+    body_bytes_in: Cell<u64>,
     user: Option<Box<str>>,
     /// Where rules have found that it is not the connection's.
     client: Option<Rc<Client>>,
@@ -158,7 +161,7 @@ impl Pending {
             fields: needs.response_fields.then(|| facts.fields.cloned().unwrap_or_default()),
             start_ns: now_ns,
             first_byte_ns: needs.first_byte.then_some(now_ns),
-            body_bytes_in: 0,
+            body_bytes_in: Cell::new(0),
             user: None,
             client: None,
             walk: facts.walk.cloned(),
@@ -179,9 +182,8 @@ impl Pending {
     }
 
     /// How much of a body the request has brought.
-    pub fn received(mut self, body_bytes: u64) -> Pending {
-        self.body_bytes_in = body_bytes;
-        self
+    pub fn received(&self, body_bytes: u64) {
+        self.body_bytes_in.set(body_bytes);
     }
 
     /// `body_bytes` of content have gone, `bytes` with framing.
@@ -194,7 +196,7 @@ impl Pending {
             site_name: &name,
             host: &self.host,
             body_bytes,
-            bytes_in: self.head.view().byte_count() as u64 + self.body_bytes_in,
+            bytes_in: self.head.view().byte_count() as u64 + self.body_bytes_in.get(),
             bytes_out: bytes,
             start_s: (self.start_ns / 1_000_000_000) as i64,
             start_us: (self.start_ns / 1000 % 1_000_000) as u32,

@@ -8,6 +8,7 @@ mod cause;
 pub mod log;
 mod outcome;
 mod pace;
+mod relay;
 mod secure;
 mod session;
 
@@ -17,5 +18,6 @@ pub use cause::Cause;
 pub use log::{Facts, Pending, log_facts};
 pub use outcome::{fast_key, refusal, remember, without_query};
 pub use pace::{Accounts, Direction, Pace};
+pub use relay::{Relay, RelayEnd};
 pub use secure::Secure;
-pub use session::{H2c, Session, Throttled};
+pub use session::{Http2Terms, Session, Throttled};

@@ -23,17 +23,19 @@ pub struct Session {
     generation: u64,
     /// Requests so far.
     pub requests: u32,
-    pub h2c: H2c,
+    pub http2: Http2Terms,
     secure: Option<Secure>,
     /// Made when a limit first asks for them.
     accounts: Option<Accounts>,
 }
 
-/// How the client may change to HTTP/2 in the clear.
+/// How the client may change to HTTP/2 in the clear, and what it may do there.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct H2c {
+pub struct Http2Terms {
     pub direct: bool,
     pub upgrade: bool,
+    /// Streams may become tunnels (RFC 8441).
+    pub extended_connect: bool,
 }
 
 /// Whether a response may go at once, as far as throttling is concerned.
@@ -46,10 +48,10 @@ pub enum Throttled {
 }
 
 impl Session {
-    pub fn new(worker: Rc<Worker>, mut client: Client, opened: Opened, h2c: H2c, secure: Option<Secure>) -> Session {
+    pub fn new(worker: Rc<Worker>, mut client: Client, opened: Opened, http2: Http2Terms, secure: Option<Secure>) -> Session {
         client.account = opened.account().map(Arc::clone);
         let generation = worker.services.borrow().generation.number;
-        Session { worker, client: Rc::new(client), opened, generation, requests: 0, h2c, secure, accounts: None }
+        Session { worker, client: Rc::new(client), opened, generation, requests: 0, http2, secure, accounts: None }
     }
 
     /// The same connection, as another driver goes on with it.
@@ -60,7 +62,7 @@ impl Session {
             opened: self.opened.hand_over(),
             generation: self.generation,
             requests: self.requests,
-            h2c: self.h2c,
+            http2: self.http2,
             secure: self.secure.take(),
             accounts: self.accounts.take(),
         }
