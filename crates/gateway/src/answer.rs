@@ -7,15 +7,15 @@ use saker_pipeline::{CallManner, Exchange, NoBody, Response};
 
 /// The response's head, its body still empty.
 pub fn response(head: ResponseHead, manner: &CallManner, exchange: &Exchange) -> Response {
-    let mut response = Response::new(head.status);
-    let nominated: Vec<&[u8]> =
-        head.fields.first("Connection").map(|value| value.split(|byte| *byte == b',').collect()).unwrap_or_default();
-    let passes = head.fields.iter().filter(|(name, _)| !is_of_connection(name.as_bytes(), &nominated));
-    let fields = response.fields_mut();
-    passes.for_each(|(name, value)| fields.append(name.to_owned(), value.to_vec()));
+    let mut fields = head.fields;
+    let nominated = fields.first("Connection").map(<[u8]>::to_vec).unwrap_or_default();
+    let nominated: Vec<&[u8]> = nominated.split(|byte| *byte == b',').filter(|option| !option.is_empty()).collect();
+    fields.retain(|name| !is_of_connection(name.as_bytes(), &nominated));
     if !manner.reverse.is_empty() || !manner.reverse_cookie_paths.is_empty() || !manner.reverse_cookie_domains.is_empty() {
-        reverse(fields, manner, exchange);
+        reverse(&mut fields, manner, exchange);
     }
+    let mut response = Response::new(head.status);
+    response.head = saker_pipeline::ResponseHead::Built(fields);
     response
 }
 

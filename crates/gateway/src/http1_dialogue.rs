@@ -4,7 +4,7 @@
 //! them; framing, Host and Connection are written anew by `http1`.
 
 use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead};
-use saker_http::{Fields, Method, Status};
+use saker_http::{Fields, Method, Status, fields::known_name};
 use saker_http1::{
     BodyFraming, CHUNK_END, ChunkLimits, ChunkedDecoder, Decoded,
     client::{
@@ -186,7 +186,8 @@ fn head_of(view: ResponseView<'_>, length: Option<u64>) -> ResponseHead {
     for (name, value) in view.fields() {
         let is_switch = view.status() == Status::SWITCHING_PROTOCOLS && name.eq_ignore_ascii_case(b"upgrade");
         if (is_switch || !is_of_connection(name, &nominated)) && !name.eq_ignore_ascii_case(b"content-length") {
-            fields.append(String::from_utf8_lossy(name).into_owned(), value.to_vec());
+            // httparse lets tokens through alone, which are ASCII.
+            fields.append(known_name(std::str::from_utf8(name).unwrap_or_default()), value.to_vec());
         }
     }
     ResponseHead { status: view.status(), reason: None, fields, length, is_status_said: true, is_local_redirect: false }

@@ -44,6 +44,11 @@ impl Fields {
         before != self.lines.len()
     }
 
+    /// Keeps the lines whose names are wanted.
+    pub fn retain(&mut self, mut wanted: impl FnMut(&str) -> bool) {
+        self.lines.retain(|line| wanted(&line.0));
+    }
+
     pub fn first(&self, name: &str) -> Option<&[u8]> {
         self.lines.iter().find(|line| line.0.eq_ignore_ascii_case(name)).map(|line| line.1.as_ref())
     }
@@ -75,6 +80,40 @@ impl Fields {
 
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
+    }
+}
+
+/// A name without memory of its own, if it is one that responses have all the time, written as they write it.
+pub fn known_name(name: &str) -> Cow<'static, str> {
+    const NAMES: [&str; 24] = [
+        "Content-Type",
+        "Content-type",
+        "Date",
+        "Server",
+        "Last-Modified",
+        "ETag",
+        "Accept-Ranges",
+        "Cache-Control",
+        "Expires",
+        "Pragma",
+        "Vary",
+        "Set-Cookie",
+        "Location",
+        "Link",
+        "X-Powered-By",
+        "Content-Encoding",
+        "Content-Language",
+        "Content-Disposition",
+        "content-type",
+        "date",
+        "cache-control",
+        "vary",
+        "set-cookie",
+        "etag",
+    ];
+    match NAMES.iter().find(|known| **known == name) {
+        Some(known) => Cow::Borrowed(known),
+        None => Cow::Owned(name.to_owned()),
     }
 }
 
