@@ -9,7 +9,7 @@ use crate::{
     memo::Memo,
     methods,
     modules::{self, mime::Facts},
-    multiviews, response,
+    multiviews, php, response,
     rules::{ApacheRules, answer, apply, redirect, trace_level},
     state::{peek, state},
     type_map,
@@ -71,6 +71,11 @@ fn content(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &
     if let Some(url) = exchange.handler.clone().as_deref().and_then(|handler| handler.strip_prefix("proxy:")) {
         return call::by_handler(rules, exchange, host, local, url);
     }
+    if let Some(handler) = exchange.handler.clone().filter(|handler| !local.gateway.has_action(handler))
+        && let Some(asked) = php::asked(&handler, &peek(exchange).map(|state| state.filename.clone()).unwrap_or_default())
+    {
+        return php::answer(rules, exchange, host, local, asked);
+    }
     if exchange.handler.as_deref().is_some_and(|handler| is_program(handler) || local.gateway.has_action(handler)) {
         let (handler, filename) = (exchange.handler.clone().unwrap_or_default(), peek(exchange).map(|state| state.filename.clone()));
         let filename = String::from_utf8_lossy(filename.as_deref().unwrap_or_default()).into_owned();
@@ -127,7 +132,7 @@ fn is_program(handler: &str) -> bool {
 /// Types by which PHP's modules and those of panels are called.
 fn is_program_type(media_type: &str) -> bool {
     let lower = media_type.to_ascii_lowercase();
-    lower.starts_with("application/x-httpd-") && !lower.ends_with("-source") || lower.contains("lsphp")
+    lower.starts_with("application/x-httpd-") || lower.contains("lsphp")
 }
 
 /// Rules in directory context.

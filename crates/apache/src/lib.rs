@@ -36,6 +36,7 @@ mod negotiate;
 mod origin;
 mod overview;
 mod own_page;
+mod php;
 mod process;
 mod program;
 mod reading;

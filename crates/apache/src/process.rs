@@ -45,6 +45,7 @@ pub struct Process {
     pub user: Option<String>,
     pub group: Option<String>,
     pub pid_file: Option<PathBuf>,
+    pub php_ini: Option<PathBuf>,
     pub error_log: Option<ErrorLogTarget>,
     pub types_config: Option<(PathBuf, Origin)>,
     pub external_filters: Vec<Definition>,
@@ -210,6 +211,7 @@ impl Process {
         server.group = self.group.clone();
         server.error_log = self.error_log(loglevel);
         server.pid_file = self.pid_file.clone();
+        model.php.ini.clone_from(&self.php_ini);
         model.tls.ticket_keys.clone_from(&self.ticket_keys);
         server.server_field = signature::product(self.tokens);
         server.shown_requests = match (self.extended_status, self.see_request_tail) {

@@ -20,8 +20,7 @@ use crate::{
     status::{self, Figures},
     walk::{self, Walked, Walker},
 };
-use saker_config::model::SiteName;
-use saker_config::model::Upstream;
+use saker_config::model::{PhpPools, SiteName, Upstream};
 use saker_expressions::{GlobOptions, glob_matches};
 use saker_files::{Kind, Stamp, Watcher};
 use saker_http::{Method, Status};
@@ -57,10 +56,11 @@ pub struct ApacheRules {
     /// Of `SetHandler "proxy:…"`, by URL.
     pub(crate) named_upstreams: RefCell<HashMap<Box<str>, Arc<Upstream>>>,
     figures: Rc<dyn Figures>,
+    pub(crate) php: PhpPools,
 }
 
 impl ApacheRules {
-    pub fn new(apache: Arc<Apache>, watcher: Watcher, figures: Rc<dyn Figures>) -> ApacheRules {
+    pub fn new(apache: Arc<Apache>, watcher: Watcher, figures: Rc<dyn Figures>, php: PhpPools) -> ApacheRules {
         ApacheRules {
             apache,
             watcher,
@@ -70,6 +70,7 @@ impl ApacheRules {
             records: RefCell::default(),
             named_upstreams: RefCell::default(),
             figures,
+            php,
         }
     }
 

@@ -153,6 +153,10 @@ const SETTERS: &[(&str, ServerSet)] = &[
         process.group = first(node);
         Ok(())
     }),
+    ("PHPIniDir", |node, _, process, root| {
+        process.php_ini = first(node).map(|path| root.join(path));
+        Ok(())
+    }),
     ("PidFile", |node, _, process, root| {
         process.pid_file = first(node).map(|path| root.join(path));
         Ok(())

@@ -22,7 +22,10 @@ mod units;
 mod value;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
-pub use directives::rows;
+pub use directives::{
+    php::{parse_use as parse_php_use, program as parse_php_program},
+    rows,
+};
 pub use load::{Loaded, load, parse};
 pub use model::Model;
 pub use reference::reference_markdown;

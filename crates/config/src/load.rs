@@ -8,7 +8,7 @@ use crate::{
     diagnostic::{Diagnostic, Diagnostics, Severity},
     directives::{self, FileDraft, SiteDraft},
     include,
-    model::{Acme, Limits, Listener, Model, Origin, Server, ServerTls, Upstream},
+    model::{Acme, Limits, Listener, Model, Origin, Php, PhpPools, Server, ServerTls, Upstream},
     reader::Reader,
     row::{FILE, LISTENER, SITE, UPSTREAM},
     source::{At, Source},
@@ -57,6 +57,7 @@ pub(crate) struct Loader {
     pub limits: Option<(Limits, At)>,
     pub tls: Option<(ServerTls, At)>,
     pub acme: Option<(Acme, At)>,
+    pub php: Option<(Php, At)>,
     pub listeners: Vec<(Listener, At)>,
     pub sites: Vec<SiteDraft>,
     /// With their names; `None` where one is broken.
@@ -131,6 +132,9 @@ impl Loader {
         once(&mut reader, &mut self.limits, "[limits]", draft.limits, place("limits"));
         once(&mut reader, &mut self.tls, "[tls]", draft.tls, place("tls"));
         once(&mut reader, &mut self.acme, "[acme]", acme, place("acme"));
+        let php_at = place("php");
+        draft.php.origin = php_at.as_ref().map_or(draft.php.origin, At::origin);
+        once(&mut reader, &mut self.php, "[php]", draft.php, php_at);
         draft.include
     }
 
@@ -186,6 +190,8 @@ impl Loader {
             server: self.server.map_or_else(Server::default, |(server, _)| server),
             limits: self.limits.map_or_else(Limits::default, |(limits, _)| limits),
             tls: ServerTls { acme, ..self.tls.map_or_else(ServerTls::default, |(tls, _)| tls) },
+            php: self.php.map_or_else(Php::default, |(php, _)| php),
+            php_pools: PhpPools::default(),
             sites: self.sites.into_iter().map(|site| Arc::new(site.site(&listeners))).collect(),
             listeners,
             sources: self.sources,

@@ -9,7 +9,7 @@ use crate::{
         AccessLogDraft, AcmeDraft, CertificateDraft, DirectoryDraft, FieldDraft, FileDraft, ListenerDraft, RateDraft, RequestRateDraft,
         RouteDraft, ServerDraft, SiteDraft, UpstreamDraft,
     },
-    model::{Limits, Server, ServerTls, Settings},
+    model::{Limits, Php, Server, ServerTls, Settings},
     reader::{Reader, Table},
     source::At,
     units,
@@ -40,6 +40,7 @@ pub const SITE_TLS: Contexts = Contexts(1 << 16);
 pub const CERTIFICATE: Contexts = Contexts(1 << 17);
 pub const UPSTREAM: Contexts = Contexts(1 << 18);
 pub const UPSTREAM_SERVER: Contexts = Contexts(1 << 19);
+pub const PHP: Contexts = Contexts(1 << 20);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
@@ -94,6 +95,7 @@ pub const CONTEXTS: &[ContextRow] = &[
         "[acme]",
         "Where automatic certificates come from, for sites with `automatic` in [site.tls]. At most once in all files together.",
     ),
+    context(PHP, "php", "[php]", "PHP that the server runs itself, for sites with `php = \"auto\"`. At most once in all files together."),
     context(LISTENER, "listener", "[[listener]]", "Where connections come in. At least one."),
     context(
         SITE,
@@ -187,6 +189,7 @@ pub(crate) enum Set {
     Limits(fn(&mut Limits, Given)),
     Tls(fn(&mut ServerTls, Given)),
     Acme(fn(&mut AcmeDraft, Given)),
+    Php(fn(&mut Php, Given)),
     AcmeDirectory(fn(&mut DirectoryDraft, Given)),
     Certificate(fn(&mut CertificateDraft, Given)),
     Listener(fn(&mut ListenerDraft, Given)),

@@ -4,8 +4,8 @@
 //! with a certificate signed by this machine's own authority.
 
 use crate::model::{
-    AccessLog, AccessLogTarget, Acme, Address, Automatic, CertificateFiles, Limits, Listener, ListenerTls, Model, Origin, Server,
-    ServerTls, Settings, Site, SiteName, SiteTls, Workers,
+    AccessLog, AccessLogTarget, Acme, Address, Automatic, CertificateFiles, Limits, Listener, ListenerTls, Model, Origin, Php, PhpPools,
+    PhpUse, Server, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
 };
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
@@ -27,6 +27,7 @@ pub struct ServeOptions {
     /// `None`: the built-in one.
     pub state_dir: Option<PathBuf>,
     pub listing: bool,
+    pub php: PhpUse,
 }
 
 impl ServeOptions {
@@ -77,6 +78,7 @@ impl Default for ServeOptions {
             access_log: None,
             state_dir: None,
             listing: true,
+            php: PhpUse::Managed,
         }
     }
 }
@@ -94,6 +96,8 @@ impl Model {
             server,
             limits: Limits::default(),
             tls: ServerTls { acme: options.acme.clone(), ..ServerTls::default() },
+            php: Php::default(),
+            php_pools: PhpPools::default(),
             listeners: plain.chain(encrypted).collect(),
             sites: vec![Arc::new(site(options))],
             sources: Vec::new(),
@@ -104,6 +108,7 @@ impl Model {
 fn site(options: ServeOptions) -> Site {
     let mut settings = Settings::default();
     settings.files.listing = options.listing;
+    settings.php = options.php.clone();
     let log = |target| AccessLog { target, format: "combined".into(), is_items: false, condition: None, origin: Origin::command_line() };
     Site {
         names: options.names(),

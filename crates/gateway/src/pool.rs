@@ -6,7 +6,7 @@
 //! Absent on purpose: a common pool of all workers, which would need locks and wake-ups across cores. Limits are each worker's share.
 
 use crate::{connect::connect, failure::Failure, transport::Transport};
-use saker_config::model::{Backend, Tuning};
+use saker_config::model::{Backend, Epoch, Tuning};
 use saker_net::clock;
 use std::{
     cell::{Cell, RefCell},
@@ -20,12 +20,15 @@ use tokio::{sync::oneshot, time::timeout};
 struct Idle {
     transport: Transport,
     since_ms: u64,
+    /// Of the backend, when it was made.
+    epoch: u32,
 }
 
 pub struct Pool {
     pub backend: Arc<Backend>,
     /// Of the last request; time limits of idle connections are looked at without one.
     kept_ms: Cell<u64>,
+    epoch: RefCell<Epoch>,
     idle: RefCell<Vec<Idle>>,
     /// Busy and idle ones.
     open: Cell<usize>,
@@ -42,6 +45,7 @@ impl Pool {
         Pool {
             backend,
             kept_ms: Cell::new(0),
+            epoch: RefCell::default(),
             idle: RefCell::default(),
             open: Cell::new(0),
             waiting: RefCell::default(),
@@ -54,6 +58,9 @@ impl Pool {
     /// Takes an idle connection, makes one, or waits for one where there may be no more. `is_fresh`: no kept one will do.
     pub async fn acquire(self: &Rc<Self>, tuning: &Tuning, workers: usize, is_fresh: bool) -> Result<Connection, Failure> {
         self.kept_ms.set(tuning.kept_ms);
+        if *self.epoch.borrow() != tuning.epoch {
+            *self.epoch.borrow_mut() = tuning.epoch.clone();
+        }
         let most = share(tuning.connections_max, workers);
         loop {
             if !is_fresh && let Some(connection) = self.kept() {
@@ -67,10 +74,11 @@ impl Pool {
     }
 
     fn kept(self: &Rc<Self>) -> Option<Connection> {
-        let mut idle = self.idle.borrow_mut();
+        let (mut idle, epoch) = (self.idle.borrow_mut(), self.epoch.borrow().now());
         while let Some(mut last) = idle.pop() {
-            if !last.transport.is_stale() {
-                return Some(Connection { transport: Some(last.transport), pool: Rc::clone(self), is_reused: true, is_given_back: false });
+            if last.epoch == epoch && !last.transport.is_stale() {
+                let transport = Some(last.transport);
+                return Some(Connection { transport, pool: Rc::clone(self), epoch, is_reused: true, is_given_back: false });
             }
             self.open.set(self.open.get() - 1);
         }
@@ -87,7 +95,8 @@ impl Pool {
     async fn connect(self: &Rc<Self>, tuning: &Tuning) -> Result<Connection, Failure> {
         self.open.set(self.open.get() + 1);
         // Counted from here on, and no longer when dropped, whatever happens.
-        let mut connection = Connection { transport: None, pool: Rc::clone(self), is_reused: false, is_given_back: false };
+        let epoch = self.epoch.borrow().now();
+        let mut connection = Connection { transport: None, pool: Rc::clone(self), epoch, is_reused: false, is_given_back: false };
         connection.transport = Some(connect(&self.backend, tuning.connect_timeout_ms).await?);
         Ok(connection)
     }
@@ -118,17 +127,17 @@ impl Pool {
         }
     }
 
-    fn put_back(&self, transport: Transport) {
-        self.idle.borrow_mut().push(Idle { transport, since_ms: clock::monotonic_ms() });
+    fn put_back(&self, transport: Transport, epoch: u32) {
+        self.idle.borrow_mut().push(Idle { transport, since_ms: clock::monotonic_ms(), epoch });
         self.wake_one();
     }
 
     /// Closes what has been idle too long, or has ended.
     pub fn sweep(&self, now_ms: u64) {
-        let kept_ms = self.kept_ms.get();
+        let (kept_ms, epoch) = (self.kept_ms.get(), self.epoch.borrow().now());
         let mut idle = self.idle.borrow_mut();
         let before = idle.len();
-        idle.retain_mut(|one| now_ms.saturating_sub(one.since_ms) < kept_ms && !one.transport.is_stale());
+        idle.retain_mut(|one| one.epoch == epoch && now_ms.saturating_sub(one.since_ms) < kept_ms && !one.transport.is_stale());
         self.open.set(self.open.get() - (before - idle.len()));
     }
 
@@ -163,6 +172,7 @@ fn share(all: usize, workers: usize) -> usize {
 pub struct Connection {
     transport: Option<Transport>,
     pool: Rc<Pool>,
+    epoch: u32,
     /// It has served a request before.
     pub is_reused: bool,
     is_given_back: bool,
@@ -180,10 +190,11 @@ impl Connection {
     /// For another request.
     pub fn give_back(mut self, kept_max: usize) {
         if self.pool.idle_count() < kept_max
+            && self.epoch == self.pool.epoch.borrow().now()
             && let Some(transport) = self.transport.take()
         {
             self.is_given_back = true;
-            self.pool.put_back(transport);
+            self.pool.put_back(transport, self.epoch);
         }
     }
 }

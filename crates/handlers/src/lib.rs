@@ -1,7 +1,7 @@
-//! What answers requests: files of the document root, directory listings, redirects and fixed answers; and the filter that compresses.
+//! What answers requests: files of the document root, directory listings, PHP files, redirects and fixed answers; and the filter that compresses.
 //!
 //! Floor 5: knows the pipeline's contract (`Exchange` in, `Response` out), never a socket or a protocol version. `server` puts
-//! [`StaticFiles`], [`FixedAnswers`], [`FieldFilter`] and [`Compress`] into its registry.
+//! [`StaticFiles`], [`PhpFiles`], [`FixedAnswers`], [`FieldFilter`] and [`Compress`] into its registry.
 
 pub mod coding;
 pub mod compress;
@@ -11,6 +11,7 @@ mod fixed;
 mod listing;
 mod listing_page;
 mod location;
+mod php_files;
 pub mod redirect;
 pub mod static_files;
 
@@ -19,5 +20,6 @@ mod tests;
 
 pub use compress::Compress;
 pub use field_filter::FieldFilter;
+pub use php_files::PhpFiles;
 pub use redirect::FixedAnswers;
 pub use static_files::StaticFiles;

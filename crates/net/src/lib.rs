@@ -5,6 +5,7 @@
 //! it, what time it is. Every `unsafe` block names its assumption, who guarantees it, and the test that goes through it.
 
 pub mod address;
+pub mod child;
 pub mod clock;
 pub mod deadlines;
 pub mod listener;
@@ -18,6 +19,7 @@ pub mod ticker;
 mod socket_options;
 
 pub use address::{Bind, LocalAddress, PeerAddress};
+pub use child::{ChildManner, ChildSignal, Group};
 pub use deadlines::{Deadline, Deadlines};
 pub use listener::{Accepted, BindOptions, BoundSocket, Listener, bind, refuse_if_taken};
 pub use network::Network;

@@ -88,7 +88,9 @@ pub fn set_process_name(name: &str) -> io::Result<()> {
     Ok(rustix::thread::set_name(&name)?)
 }
 
-struct Identity {
+/// A user with a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
     uid: u32,
     gid: u32,
     /// Known to the user database, so that supplementary groups can be looked up.
@@ -96,7 +98,8 @@ struct Identity {
 }
 
 impl Identity {
-    fn look_up(user: &str, group: Option<&str>) -> io::Result<Identity> {
+    /// By names or numbers; without a group the user's own.
+    pub fn look_up(user: &str, group: Option<&str>) -> io::Result<Identity> {
         let name = CString::new(user)?;
         let group = group.map(group_id).transpose()?;
         if let Some((uid, own_group)) = user_entry(&name)? {
@@ -108,6 +111,14 @@ impl Identity {
             (Some(_), None) => Err(not_found("user given by number needs a group", user)),
             (None, _) => Err(not_found("no such user", user)),
         }
+    }
+
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    pub fn gid(&self) -> u32 {
+        self.gid
     }
 
     /// Without root there is nothing to change: right only if it is so already.

@@ -81,7 +81,8 @@ async fn internal_page(exchange: &mut Exchange, services: &Services, path: &str,
     if let (Some(steps), Some(more)) = (&mut exchange.trace, inner.trace.take()) {
         *steps = more;
     }
-    if page.status != Status::OK {
+    // One that says another status has an answer all the same, if it says what: a program's. (Apache sends it with that status.)
+    if page.status != Status::OK && (exchange.rules_state.is_none() || matches!(page.body, Body::Empty)) {
         return None;
     }
     exchange.stand_in = Some(Box::new(StandIn::of(&inner)));
@@ -114,6 +115,9 @@ const VALIDATORS: [&str; 3] = ["Last-Modified", "ETag", "Accept-Ranges"];
 
 /// The error's status and own fields (Allow, Retry-After, WWW-Authenticate…) with the page's content.
 fn merge(mut error: Response, mut page: Response, with_validators: bool) -> Response {
+    if page.status != Status::OK {
+        return by_program(error, page);
+    }
     let fields = error.fields_mut();
     let validators = VALIDATORS.iter().filter(|_| with_validators);
     for name in CONTENT_FIELDS.iter().chain(validators).copied() {
@@ -123,6 +127,17 @@ fn merge(mut error: Response, mut page: Response, with_validators: bool) -> Resp
     }
     error.body = std::mem::take(&mut page.body);
     error
+}
+
+/// What a program answered in the place of an error, with the fields of the error that it did not say itself.
+fn by_program(error: Response, mut page: Response) -> Response {
+    let fields = page.fields_mut();
+    for (name, value) in error.fields().iter() {
+        if !fields.has(name) {
+            fields.append(name.to_owned(), value.to_vec());
+        }
+    }
+    page
 }
 
 fn text_page(mut response: Response, text: &str, kind: Option<&str>) -> Response {

@@ -25,7 +25,8 @@ pub fn explain(
         let watcher = Watcher::start().map_err(|error| error.to_string())?;
         let asked = Asked::parse(url)?;
         let (model, front_end) = configuration;
-        let model = with_listener(model);
+        let mut model = with_listener(model);
+        crate::process::settle_php(&mut model, front_end.is_some());
         let listener = asked.listener(&model);
         let generation = Arc::new(Generation::new(1, model).with_front_end(front_end));
         let gateway = Gateway::new(Rc::default(), 1, std::env::temp_dir().into());

@@ -4,7 +4,7 @@ use saker_acme::Challenges;
 use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
 use saker_files::Watcher;
 use saker_gateway::Gateway;
-use saker_handlers::{compress::Compress, field_filter::FieldFilter, redirect::FixedAnswers, static_files::StaticFiles};
+use saker_handlers::{Compress, FieldFilter, FixedAnswers, PhpFiles, StaticFiles};
 use saker_pipeline::{Filter, Generation, Handler, Rules, Services};
 use std::{
     rc::{Rc, Weak},
@@ -32,13 +32,15 @@ fn made(
 ) -> Services {
     let handlers: Vec<Box<dyn Handler>> = vec![
         Box::new(FixedAnswers),
+        Box::new(PhpFiles::new(watcher.clone(), generation.model.php_pools.clone())),
         Box::new(gateway),
         Box::new(StaticFiles::new(watcher.clone(), generation.model.server.resource_file_bytes_max)),
     ];
     let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
     let challenges = Arc::clone(challenges);
     let rules = generation.front_end.clone().and_then(|front_end| front_end.downcast::<Apache>().ok());
-    let apache_rules = rules.as_ref().map(|apache| Rc::new(ApacheRules::new(Arc::clone(apache), watcher.clone(), figures)));
+    let pools = generation.model.php_pools.clone();
+    let apache_rules = rules.as_ref().map(|apache| Rc::new(ApacheRules::new(Arc::clone(apache), watcher.clone(), figures, pools.clone())));
     if let (Some(apache), Some(apache_rules)) = (&rules, &apache_rules) {
         let inside = Inside::new(inside, Rc::clone(apache_rules));
         filters.push(Box::new(ContentFilters::new(Arc::clone(apache), watcher.clone(), inside)));

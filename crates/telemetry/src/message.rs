@@ -194,8 +194,15 @@ messages! {
     PROGRAM_FAILED "SK0901" "gateway" Error "a program or server did not answer"
         "The line names it and says why; see whether it runs, and its own log.";
     PROGRAM_CUT "SK0902" "gateway" Error "a response of a program or server broke off" "See its own log.";
-    PROGRAM_SETTING "SK0904" "gateway" Warn "a PHP setting can't be passed on" "Mend its name or value.";
     PROGRAM_SAID "SK0903" "gateway" Error "a program said" "See what the line says.";
+    PROGRAM_SETTING "SK0904" "gateway" Warn "a PHP setting can't be passed on" "Mend its name or value.";
+    PHP_STARTED "SK0920" "php" Notice "PHP was started" "Nothing.";
+    PHP_ENDED "SK0921" "php" Error "PHP ended, and is started again with the next request" "See the lines before, which are its own.";
+    PHP_REPLACED "SK0922" "php" Notice "PHP was replaced because its configuration changed" "Nothing.";
+    PHP_FAILED "SK0923" "php" Error "PHP can't be run" "See what the line says.";
+    PHP_MISSING "SK0924" "php" Error "a PHP file was asked for, and there is no PHP to run it"
+        "Install php-fpm, lsphp or php-cgi, or name one in [php].";
+    PHP_OTHER_VERSION "SK0925" "php" Warn "a handler names a version of PHP that is not there" "Install it, or name the one that is there.";
 }
 
 /// The table as Markdown, for the reference pages.

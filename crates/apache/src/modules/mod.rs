@@ -19,6 +19,7 @@ pub mod logio;
 pub mod loglevel;
 pub mod mime;
 pub mod negotiation;
+pub mod php;
 pub mod remoteip;
 pub mod reqtimeout;
 pub mod rewrite;

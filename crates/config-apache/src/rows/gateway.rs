@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, OPTIONS, Row, SERVER,
     Shape::{Each, EachWithFirst, Flag, One, OneOrTwo, OneToThree, Raw, Section, Two, TwoOrThree},
-    Treatment::{self, Later},
+    Treatment::{self, Denies, Honoured, Later, NoEffect},
     VIRTUAL_HOST, row,
 };
 
@@ -22,6 +22,10 @@ const PROXY_HTML: &[&str] = &["proxy_html_module"];
 const PROXY_SCGI: &[&str] = &["proxy_scgi_module"];
 const PROXY_WSTUNNEL: &[&str] = &["proxy_wstunnel_module"];
 const PHP: &[&str] = &["php_module"];
+const FCGID: &[&str] = &["fcgid_module"];
+
+/// Pools of PHP have bounds of their own.
+const OWN_PHP: Treatment = NoEffect("the server's own PHP grows and shrinks by itself; its bounds are those of a pool");
 
 const GATEWAYS: Treatment = Later("gateways and proxying");
 
@@ -91,9 +95,42 @@ pub(super) const ROWS: &[Row] = &[
     row("ProxySCGISendfile", PROXY_SCGI, B, "svd", One, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
     row("ProxySCGIInternalRedirect", PROXY_SCGI, B, "svd", One, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
     row("ProxyWebsocketFallbackToProxyHttp", PROXY_WSTUNNEL, A, "sv", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
-    row("php_value", PHP, A, "svdh", Two, INDEXES.or(OPTIONS), NOWHERE, GATEWAYS),
-    row("php_flag", PHP, A, "svdh", Two, INDEXES.or(OPTIONS), NOWHERE, GATEWAYS),
-    row("php_admin_value", PHP, A, "svd", Two, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
-    row("php_admin_flag", PHP, A, "svd", Two, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
-    row("PHPIniDir", PHP, C, "sv", One, SERVER, NOWHERE, GATEWAYS),
+    row("php_value", PHP, A, "svdh", Two, INDEXES.or(OPTIONS), NOWHERE, Honoured),
+    row("php_flag", PHP, A, "svdh", Two, INDEXES.or(OPTIONS), NOWHERE, Honoured),
+    row("php_admin_value", PHP, A, "svd", Two, ACCESS.or(SERVER), NOWHERE, Honoured),
+    row("php_admin_flag", PHP, A, "svd", Two, ACCESS.or(SERVER), NOWHERE, Honoured),
+    row("PHPIniDir", PHP, C, "sv", One, SERVER, NOWHERE, Honoured),
+    row("FcgidBusyScanInterval", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidBusyTimeout", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidConnectTimeout", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidErrorScanInterval", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidFixPathinfo", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidIdleScanInterval", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidIdleTimeout", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidIOTimeout", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidIPCDir", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidMaxProcesses", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidMaxProcessesPerClass", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidMaxRequestInMem", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidMaxRequestLen", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidMaxRequestsPerProcess", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidMinProcessesPerClass", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidOutputBufferSize", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidPassHeader", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidProcessLifeTime", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidProcessTableFile", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidSpawnScore", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidSpawnScoreUpLimit", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidTerminationScore", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidTimeScore", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidZombieScanInterval", FCGID, B, "sv", One, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidInitialEnv", FCGID, B, "sv", OneOrTwo, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidCmdOptions", FCGID, B, "sv", EachWithFirst, SERVER, NOWHERE, OWN_PHP),
+    row("FcgidWrapper", FCGID, B, "svdh", OneToThree, FILE_INFO, NOWHERE, Honoured),
+    row("FcgidAccessChecker", FCGID, B, "dh", One, FILE_INFO, NOWHERE, Denies("let the application decide")),
+    row("FcgidAccessCheckerAuthoritative", FCGID, B, "dh", Flag, FILE_INFO, NOWHERE, OWN_PHP),
+    row("FcgidAuthenticator", FCGID, B, "dh", One, FILE_INFO, NOWHERE, Denies("let the application decide")),
+    row("FcgidAuthenticatorAuthoritative", FCGID, B, "dh", Flag, FILE_INFO, NOWHERE, OWN_PHP),
+    row("FcgidAuthorizer", FCGID, B, "dh", One, FILE_INFO, NOWHERE, Denies("let the application decide")),
+    row("FcgidAuthorizerAuthoritative", FCGID, B, "dh", Flag, FILE_INFO, NOWHERE, OWN_PHP),
 ];

@@ -2,19 +2,20 @@
 
 use crate::{
     directives::AcmeDraft,
-    model::{Limits, Server, ServerTls},
-    row::{ACME, FILE, Kind, LIMITS, LISTENER, ROW, Row, SERVER, SITE, Set, TLS, Target, UPSTREAM},
+    model::{Limits, Php, Server, ServerTls},
+    row::{ACME, FILE, Kind, LIMITS, LISTENER, PHP, ROW, Row, SERVER, SITE, Set, TLS, Target, UPSTREAM},
     source::At,
     value::Given,
 };
 
-/// What `[server]`, `[limits]`, `[tls]`, `[acme]` and `include` of one file say.
+/// What `[server]`, `[limits]`, `[tls]`, `[acme]`, `[php]` and `include` of one file say.
 #[derive(Debug, Default)]
 pub struct FileDraft {
     pub server: Server,
     pub limits: Limits,
     pub tls: ServerTls,
     pub acme: AcmeDraft,
+    pub php: Php,
     /// Patterns as written.
     pub include: Vec<(String, At)>,
 }
@@ -27,6 +28,7 @@ impl Target for FileDraft {
             Set::Limits(set) => set(&mut self.limits, given),
             Set::Tls(set) => set(&mut self.tls, given),
             Set::Acme(set) => set(&mut self.acme, given),
+            Set::Php(set) => set(&mut self.php, given),
             _ => debug_assert!(false, "not a setter for a file: {set:?}"),
         }
     }
@@ -48,6 +50,7 @@ pub static ROWS: &[Row] = &[
     Row { name: "limits", contexts: FILE, kind: Kind::Section(LIMITS), summary: "Bounds on what clients may cost.", ..ROW },
     Row { name: "tls", contexts: FILE, kind: Kind::Section(TLS), summary: "TLS of the whole process.", ..ROW },
     Row { name: "acme", contexts: FILE, kind: Kind::Section(ACME), summary: "Automatic certificates.", ..ROW },
+    Row { name: "php", contexts: FILE, kind: Kind::Section(PHP), summary: "PHP that the server runs itself.", since: "0.4", ..ROW },
     Row {
         name: "listener",
         contexts: FILE,

@@ -10,6 +10,7 @@ pub(crate) mod files;
 pub(crate) mod limits;
 pub(crate) mod listener;
 pub(crate) mod logs;
+pub(crate) mod php;
 pub(crate) mod redirect;
 pub(crate) mod route;
 pub(crate) mod server;
@@ -48,6 +49,7 @@ static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
         tls::ROWS,
         acme::ROWS,
         files::ROWS,
+        php::ROWS,
         route::ROWS,
         redirect::ROWS,
         upstream::ROWS,

@@ -4,6 +4,7 @@ mod action;
 mod limits;
 mod listener;
 mod origin;
+mod php;
 mod server;
 mod settings;
 mod site;
@@ -15,6 +16,7 @@ pub use action::{Action, Proxy, Redirect, RedirectPiece};
 pub use limits::Limits;
 pub use listener::{Address, Listener};
 pub use origin::{Origin, Sourced};
+pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpUse};
 pub use server::{AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, Server, ShownRequests, Workers};
 pub use settings::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit, FieldEditAction, Files, Settings, SymlinkPolicy,
@@ -25,7 +27,7 @@ pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks, DnsWords,
     ExternalAccount, Group, ListenerTls, Revocation, ServerTls, SiteTls, TlsVersion,
 };
-pub use upstream::{Backend, BackendAddress, BackendTls, Balance, Member, Protocol, Sticky, Tuning, Upstream};
+pub use upstream::{Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky, Tuning, Upstream};
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -35,6 +37,9 @@ pub struct Model {
     pub server: Server,
     pub limits: Limits,
     pub tls: ServerTls,
+    pub php: Php,
+    /// What there is of it, once that has been looked for.
+    pub php_pools: PhpPools,
     pub listeners: Vec<Listener>,
     /// In the order of the file; the first catch-all, or else the first site, answers hosts that nobody claims.
     pub sites: Vec<Arc<Site>>,

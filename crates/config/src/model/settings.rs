@@ -1,6 +1,6 @@
 //! Settings that may differ from path to path: the site's, with a route's (later: a directory's, a .htaccess file's) laid over.
 
-use super::{Origin, Throttle};
+use super::{Origin, PhpUse, Throttle};
 use saker_http::Status;
 use std::collections::BTreeMap;
 
@@ -13,6 +13,8 @@ pub struct Settings {
     /// Content-Type of error pages that are texts; `None`: by what the text looks like.
     pub error_text_type: Option<String>,
     pub throttle: Throttle,
+    /// Who runs PHP files.
+    pub php: PhpUse,
     /// Answer TRACE (RFC 9110 section 9.3.8)? Off by default.
     pub trace: bool,
     /// Overrides `limits.body_bytes_max`.

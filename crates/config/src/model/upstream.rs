@@ -3,7 +3,15 @@
 //! Made by both front-ends (Apache's `ProxyPass`, `<Proxy balancer:>` and `SetHandler "proxy:…"`, our own `[[upstream]]`), and by rules at the
 //! time of a request. Workers keep the state (connections, failures) beside it, by [`Backend`] and by upstream.
 
-use std::{fmt, hash::Hash, path::PathBuf, sync::Arc};
+use std::{
+    fmt,
+    hash::Hash,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 /// What a backend speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -126,6 +134,28 @@ impl fmt::Display for Backend {
     }
 }
 
+/// Counts how often what listens was replaced: connections to an earlier one are not used again. Shared by whoever replaces it with all workers.
+#[derive(Clone, Debug, Default)]
+pub struct Epoch(Arc<AtomicU32>);
+
+impl Epoch {
+    pub fn now(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub fn advance(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl PartialEq for Epoch {
+    fn eq(&self, other: &Epoch) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Epoch {}
+
 /// How connections to a backend are handled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tuning {
@@ -146,6 +176,8 @@ pub struct Tuning {
     /// What the response may be ahead of the client before the backend is made to wait: in memory, then on disk.
     pub buffer_memory_bytes: usize,
     pub buffer_disk_bytes: u64,
+    /// Of managed programs; stands still for others.
+    pub epoch: Epoch,
     /// AJP.
     pub secret: Option<Box<str>>,
 }
@@ -163,6 +195,7 @@ impl Default for Tuning {
             retry_ms: 10_000,
             buffer_memory_bytes: 256 << 10,
             buffer_disk_bytes: 1 << 30,
+            epoch: Epoch::default(),
             secret: None,
         }
     }

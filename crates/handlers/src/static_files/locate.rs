@@ -7,7 +7,7 @@ use super::{
     make::{Found, is_compressible},
     names,
 };
-use saker_config::model::SymlinkPolicy;
+use saker_config::model::{PhpUse, SymlinkPolicy};
 use saker_files::{Kind, LinkPolicy, Metadata, ResolveError, Resolved, Watcher, resolve};
 use saker_http::{Status, content_coding::Coding};
 use saker_pipeline::Exchange;
@@ -54,7 +54,10 @@ pub fn locate(watcher: &Watcher, exchange: &mut Exchange) -> Located {
 /// The first index file that is there.
 fn index(watcher: &Watcher, exchange: &mut Exchange, relative: Vec<u8>, folder: Resolved) -> Located {
     let settings = Arc::clone(&exchange.settings);
-    for name in settings.files.index.iter().filter(|name| is_index_name(name, settings.files.hidden)) {
+    // Where PHP is run its index is one, too, after those that were named.
+    let of_php = (!matches!(settings.php, PhpUse::Off) && !settings.files.index.is_empty()).then_some("index.php");
+    let named = settings.files.index.iter().map(String::as_str).chain(of_php);
+    for name in named.filter(|name| is_index_name(name, settings.files.hidden)) {
         let candidate = [relative.as_slice(), name.as_bytes()].concat();
         match open(watcher, exchange, &candidate) {
             Ok(resolved) if resolved.metadata.kind == Kind::File => {
@@ -136,7 +139,7 @@ pub fn link_policy(policy: SymlinkPolicy) -> LinkPolicy {
     }
 }
 
-fn status_of(error: ResolveError) -> Status {
+pub fn status_of(error: ResolveError) -> Status {
     match error {
         ResolveError::NotFound | ResolveError::LinkDangling => Status::NOT_FOUND,
         ResolveError::Denied | ResolveError::LinkDenied | ResolveError::LinkLoop => Status::FORBIDDEN,

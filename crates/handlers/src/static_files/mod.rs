@@ -7,20 +7,20 @@
 
 mod content;
 mod kept;
-mod locate;
+pub mod locate;
 mod make;
 mod multipart;
 pub mod names;
 mod representation;
+pub mod script;
 mod variant;
 
 #[cfg(test)]
 mod tests;
 
-pub use locate::link_policy;
+pub use locate::{Located, link_policy};
 
 use crate::{fixed, listing};
-use locate::Located;
 use make::{Found, Maker};
 use representation::Outcome;
 use saker_config::model::Action;

@@ -23,6 +23,26 @@ pub fn is_hidden_name(name: &[u8]) -> bool {
     name.starts_with(b".") || autosaved || LEFTOVER_ENDINGS.iter().any(|ending| ends_with(name, ending))
 }
 
+/// Whether a name is one that PHP's distributions give to PHP files: its source is nobody's to see.
+pub fn is_php(name: &[u8]) -> bool {
+    is_php_script(name) || extension_of_php(name).is_some_and(|rest| matches!(rest.as_slice(), b"s" | b"3" | b"4" | b"5" | b"7" | b"8"))
+}
+
+/// Whether PHP runs it.
+pub fn is_php_script(name: &[u8]) -> bool {
+    [&b".php"[..], b".phtml", b".phar"].iter().any(|ending| ends_with_any_case(name, ending))
+}
+
+fn ends_with_any_case(name: &[u8], ending: &[u8]) -> bool {
+    name.len().checked_sub(ending.len()).and_then(|at| name.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(ending))
+}
+
+/// What follows `.php` at the end of a name, in lower case.
+fn extension_of_php(name: &[u8]) -> Option<Vec<u8>> {
+    let at = name.iter().rposition(|byte| *byte == b'.')?;
+    name.get(at..)?.to_ascii_lowercase().strip_prefix(b".php").map(<[u8]>::to_vec)
+}
+
 /// Content-Type of a file, charset included. `None`: send none.
 pub fn content_type(files: &Files, name: &[u8]) -> Option<Vec<u8>> {
     if let Some(whole) = &files.whole_type {

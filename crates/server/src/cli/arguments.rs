@@ -99,7 +99,7 @@ pub struct Serve {
     /// Access log: a file, - for standard output, '|program', or off
     #[arg(long, value_name = "FILE|-|off", default_value = "off", value_parser = access_log, value_hint = ValueHint::FilePath)]
     pub access_log: AccessLogArgument,
-    /// PHP: auto, off, unix:PATH or HOST:PORT (version 0.4; until then auto is off)
+    /// PHP: auto (whichever is installed), off, or a php-fpm that runs already: unix:PATH or HOST:PORT
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub php: String,
     /// Obey .htaccess files (version 0.3; until then auto is off)
@@ -128,6 +128,9 @@ pub struct Run {
     /// Worker threads, over what the configuration says
     #[arg(long, value_name = "N", value_parser = workers)]
     pub workers: Option<WorkersArgument>,
+    /// With --apache, which PHP runs what is for mod_php: auto, lsphp, php-fpm, php-cgi or a path
+    #[arg(long, value_name = "PROGRAM")]
+    pub php: Option<String>,
     /// Control socket and pid file go here, over server.state_dir of the configuration
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub state_dir: Option<PathBuf>,

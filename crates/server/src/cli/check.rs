@@ -6,7 +6,7 @@ use super::{
     cannot, output, place,
 };
 use crate::{
-    process::{ApacheInput, load_apache},
+    process::{ApacheInput, load_apache, settle_php},
     secured,
 };
 use saker_config::{Diagnostic, Diagnostics, Loaded, Model, Severity};
@@ -42,7 +42,7 @@ fn load(path: &Path, input: &Input) -> Result<(String, Diagnostics), Diagnostics
     };
     let of_certificates = secured::problems(&model).into_iter().map(diagnostic);
     let all = Diagnostics(warnings.into_iter().chain(of_certificates).collect());
-    if all.iter().any(Diagnostic::is_error) { Err(all) } else { Ok((summary(&model), all)) }
+    if all.iter().any(Diagnostic::is_error) { Err(all) } else { Ok((summary(model, input.apache.is_some()), all)) }
 }
 
 /// Notes too: they say what Apache would have done and we do not.
@@ -111,8 +111,11 @@ fn json_diagnostic(diagnostic: &Diagnostic) -> Value {
     })
 }
 
-fn summary(model: &Model) -> String {
-    format!("{}, {}", counted(model.listeners.len(), "listener"), counted(model.sites.len(), "site"))
+/// What is served, and by which PHP; Apache's configuration is only told about one that is there.
+fn summary(mut model: Model, is_apache: bool) -> String {
+    settle_php(&mut model, is_apache);
+    let php = saker_php::explain(&model).map(|php| format!("\nPHP: {php}")).unwrap_or_default();
+    format!("{}, {}{php}", counted(model.listeners.len(), "listener"), counted(model.sites.len(), "site"))
 }
 
 pub fn counted(count: usize, noun: &str) -> String {

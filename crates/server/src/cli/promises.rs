@@ -6,16 +6,11 @@ use super::arguments::{Serve, Switch};
 
 pub const HTACCESS: &str =
     "--htaccess on: .htaccess files arrive with version 0.3; until then their rules are written as routes in saker.toml";
-pub const PHP: &str = "--php: PHP arrives with version 0.4; until then only auto and off are taken, and both mean off";
 pub const PAGE_CACHE: &str = "--cache on: the page cache arrives with version 0.5; files are kept in memory without it";
 pub const PURGE: &str = "purge: the page cache arrives with version 0.5, and changed files need no purge, they are watched";
 
 /// Why this version can't do what was asked.
 pub fn refuse_serve(serve: &Serve) -> Result<(), &'static str> {
-    let asked = [
-        (serve.htaccess == Switch::On, HTACCESS),
-        (!matches!(serve.php.as_str(), "auto" | "off"), PHP),
-        (serve.cache == Switch::On, PAGE_CACHE),
-    ];
+    let asked = [(serve.htaccess == Switch::On, HTACCESS), (serve.cache == Switch::On, PAGE_CACHE)];
     asked.into_iter().find(|(asked, _)| *asked).map_or(Ok(()), |(_, sentence)| Err(sentence))
 }

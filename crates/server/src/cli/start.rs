@@ -9,6 +9,7 @@ use crate::process::{self, ApacheInput, Source};
 use saker_config::{
     ServeOptions,
     model::{AccessLogTarget, Acme, AcmeDirectory, Address, CertificateFiles, Origin, Workers},
+    parse_php_program, parse_php_use,
 };
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -17,6 +18,7 @@ use std::{
 };
 
 const HTTP_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+const PHP_PROGRAMS: &str = "it has to be auto, lsphp, php-fpm, php-cgi or the path of such a program";
 const HTTPS_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
 
 pub fn serve(serve: Serve) -> ExitCode {
@@ -31,8 +33,11 @@ pub fn run(run: Run) -> ExitCode {
     let source = match run.input.apache {
         Some(file) => {
             let input = ApacheInput { file, defines: run.input.define, ..ApacheInput::default() };
-            Ok(Source::Apache { input, workers, state_dir: run.state_dir })
+            let php =
+                run.php.as_deref().map(|text| parse_php_program(text).ok_or_else(|| format!("--php {text}: {PHP_PROGRAMS}"))).transpose();
+            php.map(|php| Source::Apache { input, workers, state_dir: run.state_dir, php })
         }
+        None if run.php.is_some() => Err("--php goes with --apache; saker.toml has `program` in [php]".into()),
         None => place::configuration(run.input.config.as_deref()).map(|path| Source::File { path, workers, state_dir: run.state_dir }),
     };
     source.map_or_else(cannot, process::run)
@@ -59,7 +64,8 @@ fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
     let workers = serve.workers.count().map_or(Workers::Auto, Workers::Count);
     let (access_log, state_dir) = (target(serve.access_log), Some(state_dir));
     let acme = acme(serve.authority, serve.email, folder);
-    Ok(ServeOptions { root, http, https, certificate, domains, acme, workers, access_log, state_dir, ..ServeOptions::default() })
+    let php = parse_php_use(&serve.php).map_err(|reason| format!("--php {}: {reason}", serve.php))?;
+    Ok(ServeOptions { root, http, https, certificate, domains, acme, workers, access_log, state_dir, php, ..ServeOptions::default() })
 }
 
 /// Names that a certificate can be had for without a helper for the zone; a folder behind them goes to the others.
@@ -145,6 +151,7 @@ mod tests {
         control::state_dir::tests::Scratch,
     };
     use clap::Parser;
+    use saker_config::model::PhpUse;
 
     fn options(arguments: &[&str]) -> Result<ServeOptions, String> {
         let cli = Cli::try_parse_from(["saker", "serve"].iter().chain(arguments)).map_err(|error| error.to_string())?;
@@ -243,14 +250,19 @@ mod tests {
 
     #[test]
     fn what_later_versions_bring_is_refused() {
-        for (arguments, sentence) in [
-            (&["--htaccess", "on"][..], promises::HTACCESS),
-            (&["--php", "unix:/run/php.sock"], promises::PHP),
-            (&["--php", "on"], promises::PHP),
-            (&["--cache", "on"], promises::PAGE_CACHE),
-        ] {
+        for (arguments, sentence) in [(&["--htaccess", "on"][..], promises::HTACCESS), (&["--cache", "on"], promises::PAGE_CACHE)] {
             assert_eq!(options(arguments).unwrap_err(), sentence, "{arguments:?}");
         }
+    }
+
+    #[test]
+    fn who_runs_php() {
+        let scratch = Scratch::new();
+        let path = scratch.0.to_str().unwrap();
+        let php = |value: &str| options(&["--state-dir", path, path, "--php", value]).map(|options| options.php);
+        assert!(matches!(php("auto"), Ok(PhpUse::Managed)) && matches!(php("off"), Ok(PhpUse::Off)));
+        assert!(matches!(php("unix:/run/php.sock"), Ok(PhpUse::Upstream(_))));
+        assert!(php("on").unwrap_err().starts_with("--php on: "));
     }
 
     #[test]

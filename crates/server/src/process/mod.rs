@@ -25,7 +25,7 @@ use saker_telemetry::{
     error_log::{self, ErrorLogTarget},
     message,
 };
-pub use source::{ApacheInput, Source, load_apache};
+pub use source::{ApacheInput, Source, load_apache, settle_php};
 use std::{
     os::unix::net::UnixListener,
     process::ExitCode,
@@ -108,6 +108,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     {
         let _inside = runtime.enter();
         operator.begin_automatic(prepared);
+        operator.begin_php();
     }
     crate::cli::apache::detach::let_go();
     pid_file.iter_mut().for_each(pid_file::PidFile::fill);
@@ -133,6 +134,7 @@ fn serve(runtime: &Runtime, mut signals: signals::Signals, operator: Operator, c
         let end = async {
             operator.stopping().await;
             operator.stop_workers().await;
+            operator.stop_php().await;
         };
         let certificates = operator.watch_certificates();
         // Signals and conversations go on to the very end: whoever is tired of waiting can still cut it short.

@@ -36,6 +36,8 @@ pub struct Operator {
     listeners: RefCell<Listeners>,
     last_reload: RefCell<Option<LastReload>>,
     automatic: Automatic,
+    /// On this thread, like everything here; nobody holds on to it across a wait but whoever stops it.
+    php: RefCell<saker_php::Manager>,
     /// Asked to stop.
     stopping: Cell<bool>,
     /// Asked not to wait for open requests.
@@ -74,6 +76,7 @@ impl Operator {
             listeners: RefCell::new(listeners),
             last_reload: RefCell::new(None),
             automatic,
+            php: RefCell::default(),
             stopping: Cell::new(false),
             at_once: Cell::new(false),
             stop: Notify::new(),
@@ -83,6 +86,19 @@ impl Operator {
     /// Certificates are ordered from here on. To be called within the runtime.
     pub fn begin_automatic(&self, prepared: Prepared) {
         self.automatic.apply(prepared);
+    }
+
+    /// PHP can be asked for from here on. To be called within the runtime.
+    pub fn begin_php(&self) {
+        self.php.borrow_mut().apply(&self.generation.borrow().model);
+    }
+
+    /// After the last request has ended.
+    pub async fn stop_php(&self) {
+        let mut php = self.php.take();
+        php.stop().await;
+        error_log::log(&message::STOPPED, format_args!(""));
+        error_log::flush(Duration::from_secs(1));
     }
 
     /// Hands every bound listener to the workers.
@@ -187,8 +203,6 @@ impl Operator {
         if !finished && !self.at_once.get() {
             error_log::log(&message::SHUTDOWN_TIMED_OUT, format_args!("after {limit_ms} ms"));
         }
-        error_log::log(&message::STOPPED, format_args!(""));
-        error_log::flush(Duration::from_secs(1));
     }
 
     pub fn reopen(&self) -> Result<(), String> {
@@ -245,6 +259,7 @@ impl Operator {
         error_log::set_level(super::level(generation.model.server.error_log.level));
         self.workers.tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
         *self.secured.borrow_mut() = secured;
+        self.php.borrow_mut().apply(&generation.model);
         self.automatic.apply(automatic);
         for address in &added {
             error_log::log(&message::LISTENER_ADDED, format_args!("{address}"));

@@ -1,7 +1,10 @@
 //! Where the configuration comes from; asked again at each reload.
 
 use saker_apache::Loaded;
-use saker_config::{Diagnostic, Model, ServeOptions, Severity, model::Workers};
+use saker_config::{
+    Diagnostic, Model, ServeOptions, Severity,
+    model::{PhpProgram, Workers},
+};
 use saker_config_apache::{OnDisk, Setup, read_envvars};
 use saker_expressions::{Pattern, PatternOptions};
 use saker_pipeline::FrontEnd;
@@ -15,7 +18,7 @@ use std::{
 pub enum Source {
     Directory(Box<ServeOptions>),
     File { path: PathBuf, workers: Option<usize>, state_dir: Option<PathBuf> },
-    Apache { input: ApacheInput, workers: Option<usize>, state_dir: Option<PathBuf> },
+    Apache { input: ApacheInput, workers: Option<usize>, state_dir: Option<PathBuf>, php: Option<PhpProgram> },
 }
 
 /// What Apache's command line says about its configuration.
@@ -43,6 +46,13 @@ pub struct Read {
 
 impl Source {
     pub fn read(&self) -> Result<Read, String> {
+        let mut read = self.read_text()?;
+        let is_apache = read.front_end.is_some();
+        settle_php(&mut read.model, is_apache);
+        Ok(read)
+    }
+
+    fn read_text(&self) -> Result<Read, String> {
         match self {
             Source::Directory(options) => {
                 Ok(Read { model: Model::for_directory(ServeOptions::clone(options)), front_end: None, warnings: Vec::new() })
@@ -52,7 +62,7 @@ impl Source {
                 let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
                 Ok(Read { model: with(loaded.model, *workers, state_dir.as_deref()), front_end: None, warnings })
             }
-            Source::Apache { input, workers, state_dir } => {
+            Source::Apache { input, workers, state_dir, php } => {
                 let loaded = load_apache(input);
                 if loaded.has_errors() {
                     return Err(loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).map(Diagnostic::to_string).collect());
@@ -60,7 +70,9 @@ impl Source {
                 let noteworthy = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Warning);
                 let warnings = noteworthy.map(ToString::to_string).collect();
                 let front_end: FrontEnd = Arc::new(loaded.apache);
-                Ok(Read { model: with(loaded.model, *workers, state_dir.as_deref()), front_end: Some(front_end), warnings })
+                let mut model = with(loaded.model, *workers, state_dir.as_deref());
+                model.php.program = php.clone().unwrap_or(model.php.program);
+                Ok(Read { model, front_end: Some(front_end), warnings })
             }
         }
     }
@@ -73,6 +85,12 @@ impl Source {
             Source::Apache { input, .. } => input.file.display().to_string(),
         }
     }
+}
+
+/// Looks for PHP. Apache's rules may want it for files of any place, by `.htaccess`.
+pub fn settle_php(model: &mut Model, is_apache: bool) {
+    let workers = super::workers::count(&model.server.workers);
+    saker_php::settle(model, workers, is_apache);
 }
 
 fn with(mut model: Model, workers: Option<usize>, state_dir: Option<&Path>) -> Model {

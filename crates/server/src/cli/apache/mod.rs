@@ -131,7 +131,7 @@ fn act(program: &str, arguments: &Arguments) -> ExitCode {
     // Beside the process id: both go with the machine.
     let state_dir = pid_file.as_deref().and_then(Path::parent).map(|folder| folder.join("saker"));
     match arguments.in_foreground {
-        true => process::run(Source::Apache { input, workers: arguments.single.then_some(1), state_dir }),
+        true => process::run(Source::Apache { input, workers: arguments.single.then_some(1), state_dir, php: None }),
         false => detach::start(program, pid_file.as_deref()),
     }
 }

@@ -1,0 +1,118 @@
+//! Files whose handler is PHP, by whatever name: mod_php's, a panel's, mod_lsapi's, mod_fcgid's. They go to the server's own PHP.
+//!
+//! Called by `fixups` for the content of a request. Difficulty: names. `application/x-httpd-php` is any PHP, `application/x-httpd-ea-php81___lsphp`
+//! one version; where that version is not there the first PHP has to do, and says so once in a while.
+//! Unlike mod_php, which serves the file as it is when `engine` is off, nothing here shows a source: that is answered 403.
+
+use crate::{call, host::Host, local::Local, rules::ApacheRules, state::peek};
+use saker_config::model::PhpPool;
+use saker_files::Kind;
+use saker_http::Status;
+use saker_pipeline::{Call, CallTo, Exchange, Response, Verdict};
+use saker_telemetry::{error_log, message};
+use std::sync::Arc;
+
+/// What a handler's name, or a type's in its place, asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked<'h> {
+    /// To be run by this version; empty: by any.
+    Run(&'h str),
+    /// To be shown in colours.
+    Source,
+}
+
+/// `None`: the handler is not PHP's.
+pub fn asked<'h>(handler: &'h str, filename: &[u8]) -> Option<Asked<'h>> {
+    let lower = handler.to_ascii_lowercase();
+    if lower.starts_with("proxy:") {
+        return None;
+    }
+    if lower.ends_with("php-source") || lower.ends_with("-phps") {
+        return Some(Asked::Source);
+    }
+    let is_script = [&b".php"[..], b".phtml", b".phar"].iter().any(|ending| filename.ends_with(ending));
+    match &*lower {
+        "lsapi-script" => Some(Asked::Run("")),
+        "fcgid-script" | "fastcgi-script" if is_script => Some(Asked::Run("")),
+        _ => lower.contains("php").then(|| Asked::Run(version(handler))),
+    }
+}
+
+/// The digits behind `php`.
+fn version(handler: &str) -> &str {
+    let is_version = |c: char| c.is_ascii_digit() || c == '.';
+    let behind = handler.match_indices(['p', 'P']).filter_map(|(at, _)| handler.get(at + 1..));
+    let found = behind.map(|rest| rest.get(..rest.find(|c| !is_version(c)).unwrap_or(rest.len())).unwrap_or_default());
+    found.filter(|version| !version.is_empty()).last().unwrap_or_default()
+}
+
+pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Local, asked: Asked<'_>) -> Verdict {
+    let version = match asked {
+        Asked::Source => return refused(Status::FORBIDDEN),
+        Asked::Run(_) if local.php.is_off() => return refused(Status::FORBIDDEN),
+        Asked::Run(version) => version,
+    };
+    match peek(exchange).and_then(|state| state.kind) {
+        Some(Kind::File) => {}
+        Some(_) => return refused(Status::FORBIDDEN),
+        None => return refused(Status::NOT_FOUND),
+    }
+    // AcceptPathInfo: PHP takes what follows the script unless that was forbidden.
+    if !exchange.path_info.is_empty() && local.core.accept_path_info == Some(false) {
+        return refused(Status::NOT_FOUND);
+    }
+    let Some(pool) = pool(rules, exchange, version) else {
+        let filename = peek(exchange).map(|state| String::from_utf8_lossy(&state.filename).into_owned()).unwrap_or_default();
+        error_log::log_client(&message::PHP_MISSING, exchange.client.address, format_args!("{filename}"));
+        return refused(Status::SERVICE_UNAVAILABLE);
+    };
+    let upstream = Arc::clone(&pool.upstream);
+    let mut script = call::script(exchange, host, local);
+    script.php = local.php.told();
+    let target = call::target_of(exchange);
+    let manner = Arc::default();
+    exchange.call = Some(Box::new(Call { to: CallTo::Upstream(upstream), target, script: Some(Box::new(script)), manner }));
+    Verdict::Pass
+}
+
+fn pool<'r>(rules: &'r ApacheRules, exchange: &Exchange, version: &str) -> Option<&'r PhpPool> {
+    let first = rules.php.first()?;
+    if version.is_empty() {
+        return Some(first);
+    }
+    let exact = rules.php.of_version(version);
+    if exact.is_none() {
+        error_log::log_client(&message::PHP_OTHER_VERSION, exchange.client.address, format_args!("{version}, {} instead", first.name));
+    }
+    exact.or(Some(first))
+}
+
+fn refused(status: Status) -> Verdict {
+    Verdict::Answer(Response::new(status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handlers_of_all_kinds() {
+        for (handler, expected) in [
+            ("application/x-httpd-php", Some(Asked::Run(""))),
+            ("application/x-httpd-php8", Some(Asked::Run("8"))),
+            ("application/x-httpd-php8.2", Some(Asked::Run("8.2"))),
+            ("application/x-httpd-ea-php81___lsphp", Some(Asked::Run("81"))),
+            ("application/x-lsphp74", Some(Asked::Run("74"))),
+            ("php-script", Some(Asked::Run(""))),
+            ("php7-script", Some(Asked::Run("7"))),
+            ("lsapi-script", Some(Asked::Run(""))),
+            ("fcgid-script", Some(Asked::Run(""))),
+            ("application/x-httpd-php-source", Some(Asked::Source)),
+            ("proxy:unix:/run/php.sock|fcgi://localhost", None),
+            ("cgi-script", None),
+        ] {
+            assert_eq!(asked(handler, b"/a/b.php"), expected, "{handler}");
+        }
+        assert_eq!(asked("fcgid-script", b"/a/b.fcgi"), None);
+    }
+}

@@ -1,0 +1,234 @@
+//! `[php]`: PHP that the server runs itself; and `php` of sites and routes, which says who runs a site's PHP files.
+
+use crate::{
+    model::{Backend, BackendAddress, Member, PhpKind, PhpProgram, PhpUse, Protocol, Tuning, Upstream},
+    row::{Fault, Kind, PHP, ROUTE, ROW, Row, SITE, Set, Word},
+    value::{Given, Value},
+};
+use std::sync::Arc;
+
+static USE: Word = Word {
+    expects: "\"auto\", \"off\", \"unix:/path/of/socket\" or \"host:port\"",
+    pattern: "^(auto|off|unix:/.+|.+:[0-9]+)$",
+    read: |text| parse_use(text).map(|_| Value::Text(text.to_owned())).map_err(Fault::new),
+};
+
+static PROGRAM: Word = Word {
+    expects: "\"auto\", \"lsphp\", \"php-fpm\", \"php-cgi\" or the path of such a program",
+    pattern: "^(auto|lsphp|php-fpm|php-cgi|/.+)$",
+    read: |text| program(text).map(|_| Value::Text(text.to_owned())).ok_or_else(|| Fault::new("it is none of them")),
+};
+
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "program",
+        contexts: PHP,
+        kind: Kind::Word(&PROGRAM),
+        default: Some("\"auto\""),
+        summary: "Which PHP is run. `auto`: the first kind that is installed of lsphp, php-fpm and php-cgi, and of that the newest. A path says its \
+                  kind by its name.",
+        apache: Some("FcgidWrapper"),
+        aliases: &["binary", "command", "path"],
+        since: "0.4",
+        set: Set::Php(|php, given| php.program = program(&given.text()).unwrap_or(PhpProgram::Auto)),
+        ..ROW
+    },
+    Row {
+        name: "processes",
+        contexts: PHP,
+        kind: Kind::Integer { min: 1, max: 10_000 },
+        example: Some("20"),
+        summary: "Processes at most, and so requests at a time; rounded up so that each worker has as many. Without it: by the memory of the \
+                  machine, 4 to 40.",
+        apache: Some("FcgidMaxProcesses"),
+        aliases: &["max_children", "children", "workers", "max_processes"],
+        since: "0.4",
+        set: Set::Php(|php, given| php.processes_max = Some(given.number() as usize)),
+        ..ROW
+    },
+    Row {
+        name: "memory",
+        contexts: PHP,
+        kind: Kind::Bytes { min: 0, max: 1 << 40 },
+        default: Some("0"),
+        unit: Some("bytes"),
+        summary: "Address space of one process, enforced by the kernel. 0: none; memory_limit of php.ini holds in any case.",
+        apache: Some("RLimitMEM"),
+        aliases: &["memory_max", "rlimit_as"],
+        since: "0.4",
+        set: Set::Php(|php, given| php.memory_bytes_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "run_time",
+        contexts: PHP,
+        kind: Kind::Duration { min_ms: 0, max_ms: 86_400_000 },
+        default: Some("\"0s\""),
+        summary: "A script that runs longer than this is ended. \"0s\": never; max_execution_time of php.ini counts processor time alone.",
+        apache: Some("FcgidIOTimeout"),
+        aliases: &["request_terminate_timeout", "max_process_time"],
+        since: "0.4",
+        set: Set::Php(|php, given| php.run_time_ms = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "queue",
+        contexts: PHP,
+        kind: Kind::Integer { min: 0, max: 1_000_000 },
+        default: Some("1024"),
+        summary: "Requests that may wait while all processes are busy; more are answered 503.",
+        aliases: &["queue_max", "backlog"],
+        since: "0.4",
+        set: Set::Php(|php, given| php.queue_max = given.number() as usize),
+        ..ROW
+    },
+    Row {
+        name: "queue_timeout",
+        contexts: PHP,
+        kind: Kind::Duration { min_ms: 1, max_ms: 3_600_000 },
+        default: Some("\"30s\""),
+        summary: "How long they wait before they are answered 503.",
+        since: "0.4",
+        set: Set::Php(|php, given| php.queue_timeout_ms = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "requests",
+        contexts: PHP,
+        kind: Kind::Integer { min: 0, max: 1_000_000_000 },
+        default: Some("10000"),
+        summary: "A process that has answered so many requests is replaced. 0: never.",
+        apache: Some("FcgidMaxRequestsPerProcess"),
+        aliases: &["max_requests"],
+        since: "0.4",
+        set: Set::Php(|php, given| php.requests_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "idle_timeout",
+        contexts: PHP,
+        kind: Kind::Duration { min_ms: 1_000, max_ms: 86_400_000 },
+        default: Some("\"10s\""),
+        summary: "A process without work leaves after this (php-fpm, lsphp).",
+        apache: Some("FcgidIdleTimeout"),
+        aliases: &["process_idle_timeout", "max_idle"],
+        since: "0.4",
+        set: Set::Php(|php, given| php.idle_timeout_ms = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "user",
+        contexts: PHP,
+        kind: Kind::Text,
+        example: Some("\"www-data\""),
+        summary: "User that PHP runs as, when the server stays root. Without it: the server's user, and `www-data` or `nobody` instead of root.",
+        apache: Some("SuexecUserGroup"),
+        since: "0.4",
+        set: Set::Php(|php, given| php.user = Some(given.text())),
+        ..ROW
+    },
+    Row {
+        name: "group",
+        contexts: PHP,
+        kind: Kind::Text,
+        example: Some("\"www-data\""),
+        summary: "Group that PHP runs as. Without it: the user's own.",
+        apache: Some("SuexecUserGroup"),
+        since: "0.4",
+        set: Set::Php(|php, given| php.group = Some(given.text())),
+        ..ROW
+    },
+    Row {
+        name: "ini",
+        contexts: PHP,
+        kind: Kind::Path,
+        example: Some("\"/etc/php/8.2/fpm/php.ini\""),
+        summary: "php.ini, or its folder. Without it: PHP's own.",
+        apache: Some("PHPIniDir"),
+        aliases: &["php_ini", "phprc"],
+        since: "0.4",
+        set: Set::Php(|php, given| php.ini = Some(given.path())),
+        ..ROW
+    },
+    Row {
+        name: "php",
+        contexts: SITE.or(ROUTE),
+        kind: Kind::Word(&USE),
+        default: Some("\"off\""),
+        summary: "Who runs PHP files: `auto` the server's own PHP (see [php]), `unix:/path` or `host:port` a php-fpm that runs already, `off` nobody. \
+                  Their sources are shown in no case.",
+        apache: Some("SetHandler, AddHandler"),
+        aliases: &["fastcgi_pass", "php_fastcgi"],
+        since: "0.4",
+        set: Set::Settings(|settings, given| settings.php = use_of(given)),
+        ..ROW
+    },
+];
+
+/// `auto`, a kind, or a path; `None`: none of them.
+pub fn program(text: &str) -> Option<PhpProgram> {
+    let kind = |text: &str| PhpKind::ALL.into_iter().find(|kind| kind.name() == text);
+    match text {
+        "auto" => Some(PhpProgram::Auto),
+        path if path.starts_with('/') => Some(PhpProgram::Path(path.into())),
+        name => kind(name).map(PhpProgram::Kind),
+    }
+}
+
+fn use_of(given: Given) -> PhpUse {
+    parse_use(&given.text()).unwrap_or_default()
+}
+
+/// `auto`, `off`, `unix:PATH`, `HOST:PORT`. The error says why it is none.
+pub fn parse_use(text: &str) -> Result<PhpUse, String> {
+    match text {
+        "auto" => return Ok(PhpUse::Managed),
+        "off" => return Ok(PhpUse::Off),
+        _ => {}
+    }
+    let address = match text.strip_prefix("unix:") {
+        Some(path) if path.starts_with('/') => BackendAddress::Unix(path.into()),
+        Some(_) => return Err("the path of a socket begins with \"/\"".into()),
+        None => tcp(text).ok_or("it has to be auto, off, unix:PATH or HOST:PORT")?,
+    };
+    // As mod_proxy_fcgi does: whoever is at the other end may have few processes, and a kept connection holds one.
+    let tuning = Tuning { kept_max: 0, ..Tuning::default() };
+    let member = Member::new(Backend::new(Protocol::FastCgi, address), tuning);
+    Ok(PhpUse::Upstream(Arc::new(Upstream::new(text, vec![member]))))
+}
+
+fn tcp(text: &str) -> Option<BackendAddress> {
+    let (host, port) = text.rsplit_once(':')?;
+    let is_host = !host.is_empty() && !host.contains(['/', ' ', '@']) && (host.starts_with('[') == host.contains(':'));
+    let port = port.parse().ok().filter(|port| *port != 0)?;
+    is_host.then(|| BackendAddress::Tcp { host: host.into(), port })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uses() {
+        assert!(matches!(parse_use("auto"), Ok(PhpUse::Managed)) && matches!(parse_use("off"), Ok(PhpUse::Off)));
+        for (text, shown) in [
+            ("unix:/run/php.sock", "fcgi at unix:/run/php.sock"),
+            ("127.0.0.1:9000", "fcgi://127.0.0.1:9000"),
+            ("[::1]:9000", "fcgi://[::1]:9000"),
+            ("php.example:9000", "fcgi://php.example:9000"),
+        ] {
+            let Ok(PhpUse::Upstream(upstream)) = parse_use(text) else { panic!("{text}") };
+            assert_eq!(upstream.members[0].backend.to_string(), shown);
+        }
+        for text in ["", "on", "unix:php.sock", "localhost", "localhost:0", "::1:9000", "http://a:80"] {
+            assert!(parse_use(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn programs() {
+        assert_eq!(program("php-fpm"), Some(PhpProgram::Kind(PhpKind::Fpm)));
+        assert_eq!(program("/opt/lsphp"), Some(PhpProgram::Path("/opt/lsphp".into())));
+        assert_eq!(program("perl"), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! PHP that the server runs itself: what is wanted of it (`[php]`), and the pools that were made of that.
+
+use super::{Origin, Upstream};
+use std::{path::PathBuf, sync::Arc};
+
+/// `[php]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Php {
+    pub program: PhpProgram,
+    /// Of one pool; `None`: by the machine's memory.
+    pub processes_max: Option<usize>,
+    /// Of one process; 0: what php.ini says (memory_limit) is all.
+    pub memory_bytes_max: u64,
+    /// Of one request; 0: what php.ini says (max_execution_time) is all.
+    pub run_time_ms: u64,
+    /// Requests that wait for a process, and how long they do.
+    pub queue_max: usize,
+    pub queue_timeout_ms: u64,
+    /// A process that has had so many requests makes room for a new one; 0: never.
+    pub requests_max: u64,
+    /// Idle processes leave after this.
+    pub idle_timeout_ms: u64,
+    /// Whom it runs as; only root can choose. `None`: the server's user, never root.
+    pub user: Option<String>,
+    pub group: Option<String>,
+    /// Folder of php.ini, or the file; `None`: PHP's own.
+    pub ini: Option<PathBuf>,
+    pub origin: Origin,
+}
+
+impl Default for Php {
+    fn default() -> Php {
+        Php {
+            program: PhpProgram::Auto,
+            processes_max: None,
+            memory_bytes_max: 0,
+            run_time_ms: 0,
+            queue_max: 1024,
+            queue_timeout_ms: 30_000,
+            requests_max: 10_000,
+            idle_timeout_ms: 10_000,
+            user: None,
+            group: None,
+            ini: None,
+            origin: Origin::built_in(),
+        }
+    }
+}
+
+/// Which PHP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PhpProgram {
+    /// The first kind that is installed: lsphp, php-fpm, php-cgi.
+    Auto,
+    Kind(PhpKind),
+    /// A program, whose name says its kind.
+    Path(PathBuf),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PhpKind {
+    Lsphp,
+    Fpm,
+    Cgi,
+}
+
+impl PhpKind {
+    /// In the order of preference.
+    pub const ALL: [PhpKind; 3] = [PhpKind::Lsphp, PhpKind::Fpm, PhpKind::Cgi];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            PhpKind::Lsphp => "lsphp",
+            PhpKind::Fpm => "php-fpm",
+            PhpKind::Cgi => "php-cgi",
+        }
+    }
+}
+
+/// What is done with PHP's files at a place of a native site.
+#[derive(Clone, Debug, Default)]
+pub enum PhpUse {
+    /// Nobody runs them, and nobody sees them.
+    #[default]
+    Off,
+    /// By the pool of the server.
+    Managed,
+    /// By somebody else's.
+    Upstream(Arc<Upstream>),
+}
+
+/// One PHP that is installed, and how it is reached once it runs.
+#[derive(Clone, Debug)]
+pub struct PhpPool {
+    /// `php-fpm 8.2`, for people.
+    pub name: Box<str>,
+    pub kind: PhpKind,
+    /// `8.2`, where its name says so.
+    pub version: Option<Box<str>>,
+    pub program: PathBuf,
+    /// Its own listening socket, which is the server's.
+    pub socket: PathBuf,
+    pub processes: usize,
+    pub upstream: Arc<Upstream>,
+}
+
+/// All of them, the one that is used where no version is named first. Empty: there is no PHP, or nobody wants one.
+#[derive(Clone, Debug, Default)]
+pub struct PhpPools(pub Vec<PhpPool>);
+
+impl PhpPools {
+    pub fn first(&self) -> Option<&PhpPool> {
+        self.0.first()
+    }
+
+    /// The one of a version, as handlers' names have it: `8.2`, `82`, `8`. `None`: there is none, and the first has to do.
+    pub fn of_version(&self, wanted: &str) -> Option<&PhpPool> {
+        let digits = |text: &str| text.bytes().filter(u8::is_ascii_digit).collect::<Vec<u8>>();
+        let wanted = digits(wanted);
+        let fits = |pool: &&PhpPool| pool.version.as_deref().is_some_and(|version| digits(version).starts_with(&wanted));
+        self.0.iter().filter(|_| !wanted.is_empty()).find(fits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(version: Option<&str>) -> PhpPool {
+        PhpPool {
+            name: "php".into(),
+            kind: PhpKind::Fpm,
+            version: version.map(Into::into),
+            program: "/usr/sbin/php-fpm".into(),
+            socket: "/run/php.sock".into(),
+            processes: 1,
+            upstream: Arc::new(Upstream::new("php", Vec::new())),
+        }
+    }
+
+    #[test]
+    fn versions_as_handlers_name_them() {
+        let pools = PhpPools(vec![pool(None), pool(Some("8.2")), pool(Some("7.4"))]);
+        let found = |wanted| pools.of_version(wanted).and_then(|pool| pool.version.clone());
+        for (wanted, version) in [("8.2", "8.2"), ("82", "8.2"), ("8", "8.2"), ("ea-php74", "7.4")] {
+            assert_eq!(found(wanted).as_deref(), Some(version), "{wanted}");
+        }
+        assert!(found("").is_none() && found("81").is_none() && pools.first().is_some_and(|pool| pool.version.is_none()));
+    }
+}

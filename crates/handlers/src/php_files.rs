@@ -1,0 +1,124 @@
+//! PHP files of native sites (handler `php`): finds the script that a path names, and leaves the call that the gateway carries out.
+//!
+//! Place in the walk: the content phase, before the gateway and the files. Difficulty: the source of a script often holds passwords, so whatever
+//! is called like one never gets as far as the files: it is run, or answered 403 (`php = "off"`), 404 or 503.
+//! Absent on purpose: sites with rules of their own (Apache's), where handlers are named by directives; running what lies behind a link that
+//! the site does not follow.
+
+use crate::static_files::{Located, locate, names, script};
+use saker_config::model::{Action, PhpPools, PhpUse, Upstream};
+use saker_files::Watcher;
+use saker_http::Status;
+use saker_pipeline::{Call, CallTo, Exchange, Handled, Handler, LocalFuture, Response, Script};
+use saker_telemetry::{error_log, message};
+use std::{os::unix::ffi::OsStrExt, sync::Arc};
+
+pub struct PhpFiles {
+    watcher: Watcher,
+    pools: PhpPools,
+}
+
+/// A script, and what of the path follows it.
+struct Found {
+    /// Below the root.
+    relative: Vec<u8>,
+    path_info: Vec<u8>,
+}
+
+impl PhpFiles {
+    pub fn new(watcher: Watcher, pools: PhpPools) -> PhpFiles {
+        PhpFiles { watcher, pools }
+    }
+
+    fn answer(&self, exchange: &mut Exchange) -> Handled {
+        if exchange.rules_state.is_some() || exchange.site.root.is_none() || *exchange.action() != Action::Files {
+            return Handled::Declined;
+        }
+        match self.find(exchange) {
+            Ok(None) => Handled::Declined,
+            Ok(Some(found)) => self.run(exchange, found),
+            Err(status) => Handled::Answered(Response::new(status)),
+        }
+    }
+
+    /// `None`: the path names no script.
+    fn find(&self, exchange: &mut Exchange) -> Result<Option<Found>, Status> {
+        let relative = exchange.path.strip_prefix(b"/").unwrap_or(&exchange.path).to_vec();
+        if !exchange.settings.files.hidden && names::is_hidden(&relative) {
+            return Ok(None);
+        }
+        for end in script::ends(&relative) {
+            let (name, rest) = relative.split_at(end);
+            match script::kind(&self.watcher, exchange, name)? {
+                script::Kind::File => return Ok(Some(Found { relative: name.to_vec(), path_info: rest.to_vec() })),
+                script::Kind::Folder => {}
+                script::Kind::Nothing => return Err(Status::NOT_FOUND),
+            }
+        }
+        if (relative.is_empty() || relative.ends_with(b"/"))
+            && let Located::File(found) = locate::locate(&self.watcher, exchange)
+            && names::is_php(&found.relative)
+        {
+            return Ok(Some(Found { relative: found.relative, path_info: Vec::new() }));
+        }
+        Ok(None)
+    }
+
+    fn run(&self, exchange: &mut Exchange, found: Found) -> Handled {
+        let refused = |status| Handled::Answered(Response::new(status));
+        if !names::is_php_script(&found.relative) {
+            exchange.trace("content", None, || "a PHP source: it is not shown".into());
+            return refused(Status::FORBIDDEN);
+        }
+        let upstream = match &exchange.settings.php {
+            PhpUse::Off => {
+                exchange.trace("content", None, || "a PHP file, and nobody runs it (`php = \"off\"`): it is not shown".into());
+                return refused(Status::FORBIDDEN);
+            }
+            PhpUse::Upstream(upstream) => Arc::clone(upstream),
+            PhpUse::Managed => match self.pools.first() {
+                Some(pool) => Arc::clone(&pool.upstream),
+                None => {
+                    let name = String::from_utf8_lossy(&found.relative).into_owned();
+                    error_log::log_client(&message::PHP_MISSING, exchange.client.address, format_args!("/{name}"));
+                    return refused(Status::SERVICE_UNAVAILABLE);
+                }
+            },
+        };
+        exchange.call = Some(Box::new(call(exchange, upstream, &found)));
+        Handled::Declined
+    }
+}
+
+impl Handler for PhpFiles {
+    fn name(&self) -> &'static str {
+        "php"
+    }
+
+    fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
+        Box::pin(std::future::ready(self.answer(exchange)))
+    }
+}
+
+fn call(exchange: &Exchange, upstream: Arc<Upstream>, found: &Found) -> Call {
+    let root = exchange.site.root.as_deref().map(|root| root.as_os_str().as_bytes()).unwrap_or_default();
+    let root = root.strip_suffix(b"/").unwrap_or(root);
+    let below = |path: &[u8]| [root, b"/", path].concat();
+    let path_info = &found.path_info;
+    let script = Script {
+        filename: below(&found.relative),
+        path: [b"/", found.relative.as_slice(), path_info].concat(),
+        path_info: path_info.clone(),
+        path_translated: (!path_info.is_empty()).then(|| [root, path_info].concat()),
+        document_root: root.to_vec(),
+        context_document_root: root.to_vec(),
+        server_name: exchange.host.clone(),
+        server_port: exchange.client.local.port(),
+        server_software: b"Saker".to_vec(),
+        // Nobody here looks at credentials: they are the program's.
+        passes_authorization: true,
+        ..Script::default()
+    };
+    let target = exchange.head.view().target().to_vec();
+    Call { to: CallTo::Upstream(upstream), target, script: Some(Box::new(script)), manner: Arc::default() }
+}

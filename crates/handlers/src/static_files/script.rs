@@ -1,0 +1,57 @@
+//! Scripts in the middle of paths: `/shop/index.php/item/7` is the script `/shop/index.php` with `/item/7` behind it.
+
+use super::{locate, names};
+use saker_files::{Kind as FileKind, Watcher, resolve};
+use saker_http::Status;
+use saker_pipeline::Exchange;
+use std::path::Path;
+
+pub enum Kind {
+    File,
+    Folder,
+    Nothing,
+}
+
+/// Where components end that are called like PHP files, from the left.
+pub fn ends(relative: &[u8]) -> impl Iterator<Item = usize> {
+    let slashes = relative.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    slashes.chain([relative.len()]).filter(|end| relative.get(..*end).is_some_and(names::is_php))
+}
+
+/// What is there under a name below the root; the error is the answer.
+pub fn kind(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8]) -> Result<Kind, Status> {
+    let policy = locate::link_policy(exchange.settings.files.symlinks);
+    let root = locate::root(exchange).map(Path::to_path_buf).ok_or(Status::NOT_FOUND)?;
+    match resolve(watcher, &root, relative, policy, &mut exchange.stamps) {
+        Ok(resolved) => Ok(match resolved.metadata.kind {
+            FileKind::File => Kind::File,
+            FileKind::Directory => Kind::Folder,
+            FileKind::Other => return Err(Status::FORBIDDEN),
+        }),
+        Err(error) => match locate::status_of(error) {
+            Status::NOT_FOUND => Ok(Kind::Nothing),
+            status => Err(status),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_scripts_in_paths() {
+        for (path, scripts) in [
+            ("index.php", &["index.php"][..]),
+            ("a/index.php/b/c.phtml", &["a/index.php", "a/index.php/b/c.phtml"]),
+            ("INDEX.PHP", &["INDEX.PHP"]),
+            ("a.php/", &["a.php"]),
+            ("php/a.html", &[]),
+            (".php/x", &[".php"]),
+            ("", &[]),
+        ] {
+            let found: Vec<&str> = ends(path.as_bytes()).map(|end| &path[..end]).collect();
+            assert_eq!(found, scripts, "{path}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Programs that run beside the server for as long as it does: how they are started, and how they end.
+//!
+//! A child leads a process group of its own, so that what it starts itself ends with it, and it is told when the server dies, however it
+//! dies. Difficulty: between fork and exec only what is safe in a signal handler may be called; both closures below make plain system calls.
+//! Absent on purpose: supplementary groups. A child that changes its user has none.
+#![allow(unsafe_code)]
+
+use super::process::Identity;
+use rustix::{
+    io::FdFlags,
+    process::{Pid, Resource, Rlimit, Signal},
+};
+use std::{
+    io,
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::process::CommandExt,
+    },
+    process::Command,
+};
+use tokio::io::{Interest, unix::AsyncFd};
+
+/// What a child is started with, besides its command.
+#[derive(Debug, Default)]
+pub struct ChildManner {
+    /// Whom it becomes; only root can.
+    pub identity: Option<Identity>,
+    /// Address space, hard limit.
+    pub memory_bytes_max: Option<u64>,
+    /// Stays open in it under the same number; the others close.
+    pub inherited: Option<OwnedFd>,
+}
+
+/// Arms a command. The child gets `TERM` when the thread that starts it ends, which has to be one that ends with the process.
+pub fn prepare(command: &mut Command, manner: ChildManner) {
+    command.process_group(0);
+    if let Some(identity) = &manner.identity {
+        command.uid(identity.uid()).gid(identity.gid());
+    }
+    let ChildManner { memory_bytes_max, inherited, .. } = manner;
+    let parent = rustix::process::getpid();
+    let arm = move || arm(parent, memory_bytes_max, inherited.as_ref());
+    // SAFETY: the closure runs between fork and exec, where only async-signal-safe functions may be called (fork(2)): `arm` makes four plain
+    // system calls, and neither allocates nor locks. Tests: a_child_ends_with_its_parent, limits_and_descriptors_reach_a_child.
+    unsafe { command.pre_exec(arm) };
+}
+
+fn arm(parent: Pid, memory_bytes_max: Option<u64>, inherited: Option<&OwnedFd>) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
+    // It may have died before the line above (prctl(2)).
+    if rustix::process::getppid() != Some(parent) {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    if let Some(bytes) = memory_bytes_max {
+        rustix::process::setrlimit(Resource::As, Rlimit { current: Some(bytes), maximum: Some(bytes) })?;
+    }
+    if let Some(descriptor) = inherited {
+        rustix::io::fcntl_setfd(descriptor.as_fd(), FdFlags::empty())?;
+    }
+    Ok(())
+}
+
+/// Waits until a connection waits in a listening socket, and leaves it there. Whoever asks does not accept.
+pub async fn connection_waits(listener: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the descriptor has to stay open, and the same, for as long as it is registered: it is borrowed from an OwnedFd, which cannot
+    // change, for all of this function, and the registration ends with it. Test: a_connection_is_seen_and_left.
+    let registered = unsafe { AsyncFd::register_with_interest(listener.as_raw_fd(), Interest::READABLE) };
+    registered.map_err(io::Error::from)?.readable().await.map(drop)
+}
+
+/// A child and everything in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group(Pid);
+
+impl Group {
+    /// Of a child that was started after [`prepare`].
+    pub fn of(pid: u32) -> Option<Group> {
+        i32::try_from(pid).ok().and_then(Pid::from_raw).map(Group)
+    }
+
+    pub fn id(self) -> i32 {
+        self.0.as_raw_nonzero().get()
+    }
+
+    /// To its leader alone, which must not have been waited for yet.
+    pub fn signal_leader(self, signal: ChildSignal) {
+        let _ = rustix::process::kill_process(self.0, signal.raw());
+    }
+
+    pub fn signal_all(self, signal: ChildSignal) {
+        let _ = rustix::process::kill_process_group(self.0, signal.raw());
+    }
+
+    /// Whether any of it is still there.
+    pub fn is_there(self) -> bool {
+        rustix::process::test_kill_process_group(self.0).is_ok()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChildSignal {
+    Term,
+    Quit,
+    Usr1,
+    Kill,
+}
+
+impl ChildSignal {
+    fn raw(self) -> Signal {
+        match self {
+            ChildSignal::Term => Signal::TERM,
+            ChildSignal::Quit => Signal::QUIT,
+            ChildSignal::Usr1 => Signal::USR1,
+            ChildSignal::Kill => Signal::KILL,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        fs::File,
+        process::Stdio,
+        thread,
+        time::{Duration, Instant},
+    };
+
+    #[test]
+    fn limits_and_descriptors_reach_a_child() {
+        let file = OwnedFd::from(File::open("/etc/passwd").unwrap());
+        let number = file.as_raw_fd();
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -v; head -c4 <&{number}; ps -o pgid= -p $$; echo $$")]).stdout(Stdio::piped());
+        prepare(&mut command, ChildManner { memory_bytes_max: Some(1 << 30), inherited: Some(file), ..ChildManner::default() });
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert!(text.starts_with("1048576\nroot"), "{text}");
+        assert_eq!(words[words.len() - 2].trim_start_matches("root"), words[words.len() - 1], "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_seen_and_left() {
+        let path = std::env::temp_dir().join(format!("saker-net-waits-{}", std::process::id()));
+        let listener = OwnedFd::from(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let waiting = tokio::time::timeout(Duration::from_millis(50), connection_waits(&listener));
+        assert!(waiting.await.is_err(), "nobody has come yet");
+        let _client = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        connection_waits(&listener).await.unwrap();
+        connection_waits(&listener).await.unwrap();
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_child_ends_with_its_parent() {
+        // The thread that starts it stands for the process: the kernel looks at threads (prctl(2), PR_SET_PDEATHSIG).
+        let mut child = thread::spawn(|| {
+            let mut command = Command::new("sleep");
+            prepare(command.arg("60"), ChildManner::default());
+            command.spawn().unwrap()
+        })
+        .join()
+        .unwrap();
+        let until = Instant::now() + Duration::from_secs(10);
+        while child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < until, "it is still there");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn a_group_ends_as_a_whole() {
+        let mut command = Command::new("sh");
+        prepare(command.args(["-c", "sleep 60 & echo; wait"]).stdout(Stdio::piped()), ChildManner::default());
+        let mut child = command.spawn().unwrap();
+        let group = Group::of(child.id()).unwrap();
+        std::io::Read::read(child.stdout.as_mut().unwrap(), &mut [0; 1]).unwrap();
+        assert!(group.is_there());
+        group.signal_leader(ChildSignal::Kill);
+        child.wait().unwrap();
+        group.signal_all(ChildSignal::Kill);
+        let until = Instant::now() + Duration::from_secs(10);
+        // What is left of it is init's to wait for.
+        let is_running = || {
+            let listed = Command::new("ps").args(["-o", "stat=", "-g", &group.id().to_string()]).output().unwrap().stdout;
+            String::from_utf8_lossy(&listed).lines().any(|state| !state.starts_with('Z'))
+        };
+        while is_running() {
+            assert!(Instant::now() < until, "its child is still there");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! What each kind of PHP is told when it is started: arguments, environment, and php-fpm's pool file.
+//!
+//! The listening socket is descriptor 0 for lsphp and php-cgi. php-fpm opens its sockets by name, but takes one that it inherits under that
+//! name in FPM_SOCKETS; the name given to it is not the socket's own, because php-fpm deletes the file of that name when it ends.
+//! Absent on purpose: what a request sets (`php_value`); that travels with each request.
+
+use crate::settings::Script;
+use saker_config::model::{Php, PhpKind, PhpPool};
+use saker_net::{ChildManner, ChildSignal, child, process::Identity};
+use std::{
+    ffi::{OsStr, OsString},
+    fmt::Write as _,
+    fs, io,
+    os::{
+        fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
+        unix::fs::OpenOptionsExt,
+    },
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::Arc,
+};
+
+/// Everything that decides how a pool's PHP is started: while it is the same, so is the PHP.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    pub php: Php,
+    pub pool: PhpPool,
+    /// `None`: the server's own.
+    pub identity: Option<Arc<Identity>>,
+}
+
+impl Spec {
+    /// Whether a PHP that runs by one would have to be replaced to run by the other.
+    pub fn is_same(&self, other: &Spec) -> bool {
+        let (one, two) = (&self.pool, &other.pool);
+        let is_same_pool = one.kind == two.kind && one.program == two.program && one.socket == two.socket && one.processes == two.processes;
+        let without_place = |php: &Php| Php { origin: saker_config::model::Origin::built_in(), ..php.clone() };
+        is_same_pool && without_place(&self.php) == without_place(&other.php) && self.identity == other.identity
+    }
+
+    /// Asks a PHP to finish what it does and leave.
+    pub fn graceful_signal(&self) -> ChildSignal {
+        match self.pool.kind {
+            PhpKind::Fpm => ChildSignal::Quit,
+            PhpKind::Lsphp => ChildSignal::Usr1,
+            PhpKind::Cgi => ChildSignal::Term,
+        }
+    }
+
+    /// How long requests that run may take to end when PHP is replaced.
+    pub fn drain_ms(&self) -> u64 {
+        if self.php.run_time_ms > 0 { self.php.run_time_ms + 1_000 } else { 60_000 }
+    }
+
+    fn pool_file(&self) -> PathBuf {
+        self.pool.socket.with_extension("conf")
+    }
+
+    /// The name under which php-fpm knows the socket.
+    fn fpm_name(&self) -> PathBuf {
+        self.pool.socket.with_extension("fpm")
+    }
+
+    /// A command that serves requests from this listening socket, and says what it has to say on standard error; with a file that it reads, which
+    /// has to be there as long as it runs.
+    pub fn command(&self, listener: BorrowedFd<'_>) -> io::Result<(Command, Option<Script>)> {
+        let mut script = None;
+        let mut command = self.bare();
+        let own = listener.try_clone_to_owned()?;
+        let mut manner = ChildManner { identity: self.child_identity(), ..ChildManner::default() };
+        manner.memory_bytes_max = Some(self.php.memory_bytes_max).filter(|bytes| *bytes > 0);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        match self.pool.kind {
+            PhpKind::Fpm => self.fpm(&mut command, own, &mut manner)?,
+            PhpKind::Lsphp => {
+                self.lsphp(&mut command);
+                command.stdin(own);
+            }
+            PhpKind::Cgi => {
+                let file = Script::write()?;
+                let mut setting = OsString::from("auto_prepend_file=");
+                setting.push(file.path());
+                command.arg("-d").arg(setting);
+                script = Some(file);
+                command.env("PHP_FCGI_CHILDREN", self.pool.processes.to_string());
+                command.env("PHP_FCGI_MAX_REQUESTS", self.requests_max().to_string());
+                command.stdin(own);
+            }
+        }
+        child::prepare(&mut command, manner);
+        Ok((command, script))
+    }
+
+    /// A command that prints where PHP reads its configuration from.
+    pub fn question(&self) -> Command {
+        let mut command = self.bare();
+        command.arg("-i").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        child::prepare(&mut command, ChildManner { identity: self.child_identity(), ..ChildManner::default() });
+        command
+    }
+
+    fn bare(&self) -> Command {
+        let mut command = Command::new(&self.pool.program);
+        let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+        command.env_clear().env("PATH", path).current_dir("/");
+        // How databases are reached and what time it is is often said there.
+        for name in ["TZ", "LANG", "LC_ALL", "TMPDIR", "PHP_INI_SCAN_DIR"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        if let Some(ini) = &self.php.ini {
+            command.arg("-c").arg(ini);
+        }
+        command
+    }
+
+    /// php-fpm's parent stays root and makes its workers the user's; the others become him before they begin.
+    fn child_identity(&self) -> Option<Identity> {
+        self.identity.as_deref().filter(|_| self.pool.kind != PhpKind::Fpm).cloned()
+    }
+
+    fn lsphp(&self, command: &mut Command) {
+        let (children, idle_s) = (self.pool.processes.to_string(), self.php.idle_timeout_ms.div_ceil(1000).to_string());
+        // With one child lsphp would be that child itself, and nobody would be there to make the next.
+        command.env("LSAPI_CHILDREN", self.pool.processes.max(2).to_string());
+        command.env("LSAPI_MAX_IDLE_CHILDREN", children).env("LSAPI_EXTRA_CHILDREN", "0").env("LSAPI_MAX_IDLE", idle_s);
+        command.env("LSPHP_ENABLE_USER_INI", "on");
+        if self.php.requests_max > 0 {
+            command.env("LSAPI_MAX_REQS", self.php.requests_max.to_string());
+        }
+        if self.php.run_time_ms > 0 {
+            command.env("LSAPI_MAX_PROCESS_TIME", self.php.run_time_ms.div_ceil(1000).to_string());
+        }
+    }
+
+    fn fpm(&self, command: &mut Command, listener: OwnedFd, manner: &mut ChildManner) -> io::Result<()> {
+        let path = self.pool_file();
+        // Only ours to read and write; what stood there may have been another's.
+        let _ = fs::remove_file(&path);
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        io::Write::write_all(&mut file, self.pool_text().as_bytes())?;
+        command.arg("--nodaemonize").arg("--force-stderr").arg("--fpm-config").arg(&path).stdin(Stdio::null());
+        command.env("FPM_SOCKETS", inherited(self.fpm_name().as_os_str(), listener.as_raw_fd()));
+        manner.inherited = Some(listener);
+        Ok(())
+    }
+
+    /// All scripts that the rules name are for PHP, whatever their names end in.
+    fn pool_text(&self) -> String {
+        let mut text = String::from("[global]\nerror_log = /proc/self/fd/2\nlog_level = warning\ndaemonize = no\n");
+        let drain_s = self.drain_ms().div_ceil(1000);
+        let _ = write!(text, "process_control_timeout = {drain_s}s\n\n[saker]\nlisten = {}\n", self.fpm_name().display());
+        if let Some(identity) = &self.identity {
+            let _ = write!(text, "user = {}\ngroup = {}\n", identity.uid(), identity.gid());
+        }
+        let (children, idle_s) = (self.pool.processes, self.php.idle_timeout_ms.div_ceil(1000));
+        let _ = write!(text, "pm = ondemand\npm.max_children = {children}\npm.process_idle_timeout = {idle_s}s\n");
+        let _ = writeln!(text, "pm.max_requests = {}", self.php.requests_max);
+        if self.php.run_time_ms > 0 {
+            let _ = writeln!(text, "request_terminate_timeout = {}s", self.php.run_time_ms.div_ceil(1000));
+        }
+        text.push_str("catch_workers_output = yes\ndecorate_workers_output = no\nsecurity.limit_extensions =\n");
+        text
+    }
+
+    /// php-cgi knows no "never".
+    fn requests_max(&self) -> u64 {
+        if self.php.requests_max > 0 { self.php.requests_max } else { 1_000_000_000 }
+    }
+}
+
+fn inherited(name: &OsStr, descriptor: RawFd) -> OsString {
+    let mut text = name.to_owned();
+    text.push(format!("={descriptor}"));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_config::model::Upstream;
+
+    fn spec(kind: PhpKind) -> Spec {
+        let pool = PhpPool {
+            name: "php".into(),
+            kind,
+            version: None,
+            program: "/usr/bin/php".into(),
+            socket: "/run/saker/php.sock".into(),
+            processes: 6,
+            upstream: Arc::new(Upstream::new("php", Vec::new())),
+        };
+        Spec { php: Php { run_time_ms: 1500, ..Php::default() }, pool, identity: None }
+    }
+
+    #[test]
+    fn the_pool_file_of_php_fpm() {
+        let text = spec(PhpKind::Fpm).pool_text();
+        for line in [
+            "listen = /run/saker/php.fpm",
+            "pm = ondemand",
+            "pm.max_children = 6",
+            "request_terminate_timeout = 2s",
+            "process_control_timeout = 3s",
+            "security.limit_extensions =",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}: {text}");
+        }
+        assert!(!text.contains("user ="));
+    }
+
+    #[test]
+    fn what_a_change_of_means_a_new_php() {
+        let one = spec(PhpKind::Fpm);
+        assert!(
+            one.is_same(&Spec { pool: PhpPool { upstream: Arc::new(Upstream::new("x", Vec::new())), ..one.pool.clone() }, ..one.clone() })
+        );
+        assert!(!one.is_same(&Spec { pool: PhpPool { processes: 7, ..one.pool.clone() }, ..one.clone() }));
+        assert!(!one.is_same(&Spec { php: Php { memory_bytes_max: 1, ..one.php.clone() }, ..one.clone() }));
+    }
+
+    #[test]
+    fn the_environment_of_the_others() {
+        let spec = spec(PhpKind::Lsphp);
+        let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
+        let (command, _) = spec.command(std::os::fd::AsFd::as_fd(&socket)).unwrap();
+        let value = |name: &str| command.get_envs().find(|(key, _)| *key == name).and_then(|(_, value)| value);
+        assert_eq!(value("LSAPI_CHILDREN"), Some(OsStr::new("6")));
+        assert_eq!(value("LSAPI_MAX_PROCESS_TIME"), Some(OsStr::new("2")));
+        assert_eq!(value("HOME"), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! All pools of the server, on its main thread: made, changed and ended as the configuration says.
+//!
+//! Difficulty: who PHP runs as. Never root: where the server is root, it is who `[php]` names, or else a user made for that. Where the server is
+//! not root PHP is the server's user, and a configuration that wants another gets no PHP rather than one with the wrong rights.
+
+use crate::{
+    command::Spec,
+    pool::{Order, Pool},
+};
+use rustix::{
+    fs::Mode,
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
+};
+use saker_config::{Model, model::Php};
+use saker_net::process::Identity;
+use saker_telemetry::{error_log, message};
+use std::{
+    collections::HashMap,
+    fs, io,
+    os::{fd::OwnedFd, unix::fs::PermissionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{sync::watch, task::JoinHandle, time::timeout};
+
+/// Who PHP is when the server is root and nobody was named, the first that there is.
+const USERS: [&str; 3] = ["www-data", "apache", "nobody"];
+/// All pools end at the same time.
+const STOP_TIME_MAX: Duration = Duration::from_secs(10);
+/// Requests that wait in a socket; the kernel has a bound of its own (net.core.somaxconn).
+const BACKLOG: i32 = 4096;
+
+#[derive(Default)]
+pub struct Manager {
+    /// By socket.
+    pools: HashMap<PathBuf, Handle>,
+}
+
+struct Handle {
+    orders: watch::Sender<Order>,
+    task: JoinHandle<()>,
+}
+
+impl Manager {
+    /// Makes what the model has to what there is. To be called within the main thread's runtime, by the user that serves.
+    pub fn apply(&mut self, model: &Model) {
+        let identity = match identity(&model.php) {
+            Ok(identity) => identity.map(Arc::new),
+            Err(reason) => {
+                error_log::log(&message::PHP_FAILED, format_args!("{reason}"));
+                return self.retire(|_| false);
+            }
+        };
+        for pool in &model.php_pools.0 {
+            let spec = Arc::new(Spec { php: model.php.clone(), pool: pool.clone(), identity: identity.clone() });
+            match self.pools.get(&pool.socket) {
+                Some(handle) => drop(handle.orders.send(Order::Run(spec))),
+                None => self.add(spec),
+            }
+        }
+        self.retire(|socket| model.php_pools.0.iter().any(|pool| pool.socket == socket));
+    }
+
+    /// Ends all of them, and what they have started.
+    pub async fn stop(&mut self) {
+        let pools = std::mem::take(&mut self.pools);
+        for handle in pools.values() {
+            let _ = handle.orders.send(Order::Stop);
+        }
+        let all = async {
+            for (socket, handle) in pools {
+                let _ = handle.task.await;
+                remove_files(&socket);
+            }
+        };
+        let _ = timeout(STOP_TIME_MAX, all).await;
+    }
+
+    fn add(&mut self, spec: Arc<Spec>) {
+        let socket = spec.pool.socket.clone();
+        match listen(&socket) {
+            Ok(listener) => {
+                let (orders, receiver) = watch::channel(Order::Run(spec));
+                let task = tokio::spawn(Pool::new(listener, receiver).run());
+                self.pools.insert(socket, Handle { orders, task });
+            }
+            Err(error) => error_log::log(&message::PHP_FAILED, format_args!("{}: {error}", socket.display())),
+        }
+    }
+
+    /// Those that nothing refers to any more; requests of the configuration before may still be under way.
+    fn retire(&mut self, is_wanted: impl Fn(&Path) -> bool) {
+        self.pools.retain(|socket, handle| {
+            let stays = is_wanted(socket);
+            if !stays {
+                let _ = handle.orders.send(Order::Finish);
+                remove_files(socket);
+            }
+            stays
+        });
+    }
+}
+
+/// The error is what the operator is told.
+fn identity(php: &Php) -> Result<Option<Identity>, String> {
+    let named = |user: &str| Identity::look_up(user, php.group.as_deref()).map_err(|error| format!("PHP as user {user}: {error}"));
+    let is_root = rustix::process::geteuid().is_root();
+    match &php.user {
+        Some(user) if is_root => match named(user)? {
+            identity if identity.uid() == 0 => Err("PHP is not run as root: name another user in [php]".into()),
+            identity => Ok(Some(identity)),
+        },
+        Some(user) => match named(user)? {
+            identity if identity.uid() == rustix::process::getuid().as_raw() => Ok(None),
+            _ => Err(format!("PHP as user {user}: the server is not root any more, and can't start it so; leave `user` of [php] out")),
+        },
+        None if is_root => {
+            let known = USERS.iter().find_map(|user| Identity::look_up(user, None).ok());
+            known.map(Some).ok_or_else(|| "PHP is not run as root: name a user in [php]".into())
+        }
+        None => Ok(None),
+    }
+}
+
+/// A listening socket that only the server's user can connect to. It blocks, as PHP expects of one that it inherits.
+fn listen(path: &Path) -> io::Result<OwnedFd> {
+    let _ = fs::remove_file(path);
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Before the name is there.
+    let _ = rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR);
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+fn remove_files(socket: &Path) {
+    let _ = fs::remove_file(socket);
+    let _ = fs::remove_file(socket.with_extension("conf"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn a_socket_for_its_owner_alone() {
+        let path = std::env::temp_dir().join(format!("saker-php-socket-{}", std::process::id()));
+        fs::write(&path, "stale").unwrap();
+        let listener = listen(&path).unwrap();
+        let metadata = fs::metadata(&path).unwrap();
+        assert_eq!((metadata.mode() & 0o777, metadata.uid()), (0o600, rustix::process::getuid().as_raw()));
+        std::os::unix::net::UnixStream::connect(&path).unwrap();
+        drop(listener);
+        remove_files(&path);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn nobody_is_root() {
+        let is_root = rustix::process::geteuid().is_root();
+        let user = |name: &str| Php { user: Some(name.into()), ..Php::default() };
+        assert!(identity(&user("root")).is_err() || !is_root);
+        assert!(identity(&user("no-such-user-here")).is_err());
+        assert_eq!(identity(&user("nobody")).is_ok(), is_root);
+        assert_eq!(identity(&Php::default()).is_ok_and(|identity| identity.is_some_and(|one| one.uid() != 0)), is_root);
+    }
+}

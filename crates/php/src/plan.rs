@@ -1,0 +1,144 @@
+//! From what is wanted to pools: which programs, how many processes each, and how the gateway treats them.
+//!
+//! Difficulty: each worker has connections of its own, and a connection that is kept holds a process. So there are as many processes as
+//! connections, the same number for each worker: none can be kept waiting by what another keeps.
+
+use crate::detect::{Found, detect};
+use saker_config::{
+    Model,
+    model::{
+        Backend, BackendAddress, Epoch, Member, Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpUse, Protocol, Settings, Tuning, Upstream,
+    },
+};
+use std::{path::Path, sync::Arc};
+
+/// What one process is reckoned to need, where nobody said how many there shall be; and the bounds of that guess.
+const PROCESS_BYTES: u64 = 128 << 20;
+const PROCESSES_GUESSED: (u64, u64) = (4, 40);
+/// The name of a socket has no more room (unix(7)).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// Writes the pools into the model. `always`: rules that are read at the time of a request may ask for PHP.
+pub fn settle(model: &mut Model, workers: usize, always: bool) {
+    if always || wants_php(model) {
+        let pools = found(&model.php).into_iter().filter_map(|found| pool(model, &found, workers)).collect();
+        model.php_pools = PhpPools(pools);
+    }
+}
+
+/// For `saker check`: what would be run; `None`: nobody wants any.
+pub fn explain(model: &Model) -> Option<String> {
+    let is_wanted = wants_php(model) || model.php_pools.first().is_some();
+    let shown = |pool: &PhpPool| format!("{} ({}), {} processes", pool.name, pool.program.display(), pool.processes);
+    is_wanted.then(|| model.php_pools.first().map_or_else(|| "none is installed: PHP files are answered 503".to_owned(), shown))
+}
+
+fn wants_php(model: &Model) -> bool {
+    let is_managed = |settings: &Settings| matches!(settings.php, PhpUse::Managed);
+    model.sites.iter().any(|site| is_managed(&site.settings) || site.routes.iter().any(|route| is_managed(&route.settings)))
+}
+
+fn found(php: &Php) -> Vec<Found> {
+    let search_path = || std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
+    let all = || detect(Path::new("/"), &search_path());
+    match &php.program {
+        PhpProgram::Auto => all(),
+        PhpProgram::Kind(kind) => all().into_iter().filter(|found| found.kind == *kind).collect(),
+        PhpProgram::Path(path) => Found::named(path).into_iter().collect(),
+    }
+}
+
+fn pool(model: &Model, found: &Found, workers: usize) -> Option<PhpPool> {
+    let php = &model.php;
+    let version = found.version.as_deref().unwrap_or("any");
+    let socket = model.server.state_dir.join(format!("{}-{version}.sock", found.kind.name()));
+    if socket.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+        return None;
+    }
+    let per_worker = php.processes_max.unwrap_or_else(guessed).div_ceil(workers.max(1)).max(1);
+    let processes = per_worker * workers.max(1);
+    let tuning = tuning(php, processes, per_worker);
+    let backend = Backend::new(protocol(found.kind), BackendAddress::Unix(socket.clone()));
+    let upstream = Arc::new(Upstream::new(&found.name(), vec![Member::new(backend, tuning)]));
+    let (name, program) = (found.name().into(), found.program.clone());
+    Some(PhpPool { name, kind: found.kind, version: found.version.clone(), program, socket, processes, upstream })
+}
+
+fn tuning(php: &Php, processes: usize, per_worker: usize) -> Tuning {
+    let usual = Tuning::default();
+    Tuning {
+        connections_max: processes,
+        kept_max: per_worker,
+        // Before the process thinks that nobody comes any more.
+        kept_ms: php.idle_timeout_ms.saturating_sub(1000).clamp(500, 30_000),
+        queue_max: php.queue_max,
+        queue_timeout_ms: php.queue_timeout_ms,
+        timeout_ms: if php.run_time_ms > 0 { php.run_time_ms + 5_000 } else { 300_000 },
+        epoch: Epoch::default(),
+        ..usual
+    }
+}
+
+fn protocol(kind: PhpKind) -> Protocol {
+    match kind {
+        PhpKind::Lsphp => Protocol::Lsapi,
+        PhpKind::Fpm | PhpKind::Cgi => Protocol::FastCgi,
+    }
+}
+
+fn guessed() -> usize {
+    let (least, most) = PROCESSES_GUESSED;
+    usize::try_from((memory_bytes() / PROCESS_BYTES).clamp(least, most)).unwrap_or(4)
+}
+
+fn memory_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).map_or(0, |kilobytes| kilobytes << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_config::{ServeOptions, model::Workers};
+
+    fn model(php: PhpUse, state_dir: &str) -> Model {
+        let options = ServeOptions { php, workers: Workers::Count(3), state_dir: Some(state_dir.into()), ..ServeOptions::default() };
+        let mut model = Model::for_directory(options);
+        model.php = Php { program: PhpProgram::Path("/opt/php-fpm8.2".into()), processes_max: Some(4), ..Php::default() };
+        model
+    }
+
+    #[test]
+    fn the_same_number_of_processes_for_each_worker() {
+        let mut model = model(PhpUse::Managed, "/run/saker");
+        settle(&mut model, 3, false);
+        let pool = model.php_pools.first().unwrap();
+        let tuning = &pool.upstream.members[0].tuning;
+        assert_eq!((pool.processes, tuning.connections_max, tuning.kept_max), (6, 6, 2));
+        assert_eq!(pool.upstream.members[0].backend.to_string(), "fcgi at unix:/run/saker/php-fpm-8.2.sock");
+        assert_eq!(explain(&model).as_deref(), Some("php-fpm 8.2 (/opt/php-fpm8.2), 6 processes"));
+    }
+
+    #[test]
+    fn none_where_nobody_wants_any() {
+        let mut off = model(PhpUse::Off, "/run/saker");
+        settle(&mut off, 1, false);
+        assert!(off.php_pools.first().is_none() && explain(&off).is_none());
+        settle(&mut off, 1, true);
+        assert!(off.php_pools.first().is_some());
+    }
+
+    #[test]
+    fn a_socket_that_has_no_room_for_its_name() {
+        let mut model = model(PhpUse::Managed, &format!("/{}", "x".repeat(120)));
+        settle(&mut model, 1, false);
+        assert!(model.php_pools.first().is_none());
+        assert!(explain(&model).unwrap().contains("503"));
+    }
+
+    #[test]
+    fn a_guess_is_within_its_bounds() {
+        assert!((4..=40).contains(&guessed()));
+    }
+}
