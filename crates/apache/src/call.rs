@@ -65,7 +65,8 @@ pub fn script(exchange: &mut Exchange, host: &Host, _local: &Local) -> Script {
         server_port: origin::port(exchange, host),
         server_admin: host.server_admin.clone(),
         server_signature: Vec::new(),
-        server_software: b"Saker".to_vec(),
+        // Applications look for the name of the server whose rules these are, to know that there is an .htaccess for them to write.
+        server_software: b"Apache (Saker)".to_vec(),
         auth_type: None,
         passes_authorization: false,
         php: Vec::new(),

@@ -42,8 +42,8 @@ pub fn asked<'h>(handler: &'h str, filename: &[u8]) -> Option<Asked<'h>> {
 fn version(handler: &str) -> &str {
     let is_version = |c: char| c.is_ascii_digit() || c == '.';
     let behind = handler.match_indices(['p', 'P']).filter_map(|(at, _)| handler.get(at + 1..));
-    let found = behind.map(|rest| rest.get(..rest.find(|c| !is_version(c)).unwrap_or(rest.len())).unwrap_or_default());
-    found.filter(|version| !version.is_empty()).last().unwrap_or_default()
+    let mut found = behind.map(|rest| rest.get(..rest.find(|c| !is_version(c)).unwrap_or(rest.len())).unwrap_or_default());
+    found.rfind(|version| !version.is_empty()).unwrap_or_default()
 }
 
 pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Local, asked: Asked<'_>) -> Verdict {

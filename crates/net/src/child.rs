@@ -131,7 +131,7 @@ mod tests {
         let file = OwnedFd::from(File::open("/etc/passwd").unwrap());
         let number = file.as_raw_fd();
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("ulimit -v; head -c4 <&{number}; ps -o pgid= -p $$; echo $$")]).stdout(Stdio::piped());
+        command.args(["-c", &format!("ulimit -v; head -c4 /proc/self/fd/{number}; ps -o pgid= -p $$; echo $$")]).stdout(Stdio::piped());
         prepare(&mut command, ChildManner { memory_bytes_max: Some(1 << 30), inherited: Some(file), ..ChildManner::default() });
         let output = command.output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
