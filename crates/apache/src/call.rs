@@ -14,7 +14,7 @@ const NAMED_MAX: usize = 1000;
 
 /// `SetHandler "proxy:…"`: the file is for the program at that URL.
 pub fn by_handler(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Local, url: &str) -> Verdict {
-    match named(rules, url) {
+    match named(rules, host, url) {
         Ok(upstream) => {
             let script = script(exchange, host, local);
             let target = target_of(exchange);
@@ -30,12 +30,21 @@ pub fn by_handler(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, loc
 }
 
 /// The same upstream for the same name, as long as it is kept: workers know it by its place in memory.
-fn named(rules: &ApacheRules, url: &str) -> Result<Arc<Upstream>, String> {
+fn named(rules: &ApacheRules, host: &Host, url: &str) -> Result<Arc<Upstream>, String> {
     let mut all = rules.named_upstreams.borrow_mut();
     if let Some(known) = all.get(url) {
         return Ok(Arc::clone(known));
     }
-    let worker = worker_url::parse(url)?;
+    let mut worker = worker_url::parse(url)?;
+    host.secure(&mut worker.backend)?;
+    let key = match &worker.backend.tls {
+        None => url.to_owned(),
+        // Hosts may differ in their demands.
+        Some(demands) => format!("{url} {demands:?}"),
+    };
+    if let Some(known) = all.get(key.as_str()) {
+        return Ok(Arc::clone(known));
+    }
     if all.len() >= NAMED_MAX {
         all.clear();
     }
@@ -43,7 +52,7 @@ fn named(rules: &ApacheRules, url: &str) -> Result<Arc<Upstream>, String> {
     let tuning = Tuning { kept_max: 0, ..Tuning::default() };
     let member = Member { path: worker.path, ..Member::new(worker.backend, tuning) };
     let upstream = Arc::new(Upstream::new(url, vec![member]));
-    all.insert(url.into(), Arc::clone(&upstream));
+    all.insert(key.into(), Arc::clone(&upstream));
     Ok(upstream)
 }
 

@@ -1,7 +1,7 @@
 //! A host of Apache's: the server itself, or a `<VirtualHost>`, with everything from both laid together.
 
 use crate::{info::Info, local::Local, modules::ext_filter::Definition, reading::ProviderNames, sections::Section};
-use saker_config::model::Origin;
+use saker_config::model::{BackendTls, Origin};
 use saker_expressions::Expression;
 use saker_http::path::Slashes;
 use saker_rewrite::Settings as RewriteSettings;
@@ -63,6 +63,8 @@ pub struct Host {
     pub strict_names: bool,
     /// SSLVHostSNIPolicy strict: the handshake was for the host that the request is for.
     pub same_host_only: bool,
+    /// What is demanded of servers under TLS; `None`: there are to be none (SSLProxyEngine).
+    pub upstream_tls: Option<Arc<BackendTls>>,
     /// Filters that are programs (ExtFilterDefine).
     pub external_filters: Arc<[Definition]>,
     pub origin: Origin,

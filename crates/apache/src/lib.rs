@@ -51,6 +51,7 @@ pub mod status;
 mod time;
 mod tls;
 mod type_map;
+mod upstream_tls;
 mod walk;
 mod worker_url;
 

@@ -343,6 +343,7 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
         redirects_max: draft.redirects_max.or(main.redirects_max),
         strict_names: [&main.tls, &draft.tls].iter().any(|tls| tls.strict_names == Some(true)),
         same_host_only: shared.same_host_only,
+        upstream_tls: draft.upstream_tls.settled(&main.upstream_tls).map(Arc::new),
         origin: draft.origin.clone(),
     }
 }

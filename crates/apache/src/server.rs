@@ -11,6 +11,7 @@ use crate::{
     process::{Listen, Process},
     sections::Section,
     tls::{self, TlsDraft},
+    upstream_tls::{self, UpstreamTlsDraft},
 };
 use saker_config::model::Origin;
 use saker_config_apache::Node;
@@ -43,6 +44,7 @@ pub struct HostDraft {
     pub locations: Vec<Arc<Section>>,
     pub logs: HostLogs,
     pub tls: TlsDraft,
+    pub upstream_tls: UpstreamTlsDraft,
     pub connections: HostConnections,
     pub origin: Origin,
 }
@@ -76,6 +78,7 @@ impl HostDraft {
             locations: Vec::new(),
             logs: HostLogs::default(),
             tls: TlsDraft::default(),
+            upstream_tls: UpstreamTlsDraft::default(),
             connections: HostConnections::default(),
             origin,
         }
@@ -197,6 +200,7 @@ pub fn server_setter(name: &str) -> Option<ServerSet> {
         .chain(tls::setters())
         .chain(connections::setters())
         .chain(managed::SETTERS)
+        .chain(upstream_tls::SETTERS)
         .find(|(known, _)| *known == name)
         .map(|(_, set)| *set)
 }
@@ -266,7 +270,9 @@ mod tests {
     #[test]
     fn every_directive_has_one_setter_and_is_a_row() {
         let mut seen = std::collections::HashSet::new();
-        for (name, _) in SETTERS.iter().chain(tls::setters()).chain(connections::setters()).chain(managed::SETTERS) {
+        for (name, _) in
+            SETTERS.iter().chain(tls::setters()).chain(connections::setters()).chain(managed::SETTERS).chain(upstream_tls::SETTERS)
+        {
             assert!(seen.insert(*name), "{name} twice");
             let row = saker_config_apache::find_row(name.as_bytes());
             assert_eq!(row.map(|row| row.name), Some(*name), "{name} is no directive, or written otherwise");

@@ -228,7 +228,7 @@ fn set_revocation(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) 
 }
 
 /// As Apache reads it: a word without a sign forgets what stands before it.
-fn set_protocol(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
+pub fn read_versions(node: &Node) -> Result<Versions, String> {
     let (mut tls12, mut tls13) = (false, false);
     for word in String::from_utf8_lossy(node.argument_text()).split_whitespace() {
         let lower = word.to_ascii_lowercase();
@@ -242,22 +242,31 @@ fn set_protocol(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) ->
             "tlsv1.3" => (false, true),
             "sslv3" | "tlsv1" | "tlsv1.1" => (false, false),
             "sslv2" if sign == Some(false) => (false, false),
-            _ => return Err(format!("SSLProtocol: Illegal protocol '{word}'")),
+            _ => return Err(format!("{}: Illegal protocol '{word}'", node.canonical_name())),
         };
         match sign {
             Some(on) => (tls12, tls13) = (if is_12 { on } else { tls12 }, if is_13 { on } else { tls13 }),
             None => (tls12, tls13) = (is_12, is_13),
         }
     }
-    set_versions(&mut host.tls, Versions { tls12, tls13 })
+    possible(Versions { tls12, tls13 })
+}
+
+fn set_protocol(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
+    host.tls.versions = Some(read_versions(node)?);
+    Ok(())
 }
 
 fn set_versions(tls: &mut TlsDraft, versions: Versions) -> Result<(), String> {
+    tls.versions = Some(possible(versions)?);
+    Ok(())
+}
+
+fn possible(versions: Versions) -> Result<Versions, String> {
     if !versions.tls12 && !versions.tls13 {
         return Err("SSLProtocol: No SSL protocols available [hint: SSLProtocol]: Saker speaks TLSv1.2 and TLSv1.3".into());
     }
-    tls.versions = Some(versions);
-    Ok(())
+    Ok(versions)
 }
 
 /// Commands of SSL_CONF_cmd(3) that have a counterpart here; the others are about what is not there, or decided already.

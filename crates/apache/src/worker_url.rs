@@ -28,8 +28,13 @@ pub fn parse(text: &str) -> Result<WorkerUrl, String> {
         Some(socket) => BackendAddress::Unix(socket.into()),
         None => tcp(authority, protocol.default_port(tls)).ok_or_else(|| format!("`{authority}` is no host and port"))?,
     };
-    let tls = tls.then_some(BackendTls { verify: false, authorities: None, identity: None, name: None });
+    let tls = tls.then(|| BackendTls { name: socket.map(|_| host_of(authority).into()), ..BackendTls::default() });
     Ok(WorkerUrl { backend: Backend { protocol, address, tls }, path: path.trim_end_matches('/').into() })
+}
+
+/// The server name, where a socket says where it is.
+fn host_of(authority: &str) -> &str {
+    authority.rsplit_once(':').filter(|(_, port)| !port.contains(']')).map_or(authority, |(host, _)| host)
 }
 
 fn tcp(authority: &str, default_port: u16) -> Option<BackendAddress> {

@@ -1,8 +1,9 @@
 //! Making connections. Difficulty: a Unix socket whose queue is full says "try again" instead of waiting, so we wait in its place.
 
-use crate::{failure::Failure, transport::Transport};
+use crate::{failure::Failure, secured::Secured, transport::Transport};
 use saker_config::model::{Backend, BackendAddress};
 use saker_net::Stream;
+use saker_tls::ClientTls;
 use std::{io, net::SocketAddr, path::Path, time::Duration};
 use tokio::{
     net::{TcpStream, UnixStream, lookup_host},
@@ -12,16 +13,21 @@ use tokio::{
 /// First and longest pause before a full queue is tried again.
 const PAUSE_MS: (u64, u64) = (1, 50);
 
-pub async fn connect(backend: &Backend, timeout_ms: u64) -> Result<Transport, Failure> {
+/// `tls`: where the backend is to be spoken to under it.
+pub async fn connect(backend: &Backend, tls: Option<&ClientTls>, timeout_ms: u64) -> Result<Transport, Failure> {
     let connecting = async {
-        match &backend.address {
+        let connected = match &backend.address {
             BackendAddress::Unix(path) => unix(path).await,
             BackendAddress::Tcp { host, port } => tcp(host, *port).await,
-        }
+        };
+        let stream = connected.map_err(Failure::Unreachable)?;
+        Ok(match tls {
+            None => Transport::Socket(stream),
+            Some(tls) => Transport::Tls(Box::new(Secured::connect(stream, tls, None).await?)),
+        })
     };
     match timeout(Duration::from_millis(timeout_ms), connecting).await {
-        Ok(Ok(stream)) => Ok(Transport::Socket(stream)),
-        Ok(Err(error)) => Err(Failure::Unreachable(error)),
+        Ok(connected) => connected,
         Err(_) => Err(Failure::ConnectTimeout),
     }
 }

@@ -3,6 +3,7 @@
 use saker_cgi::{Broken, Refused};
 use saker_http::Status;
 use saker_pipeline::BodyError;
+use saker_tls::Fault;
 use std::{fmt, io};
 
 #[derive(Debug)]
@@ -10,6 +11,12 @@ pub enum Failure {
     /// No connection: refused, no such socket, no such host.
     Unreachable(io::Error),
     ConnectTimeout,
+    /// No TLS with it: its certificate, or its manners.
+    Tls(Fault),
+    /// What is known of our own side of TLS with it can't be used.
+    Unusable(String),
+    /// It does not speak the protocol that it is to be spoken to in.
+    Unspoken,
     /// All connections are busy, and as many requests as may wait do.
     QueueFull,
     QueueTimeout,
@@ -41,7 +48,8 @@ impl Failure {
             Failure::ConnectTimeout | Failure::Timeout => Status::GATEWAY_TIMEOUT,
             Failure::Refused(refused) => refused.status(),
             Failure::Broken(broken) => broken.fault.status(),
-            Failure::Io(_) | Failure::Length => Status::BAD_GATEWAY,
+            Failure::Io(_) | Failure::Length | Failure::Tls(_) | Failure::Unspoken => Status::BAD_GATEWAY,
+            Failure::Unusable(_) => Status::INTERNAL_SERVER_ERROR,
             Failure::Client(BodyError::TooLarge) => Status::CONTENT_TOO_LARGE,
             Failure::Client(BodyError::TimedOut) => Status::REQUEST_TIMEOUT,
             Failure::Client(_) => Status::BAD_REQUEST,
@@ -50,7 +58,8 @@ impl Failure {
 
     /// The member could not be reached at all: whatever the request is, another may have it.
     pub fn is_before_request(&self) -> bool {
-        matches!(self, Failure::Unreachable(_) | Failure::ConnectTimeout) || matches!(self, Failure::Broken(broken) if broken.is_untouched)
+        matches!(self, Failure::Unreachable(_) | Failure::ConnectTimeout | Failure::Tls(_) | Failure::Unspoken)
+            || matches!(self, Failure::Broken(broken) if broken.is_untouched)
     }
 
     /// The member is to blame.
@@ -69,6 +78,9 @@ impl fmt::Display for Failure {
         match self {
             Failure::Unreachable(error) => write!(f, "can't be reached: {error}"),
             Failure::ConnectTimeout => f.write_str("takes no connection in time"),
+            Failure::Tls(fault) => write!(f, "no TLS: {fault}"),
+            Failure::Unusable(reason) => write!(f, "TLS can't be set up: {reason}"),
+            Failure::Unspoken => f.write_str("does not agree to the protocol"),
             Failure::QueueFull => f.write_str("all connections are busy and too many requests wait"),
             Failure::QueueTimeout => f.write_str("no connection came free in time"),
             Failure::NoMember => f.write_str("no member can be asked"),

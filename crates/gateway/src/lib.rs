@@ -19,6 +19,7 @@ mod gateway;
 mod http1_dialogue;
 mod native;
 mod pool;
+mod secured;
 mod spool;
 mod transport;
 mod tunnel;

@@ -6,10 +6,11 @@
 //! Absent on purpose: a common pool of all workers, which would need locks and wake-ups across cores. Limits are each worker's share.
 
 use crate::{connect::connect, failure::Failure, transport::Transport};
-use saker_config::model::{Backend, Epoch, Tuning};
+use saker_config::model::{Backend, BackendAddress, Epoch, Tuning};
 use saker_net::clock;
+use saker_tls::ClientTls;
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     collections::VecDeque,
     rc::Rc,
     sync::Arc,
@@ -26,6 +27,8 @@ struct Idle {
 
 pub struct Pool {
     pub backend: Arc<Backend>,
+    /// Made when it is first needed.
+    tls: OnceCell<ClientTls>,
     /// Of the last request; time limits of idle connections are looked at without one.
     kept_ms: Cell<u64>,
     epoch: RefCell<Epoch>,
@@ -44,6 +47,7 @@ impl Pool {
     pub fn new(backend: Arc<Backend>) -> Pool {
         Pool {
             backend,
+            tls: OnceCell::new(),
             kept_ms: Cell::new(0),
             epoch: RefCell::default(),
             idle: RefCell::default(),
@@ -97,8 +101,21 @@ impl Pool {
         // Counted from here on, and no longer when dropped, whatever happens.
         let epoch = self.epoch.borrow().now();
         let mut connection = Connection { transport: None, pool: Rc::clone(self), epoch, is_reused: false, is_given_back: false };
-        connection.transport = Some(connect(&self.backend, tuning.connect_timeout_ms).await?);
+        connection.transport = Some(connect(&self.backend, self.tls()?, tuning.connect_timeout_ms).await?);
         Ok(connection)
+    }
+
+    fn tls(&self) -> Result<Option<&ClientTls>, Failure> {
+        let Some(settings) = &self.backend.tls else { return Ok(None) };
+        if let Some(made) = self.tls.get() {
+            return Ok(Some(made));
+        }
+        let host = match &self.backend.address {
+            BackendAddress::Tcp { host, .. } => host,
+            BackendAddress::Unix(_) => "localhost",
+        };
+        let made = ClientTls::load(settings, host, &[b"http/1.1"]).map_err(Failure::Unusable)?;
+        Ok(Some(self.tls.get_or_init(|| made)))
     }
 
     async fn wait(&self, tuning: &Tuning, workers: usize) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
-//! A connection to a program: a socket, for now. One verb set, so that conversations do not know what is below them.
+//! A connection to a program: a socket, plain or under TLS. One verb set, so that conversations do not know what is below them.
 
+use crate::secured::Secured;
 use saker_net::Stream;
 use std::{
     io,
@@ -8,6 +9,7 @@ use std::{
 
 pub enum Transport {
     Socket(Stream),
+    Tls(Box<Secured>),
 }
 
 impl Transport {
@@ -15,6 +17,7 @@ impl Transport {
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         match self {
             Transport::Socket(stream) => stream.poll_read_now(cx, buf),
+            Transport::Tls(secured) => secured.poll_read(cx, buf),
         }
     }
 
@@ -25,13 +28,15 @@ impl Transport {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.poll_write(cx, buf),
                 Err(error) => Poll::Ready(Err(error)),
             },
+            Transport::Tls(secured) => secured.poll_write(cx, buf),
         }
     }
 
     /// Ready when everything that was taken has gone to the socket.
-    pub fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Transport::Socket(_) => Poll::Ready(Ok(())),
+            Transport::Tls(secured) => secured.poll_flush(cx),
         }
     }
 
@@ -39,6 +44,7 @@ impl Transport {
     pub fn shutdown(&mut self) -> io::Result<()> {
         match self {
             Transport::Socket(stream) => stream.shutdown_write(),
+            Transport::Tls(secured) => secured.shutdown(),
         }
     }
 
@@ -47,6 +53,8 @@ impl Transport {
         let mut cx = Context::from_waker(Waker::noop());
         match self {
             Transport::Socket(stream) => stream.poll_readable(&mut cx).is_ready(),
+            // What TLS says to itself (tickets for the next session) is no word of the server's.
+            Transport::Tls(secured) => secured.poll_read(&mut cx, &mut [0]).is_ready(),
         }
     }
 }

@@ -9,6 +9,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod acceptor;
+mod client;
 mod client_hello;
 mod client_verifier;
 mod der;
@@ -17,12 +18,14 @@ mod identities;
 mod local_authority;
 mod policy;
 mod provider;
+mod server_verifier;
 mod session;
 mod tickets;
 mod variables;
 mod x509;
 
 pub use acceptor::Acceptor;
+pub use client::{ClientSession, ClientTls};
 pub use fault::{Fault, Whose};
 pub use identities::{Identities, Installed, LoadProblem, OnDemand, RunTime, Severity, SiteIdentity};
 pub use local_authority::{LocalCertificate, local_certificate};

@@ -141,7 +141,7 @@ fn read_backend(text: &str) -> Result<(Backend, &str), Fault> {
 }
 
 fn backend(protocol: Protocol, address: BackendAddress, tls: bool) -> Backend {
-    let tls = tls.then_some(BackendTls { verify: true, authorities: None, identity: None, name: None });
+    let tls = tls.then(BackendTls::default);
     Backend { protocol, address, tls }
 }
 

@@ -11,7 +11,7 @@ pub enum TlsVersion {
 }
 
 /// Cipher suites by their IANA names' essentials; those of 1.3 first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CipherSuite {
     Tls13Aes128Gcm,
     Tls13Aes256Gcm,

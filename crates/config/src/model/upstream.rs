@@ -3,6 +3,7 @@
 //! Made by both front-ends (Apache's `ProxyPass`, `<Proxy balancer:>` and `SetHandler "proxy:…"`, our own `[[upstream]]`), and by rules at the
 //! time of a request. Workers keep the state (connections, failures) beside it, by [`Backend`] and by upstream.
 
+use super::CipherSuite;
 use std::{
     fmt,
     hash::Hash,
@@ -95,17 +96,42 @@ impl BackendAddress {
     }
 }
 
-/// How a backend under TLS is known to be the right one.
+/// What is demanded of a backend under TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BackendTls {
-    /// Whether its certificate has to be of an authority that is trusted, and for its name.
+    /// Its certificate has to be of an authority that is trusted.
     pub verify: bool,
-    /// Instead of the system's authorities.
-    pub authorities: Option<PathBuf>,
+    /// It has to be for the backend's name.
+    pub checks_name: bool,
+    /// It has to be valid now.
+    pub checks_time: bool,
+    /// Files, and folders of them, instead of the system's authorities.
+    pub authorities: Vec<PathBuf>,
     /// Certificate and key shown to it.
     pub identity: Option<(PathBuf, PathBuf)>,
     /// Server name of the handshake, where it is not the host of the address.
     pub name: Option<Box<str>>,
+    /// Empty: what is usual.
+    pub ciphers: Vec<CipherSuite>,
+    pub without_tls12: bool,
+    pub without_tls13: bool,
+}
+
+/// The whole check.
+impl Default for BackendTls {
+    fn default() -> BackendTls {
+        BackendTls {
+            verify: true,
+            checks_name: true,
+            checks_time: true,
+            authorities: Vec::new(),
+            identity: None,
+            name: None,
+            ciphers: Vec::new(),
+            without_tls12: false,
+            without_tls13: false,
+        }
+    }
 }
 
 /// One place where something listens. Equal ones share connections.

@@ -1,0 +1,216 @@
+//! Servers behind us under TLS: who they have to be, who we are to them, and what is seen of it when that fails.
+
+#![allow(clippy::unwrap_used)] // The whole file is tests.
+
+mod operate;
+mod tls_site;
+mod upgrades;
+
+use rustls::{
+    RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{NoClientAuth, WebPkiClientVerifier, danger::ClientCertVerifier},
+};
+use saker_testkit::TempDir;
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+use tls_site::{certificate, shown, signed};
+use upgrades::{Front, WEBSOCKET, backend, switching};
+
+type Session = StreamOwned<ServerConnection, TcpStream>;
+
+fn certificates(path: &Path) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap).collect()
+}
+
+/// A server with that certificate; with `clients`, those need one of that authority.
+fn start(dir: &TempDir, name: &str, clients: Option<&str>) -> (SocketAddr, Arc<AtomicUsize>) {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier: Arc<dyn ClientCertVerifier> = match clients {
+        None => Arc::new(NoClientAuth),
+        Some(authority) => {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(certificates(&dir.join(format!("{authority}.pem"))));
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build().unwrap()
+        }
+    };
+    let key = PrivateKeyDer::from_pem_file(dir.join(format!("{name}.key"))).unwrap();
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(certificates(&dir.join(format!("{name}.pem"))), key)
+        .unwrap();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let (config, connections) = (Arc::new(config), Arc::new(AtomicUsize::new(0)));
+    let counter = Arc::clone(&connections);
+    let address = backend(move |stream| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        let session = ServerConnection::new(Arc::clone(&config)).unwrap();
+        serve(StreamOwned::new(session, stream));
+    });
+    (address, connections)
+}
+
+fn serve(mut session: Session) {
+    while let Some(head) = read_head(&mut session) {
+        let alpn = String::from_utf8_lossy(session.conn.alpn_protocol().unwrap_or_default()).into_owned();
+        let name = session.conn.server_name().unwrap_or("none").to_owned();
+        if head.starts_with("GET /echo ") {
+            session.write_all(switching(&head).as_bytes()).unwrap();
+            let mut piece = [0; 5000];
+            while let Ok(bytes @ 1..) = session.read(&mut piece) {
+                session.write_all(&piece[..bytes]).unwrap();
+            }
+            session.conn.send_close_notify();
+            let _ = session.flush();
+            return;
+        }
+        let body = if head.starts_with("GET /long ") { "long ".repeat(400_000) } else { format!("{alpn} {name}") };
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        if session.write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn read_head(session: &mut Session) -> Option<String> {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        match session.read(&mut byte) {
+            Ok(1) => head.push(byte[0]),
+            _ => return None,
+        }
+    }
+    Some(String::from_utf8_lossy(&head).into_owned())
+}
+
+/// `ssl_module` is loaded; everything goes to that server.
+fn front(name: &str, dir: &TempDir, host: &str, port: u16, conf: &str) -> Front {
+    let conf = conf.replace("{ca}", shown(&dir.join("ca.pem"))).replace("{folder}", shown(dir));
+    let module = "/usr/lib/apache2/modules/mod_ssl.so";
+    Front::start(
+        name,
+        &format!("LoadModule ssl_module {module}\n{conf}\n<Location \"/\">\nSetHandler \"proxy:https://{host}:{port}\"\n</Location>"),
+    )
+}
+
+/// Status and content of an answer.
+fn answer(front: &Front) -> (u16, String) {
+    let answer = front.client().get("/").unwrap();
+    (answer.status, answer.text())
+}
+
+/// Waits for the reason in the error log.
+fn told(front: &Front, reason: &str) {
+    let log = || std::fs::read_to_string(front.dir.join("error.log")).unwrap_or_default();
+    operate::until(&format!("`{reason}` in the log"), || log().contains(reason));
+}
+
+fn folder() -> TempDir {
+    let dir = TempDir::new("upstream-tls").unwrap();
+    certificate(&dir, "ca", "The House");
+    certificate(&dir, "own", "localhost");
+    signed(&dir, "localhost", "ca");
+    signed(&dir, "elsewhere", "ca");
+    dir
+}
+
+#[test]
+fn who_a_server_has_to_be() {
+    let dir = folder();
+    let rows = [
+        // Nobody has to vouch for it, unless that is said; its name and its time count all the same.
+        ("own", "SSLProxyEngine on", 200, ""),
+        ("own", "SSLProxyEngine on\nSSLProxyVerify require\nSSLProxyCACertificateFile {ca}", 502, "no TLS: invalid peer certificate"),
+        ("localhost", "SSLProxyEngine on\nSSLProxyVerify require\nSSLProxyCACertificateFile {ca}", 200, ""),
+        ("elsewhere", "SSLProxyEngine on", 502, "no TLS: invalid peer certificate"),
+        ("elsewhere", "SSLProxyEngine on\nSSLProxyCheckPeerName off", 200, ""),
+        ("elsewhere", "SSLProxyEngine on\nSSLProxyVerify require\nSSLProxyCACertificateFile {ca}", 502, "no TLS: invalid peer certificate"),
+        ("elsewhere", "SSLProxyEngine on\nSSLProxyVerify require\nSSLProxyCACertificateFile {ca}\nSSLProxyCheckPeerName off", 200, ""),
+        ("own", "SSLProxyEngine on\nSSLProxyVerify require\nSSLProxyCACertificateFile {folder}/missing.pem", 500, "missing.pem"),
+        ("own", "", 500, "SSLProxyEngine"),
+        ("own", "SSLProxyEngine off", 500, "SSLProxyEngine"),
+        ("own", "SSLProxyEngine on\nSSLProxyProtocol TLSv1.2\nSSLProxyCipherSuite ECDHE-ECDSA-AES256-GCM-SHA384", 200, ""),
+    ];
+    for (at, (name, conf, status, reason)) in rows.into_iter().enumerate() {
+        let (server, _) = start(&dir, name, None);
+        let front = front(&format!("upstream-tls-{at}"), &dir, "localhost", server.port(), conf);
+        let (got, text) = answer(&front);
+        assert_eq!(got, status, "{name}: {conf}: {text}");
+        told(&front, reason);
+        if status == 200 {
+            assert_eq!(text, "http/1.1 localhost", "what was agreed and asked for");
+        }
+    }
+}
+
+#[test]
+fn expired_ones_are_refused_unless_that_does_not_matter() {
+    let dir = folder();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut old = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    (old.not_before, old.not_after) = (rcgen::date_time_ymd(2020, 1, 1), rcgen::date_time_ymd(2021, 1, 1));
+    dir.write("old.pem", old.self_signed(&key).unwrap().pem()).unwrap();
+    dir.write("old.key", key.serialize_pem()).unwrap();
+    let (server, _) = start(&dir, "old", None);
+    let strict = front("upstream-tls-old", &dir, "localhost", server.port(), "SSLProxyEngine on");
+    assert_eq!(answer(&strict).0, 502);
+    told(&strict, "xpired");
+    let lax = front("upstream-tls-lax", &dir, "localhost", server.port(), "SSLProxyEngine on\nSSLProxyCheckPeerExpire off");
+    assert_eq!(answer(&lax).0, 200);
+}
+
+#[test]
+fn a_certificate_of_our_own_is_shown() {
+    let dir = folder();
+    signed(&dir, "we", "ca");
+    let both = [std::fs::read(dir.join("we.pem")).unwrap(), std::fs::read(dir.join("we.key")).unwrap()].concat();
+    dir.write("both.pem", both).unwrap();
+    let (server, _) = start(&dir, "localhost", Some("ca"));
+    let without = front("upstream-tls-nobody", &dir, "localhost", server.port(), "SSLProxyEngine on");
+    assert_eq!(answer(&without).0, 502);
+    let with =
+        front("upstream-tls-we", &dir, "localhost", server.port(), "SSLProxyEngine on\nSSLProxyMachineCertificateFile {folder}/both.pem");
+    let (status, text) = answer(&with);
+    assert_eq!(status, 200, "{text}");
+}
+
+#[test]
+fn long_bodies_and_tunnels() {
+    let dir = folder();
+    let (server, _) = start(&dir, "own", None);
+    let front = front("upstream-tls-long", &dir, "127.0.0.1", server.port(), "SSLProxyEngine on");
+    for _ in 0..3 {
+        let answer = front.client().get("/long").unwrap();
+        assert!(answer.status == 200 && answer.body == "long ".repeat(400_000).as_bytes());
+    }
+    let mut client = front.client();
+    assert_eq!(client.request("GET", "/echo", WEBSOCKET).unwrap().status, 101);
+    for bytes in [1, 100, 70_000] {
+        client.send(vec![b'x'; bytes]).unwrap();
+        assert!(client.read_bytes(bytes).unwrap().iter().all(|byte| *byte == b'x'));
+    }
+    client.finish_sending().unwrap();
+    assert!(client.closed_within(std::time::Duration::from_secs(10)));
+}
+
+#[test]
+fn what_is_no_tls_is_told_apart() {
+    let plain = backend(|mut stream| {
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        let _ = stream.read(&mut [0; 1000]);
+    });
+    let dir = folder();
+    let front = front("upstream-tls-plain", &dir, "127.0.0.1", plain.port(), "SSLProxyEngine on");
+    assert_eq!(answer(&front).0, 502);
+    told(&front, "no TLS");
+}

@@ -1,0 +1,175 @@
+//! TLS of a client: towards servers that stand behind us.
+//!
+//! Used by the gateway, a configuration per backend and a session per connection. Such connections are few and are used again and again, so that
+//! rustls' own buffered connection does, where sessions of a server do without buffers (`session`). Difficulty: Apache's operators may ask
+//! for less than the whole check, piece by piece; `server_verifier` has that.
+//! Absent on purpose: early data; revocation lists.
+
+use crate::{fault::Fault, fault::Whose, provider::provider, server_verifier::ServerVerifier};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion,
+    client::WebPkiServerVerifier,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    version::{TLS12, TLS13},
+};
+use saker_config::model::BackendTls;
+use std::{
+    fs,
+    io::{Read, Write},
+    path::Path,
+    sync::{Arc, OnceLock},
+};
+
+/// What connections to one backend have in common: demands, certificate of ours, sessions to be resumed.
+#[derive(Clone)]
+pub struct ClientTls {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl ClientTls {
+    /// Reads the files. `host`: of the backend's address, where the settings name nobody else. `alpn`: in order of preference.
+    pub fn load(settings: &BackendTls, host: &str, alpn: &[&[u8]]) -> Result<ClientTls, String> {
+        let name = settings.name.as_deref().unwrap_or(host).trim_matches(['[', ']']);
+        let name = ServerName::try_from(name.to_owned()).map_err(|_| format!("`{name}` is no name of a server"))?;
+        let provider = Arc::new(provider(&settings.ciphers, &[]));
+        let versions: Vec<&SupportedProtocolVersion> = [(&TLS13, !settings.without_tls13), (&TLS12, !settings.without_tls12)]
+            .into_iter()
+            .filter_map(|(version, on)| on.then_some(version))
+            .collect();
+        let chain = match settings.verify {
+            true => Some(
+                WebPkiServerVerifier::builder_with_provider(Arc::new(roots(settings)?), Arc::clone(&provider))
+                    .build()
+                    .map_err(|error| error.to_string())?,
+            ),
+            false => None,
+        };
+        let verifier = ServerVerifier::new(chain, Arc::clone(&provider), settings.checks_name, settings.checks_time);
+        let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&versions).map_err(|error| error.to_string())?;
+        // Not the usual verifier, but one that asks it: see there.
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+        let mut config = match &settings.identity {
+            Some((certificate, key)) => {
+                let (chain, key) = identity(certificate, key)?;
+                builder.with_client_auth_cert(chain, key).map_err(|error| format!("{}: {error}", certificate.display()))?
+            }
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
+        Ok(ClientTls { config: Arc::new(config), name })
+    }
+
+    pub fn session(&self) -> Result<ClientSession, Fault> {
+        Ok(ClientSession { connection: ClientConnection::new(Arc::clone(&self.config), self.name.clone())? })
+    }
+}
+
+/// One connection's session.
+pub struct ClientSession {
+    connection: ClientConnection,
+}
+
+impl ClientSession {
+    /// Takes in ciphertext, all of it. Plaintext is appended to `plain`, what is to be sent to `out`. Says whether the peer has ended its side.
+    pub fn receive(&mut self, mut input: &[u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+        let mut is_closed = false;
+        while !input.is_empty() && !is_closed {
+            self.connection.read_tls(&mut input).map_err(|error| Fault::refused(Whose::Peer, error.to_string()))?;
+            let state = match self.connection.process_new_packets() {
+                Ok(state) => state,
+                Err(error) => {
+                    // The alert.
+                    self.transmit(out);
+                    return Err(error.into());
+                }
+            };
+            let (start, bytes) = (plain.len(), state.plaintext_bytes_to_read());
+            plain.resize(start + bytes, 0);
+            let place = plain.get_mut(start..).unwrap_or_default();
+            self.connection.reader().read_exact(place).map_err(|error| Fault::refused(Whose::Ours, error.to_string()))?;
+            is_closed = state.peer_has_closed();
+        }
+        self.transmit(out);
+        Ok(is_closed)
+    }
+
+    /// What there is to be said without being asked: the beginning.
+    pub fn transmit(&mut self, out: &mut Vec<u8>) {
+        while self.connection.wants_write() {
+            // Writing to memory does not fail.
+            if self.connection.write_tls(out).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Encrypts as much of `plain` as may wait; how much that was.
+    pub fn send(&mut self, plain: &[u8], out: &mut Vec<u8>) -> usize {
+        let taken = self.connection.writer().write(plain).unwrap_or(0);
+        self.transmit(out);
+        taken
+    }
+
+    /// Says that nothing more will be sent.
+    pub fn close(&mut self, out: &mut Vec<u8>) {
+        self.connection.send_close_notify();
+        self.transmit(out);
+    }
+
+    pub fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    /// The protocol that was agreed on.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.connection.alpn_protocol()
+    }
+}
+
+/// Whom a backend's certificate may come from.
+fn roots(settings: &BackendTls) -> Result<RootCertStore, String> {
+    static SYSTEM: OnceLock<RootCertStore> = OnceLock::new();
+    if settings.authorities.is_empty() {
+        let load = || {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            roots
+        };
+        return Ok(SYSTEM.get_or_init(load).clone());
+    }
+    let mut roots = RootCertStore::empty();
+    for path in &settings.authorities {
+        add(path, &mut roots)?;
+    }
+    if roots.is_empty() {
+        return Err("no certificate of an authority could be read".into());
+    }
+    Ok(roots)
+}
+
+/// A file with certificates, or a folder of such; files of a folder that have none are passed over.
+fn add(path: &Path, roots: &mut RootCertStore) -> Result<(), String> {
+    let fault = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    if !path.is_dir() {
+        for certificate in CertificateDer::pem_file_iter(path).map_err(|error| fault(&error))? {
+            roots.add(certificate.map_err(|error| fault(&error))?).map_err(|error| fault(&error))?;
+        }
+        return Ok(());
+    }
+    for entry in fs::read_dir(path).map_err(|error| fault(&error))?.flatten() {
+        if let Ok(certificates) = CertificateDer::pem_file_iter(entry.path()) {
+            roots.add_parsable_certificates(certificates.flatten());
+        }
+    }
+    Ok(())
+}
+
+fn identity(certificate: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+    let fault = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let chain = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| fault(certificate, &error))?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| fault(key, &error))?;
+    Ok((chain, key))
+}
