@@ -2,7 +2,16 @@
 //!
 //! Called by `fixups` once it is known which handler a file is for, after access was decided.
 
-use crate::{homes, host::Host, local::Local, origin, rules::ApacheRules, state::state, worker_url};
+use crate::{
+    homes,
+    host::Host,
+    local::Local,
+    origin,
+    rules::{ApacheRules, name_uri},
+    signature,
+    state::state,
+    worker_url,
+};
 use saker_config::model::{Member, Tuning, Upstream};
 use saker_http::Status;
 use saker_pipeline::{Call, CallTo, Exchange, Response, Script, Verdict};
@@ -57,30 +66,47 @@ fn named(rules: &ApacheRules, host: &Host, url: &str) -> Result<Arc<Upstream>, S
 }
 
 /// What a program is told that Apache knows.
-pub fn script(exchange: &mut Exchange, host: &Host, _local: &Local) -> Script {
+pub fn script(exchange: &mut Exchange, host: &Host, local: &Local) -> Script {
     let document_root = homes::document_root(exchange, host).unwrap_or_else(|| host.document_root.as_os_str().as_bytes().to_vec());
-    let filename = state(exchange).filename.clone();
+    name_uri(exchange, host);
+    let (filename, context, led_from, is_included) = {
+        let own = state(exchange);
+        (own.filename.clone(), own.context.clone(), own.led_from.clone(), own.is_answered)
+    };
     let path_info = exchange.path_info.clone();
     let below = |path: &[u8]| [document_root.strip_suffix(b"/").unwrap_or(&document_root), path].concat();
+    let (context_prefix, context_document_root) = context.unwrap_or_else(|| (Vec::new(), document_root.clone()));
+    let kind = local.authn.kind.as_ref().and_then(|kind| kind.constant()).filter(|_| exchange.user.is_some());
+    let (redirect_url, redirect_query) = led_from.map_or((None, None), |(path, query)| (Some(path), query));
     Script {
         filename,
         path: exchange.path.clone(),
         path_translated: (!path_info.is_empty()).then(|| below(&path_info)),
         path_info,
-        context_prefix: Vec::new(),
-        context_document_root: document_root.clone(),
+        context_prefix,
+        context_document_root,
         document_root,
         server_name: origin::name(exchange, host),
         server_port: origin::port(exchange, host),
-        server_admin: host.server_admin.clone(),
-        server_signature: Vec::new(),
+        // Apache's own words.
+        server_admin: Some(host.server_admin.clone().unwrap_or_else(|| "[no address given]".into())),
+        server_signature: signature::line(exchange, host, local),
         // Applications look for the name of the server whose rules these are, to know that there is an .htaccess for them to write.
-        server_software: b"Apache (Saker)".to_vec(),
-        auth_type: None,
-        passes_authorization: false,
+        server_software: format!("Apache ({})", signature::software(host)).into_bytes(),
+        auth_type: kind.map(|kind| String::from_utf8_lossy(kind).into()),
+        passes_authorization: local.cgi.passes_authorization.unwrap_or(false),
+        redirect_url,
+        redirect_query,
+        is_included,
         php: Vec::new(),
-        variables: Vec::new(),
+        variables: own_variables(exchange, local),
     }
+}
+
+/// CGIVar.
+fn own_variables(exchange: &Exchange, local: &Local) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let uri = local.cgi.uri_is_current.filter(|is_current| *is_current).map(|_| (b"REQUEST_URI".to_vec(), exchange.path.clone()));
+    uri.into_iter().collect()
 }
 
 /// Path and query, escaped, as the rules have left them.

@@ -119,6 +119,8 @@ impl Facts for Seen<'_> {
             Variable::PathInfo => Cow::Borrowed(&exchange.path_info),
             Variable::QueryString => Cow::Borrowed(exchange.query.as_deref().unwrap_or_default()),
             Variable::IsSubreq => Cow::Borrowed(if self.state.is_subrequest { b"true" } else { b"false" }),
+            Variable::ContextDocumentRoot if self.state.context.is_some() => Cow::Borrowed(&self.state.context.as_ref()?.1),
+            Variable::ContextPrefix if self.state.context.is_some() => Cow::Borrowed(&self.state.context.as_ref()?.0),
             Variable::DocumentRoot | Variable::ContextDocumentRoot => {
                 Cow::Borrowed(std::os::unix::ffi::OsStrExt::as_bytes(self.host.document_root.as_os_str()))
             }

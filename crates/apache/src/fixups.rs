@@ -1,7 +1,7 @@
 //! Between access and content: rules of folders, redirects of sections, folders and their index files, types and handlers.
 
 use crate::{
-    asis, call, content_filters,
+    asis, call, cgi, content_filters,
     facts::{Seen, note_dependencies},
     host::Host,
     includes, listing,
@@ -71,12 +71,19 @@ fn content(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &
     if let Some(url) = exchange.handler.clone().as_deref().and_then(|handler| handler.strip_prefix("proxy:")) {
         return call::by_handler(rules, exchange, host, local, url);
     }
-    if let Some(handler) = exchange.handler.clone().filter(|handler| !local.gateway.has_action(handler))
+    let is_lookup = peek(exchange).is_some_and(|state| state.is_subrequest && !state.is_answered);
+    if exchange.handler.as_deref() == Some("cgi-script") {
+        return if is_lookup { Verdict::Pass } else { cgi::answer(rules, exchange, host, local) };
+    }
+    if !is_lookup && let Some(led_on) = cgi::lead_on(exchange, host, local) {
+        return led_on;
+    }
+    if let Some(handler) = exchange.handler.clone().filter(|handler| local.actions.action(handler).is_none())
         && let Some(asked) = php::asked(&handler, &peek(exchange).map(|state| state.filename.clone()).unwrap_or_default())
     {
         return php::answer(rules, exchange, host, local, asked);
     }
-    if exchange.handler.as_deref().is_some_and(|handler| is_program(handler) || local.gateway.has_action(handler)) {
+    if exchange.handler.as_deref().is_some_and(|handler| is_program(handler) && local.actions.action(handler).is_none()) {
         let (handler, filename) = (exchange.handler.clone().unwrap_or_default(), peek(exchange).map(|state| state.filename.clone()));
         let filename = String::from_utf8_lossy(filename.as_deref().unwrap_or_default()).into_owned();
         error_log::log_client(
@@ -378,10 +385,10 @@ fn describe(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &Wat
     let is_program = own.is_program;
     let media_type = local.core.force_type.clone().flatten().or_else(|| own.forced_type.clone()).or_else(|| facts.content_type());
     // The old way to PHP: where no handler is named, the type is the handler's name.
-    let handler = if is_program { Some("cgi-script".into()) } else { handler };
+    // Last of all, ScriptAlias.
+    let handler = if is_program { Some("cgi-script".into()) } else { handler.or_else(|| own.is_script_alias.then(|| "cgi-script".into())) };
     let (is_page, handler, media_type) = includes::page(exchange, watcher, local, handler, media_type);
-    exchange.handler =
-        handler.or_else(|| media_type.clone().filter(|media_type| is_program_type(media_type) || local.gateway.has_action(media_type)));
+    exchange.handler = handler.or_else(|| media_type.clone().filter(|media_type| is_program_type(media_type)));
     let own = state(exchange);
     own.content_lines = content_lines(&facts);
     own.output_filters = facts.output_filters.clone();

@@ -25,6 +25,8 @@ pub struct ProcessWide {
     /// mod_unique_id is loaded.
     pub names_requests: bool,
     pub request_workers_max: Option<u64>,
+    /// Of programs, among others.
+    pub timeout_s: Option<u64>,
 }
 
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ mod ahead;
 mod asis;
 mod blocking;
 mod call;
+mod cgi;
 mod connections;
 mod content_filters;
 mod dbm;

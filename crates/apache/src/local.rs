@@ -7,10 +7,12 @@
 use crate::{
     modules::{
         access::{authn::Authn, authz::Authz, compat::AccessCompat},
+        actions::Actions,
         alias::Alias,
         allowmethods::AllowMethods,
         autoindex::Autoindex,
         buffer::Buffer,
+        cgi::Cgi,
         core::Core,
         deflate::Deflate,
         dir::Dir,
@@ -69,9 +71,11 @@ macro_rules! modules {
 modules! {
     core: Core,
     access_compat: AccessCompat,
+    actions: Actions,
     alias: Alias,
     autoindex: Autoindex,
     buffer: Buffer,
+    cgi: Cgi,
     deflate: Deflate,
     allowmethods: AllowMethods,
     authn: Authn,
@@ -168,7 +172,7 @@ mod tests {
     ];
 
     /// What has a setter, and nothing or too little that follows from it: it stays pending, and users are told so.
-    const TOO_LITTLE: &[&str] = &["Action", "ProxyPass", "ProxyPassMatch", "ScriptAlias", "ScriptAliasMatch", "SSLUseStapling"];
+    const TOO_LITTLE: &[&str] = &["SuexecUserGroup", "ProxyPass", "ProxyPassMatch", "SSLUseStapling"];
 
     #[test]
     fn what_is_honoured_has_a_setter_and_the_other_way_round() {

@@ -193,6 +193,7 @@ impl Process {
             extended_status: self.extended_status.unwrap_or_default(),
             names_requests: self.names_requests,
             request_workers_max: self.connections.requests_at_a_time_max(),
+            timeout_s: self.timeout_s,
         }
     }
 

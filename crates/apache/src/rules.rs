@@ -13,7 +13,12 @@ use crate::{
     local::Local,
     memo::Memo,
     methods,
-    modules::{self, access::RecordFiles, alias::Redirected, userdir::Place},
+    modules::{
+        self,
+        access::RecordFiles,
+        alias::{self, Redirected},
+        userdir::Place,
+    },
     origin::{self, origin},
     own_page, response,
     state::{Translated, peek, state},
@@ -180,7 +185,7 @@ impl Rules for ApacheRules {
             // RFC 9110 section 15.5.6: a 405 says what would have been allowed (Apache's does not here).
             return Verdict::Answer(if host.trace_enabled { trace_answer(exchange) } else { refused() });
         }
-        let (filename, is_script) = filename(exchange, &host, &self.watcher);
+        let alias::Mapped { file: filename, is_script, context } = filename(exchange, &host, &self.watcher);
         let walked = match self.walk(exchange, &host, &filename) {
             Ok(walked) => walked,
             Err(status) => return Verdict::Answer(Response::new(status)),
@@ -192,12 +197,10 @@ impl Rules for ApacheRules {
         }
         exchange.path_info = path_info;
         exchange.mapped = Some(mapped(&filename, kind));
-        let path = exchange.path.clone();
+        let (path, query) = (exchange.path.clone(), exchange.query.clone());
         let own = state(exchange);
-        (own.filename, own.kind, own.path) = (filename, kind, path);
-        if is_script {
-            own.forced_handler = Some("cgi-script".into());
-        }
+        (own.filename, own.kind, own.path, own.query) = (filename, kind, path, query);
+        (own.is_script_alias, own.context) = (is_script, context);
         let local = walk::conditions(&mut self.memo.borrow_mut(), exchange, &host, &self.watcher, local);
         exchange.settings = self.memo.borrow_mut().settings(&local, &host);
         exchange.trace("map_to_storage", Some(&host.origin), || "mapped by Apache's rules".into());
@@ -219,11 +222,18 @@ impl Rules for ApacheRules {
         }
         page.user.clone_from(&exchange.user);
         let local = peek(exchange).and_then(|state| state.local.as_deref());
-        let url = self.host(exchange).map(|host| origin::of_redirect(exchange, &host, local, &exchange.path));
-        page.environment = modules::env::redirected(&exchange.environment, url.as_deref().unwrap_or(&exchange.path), status.0);
+        let host = self.host(exchange);
+        let url = host.as_ref().map(|host| origin::of_redirect(exchange, host, local, &exchange.path));
+        let mut environment = exchange.environment.clone();
+        if let Some(uri) = host.as_ref().and_then(|host| script_uri(exchange, host)) {
+            environment.set(b"SCRIPT_URI", &uri);
+        }
+        environment.set(b"REQUEST_METHOD", exchange.head.view().method_token());
+        page.environment = modules::env::redirected(&environment, status.0);
         let own = state(page);
         own.decided_by = peek(exchange).and_then(|state| state.decided_by.clone());
         own.is_error_page = true;
+        own.led_from = Some((url.unwrap_or_else(|| exchange.path.clone()), exchange.query.clone()));
     }
 
     fn own_page(&self, exchange: &Exchange, response: Response) -> Response {
@@ -241,7 +251,7 @@ impl Rules for ApacheRules {
 
 /// What a round before found out is not true of this one's path. Whether it is a request inside of another one.
 fn begin_round(exchange: &mut Exchange, host: &Host) -> bool {
-    let kept = std::mem::take(state(exchange));
+    let mut kept = std::mem::take(state(exchange));
     if !kept.path.is_empty() && !kept.is_subrequest {
         let first = || First {
             path: kept.path.as_slice().into(),
@@ -250,7 +260,11 @@ fn begin_round(exchange: &mut Exchange, host: &Host) -> bool {
         };
         exchange.first = exchange.first.take().or_else(|| Some(Box::new(first())));
         let url = origin::of_redirect(exchange, host, kept.local.as_deref(), &kept.path);
-        exchange.environment = modules::env::redirected(&exchange.environment, &url, Status::OK.0);
+        name_uri(exchange, host);
+        exchange.environment = modules::env::redirected(&exchange.environment, Status::OK.0);
+        // Rules of a folder change the query of the request that they lead on from.
+        let query = if kept.is_rewritten { exchange.query.clone() } else { kept.query.clone() };
+        kept.led_from = Some((url, query));
     }
     *state(exchange) = kept.for_another_round();
     exchange.mapped = None;
@@ -258,6 +272,27 @@ fn begin_round(exchange: &mut Exchange, host: &Host) -> bool {
     exchange.handler = None;
     exchange.call = None;
     state(exchange).is_subrequest
+}
+
+/// What mod_rewrite tells of the URL that was asked for: the path before any rule, in this request or the one that led to it.
+fn name_path(exchange: &mut Exchange) {
+    let known = exchange.environment.first(b"REDIRECT_SCRIPT_URL").map(<[u8]>::to_vec);
+    let is_known = known.is_none() && exchange.environment.first(b"SCRIPT_URL").is_some();
+    if !(is_known && peek(exchange).is_some_and(|own| own.is_subrequest)) {
+        let path = known.unwrap_or_else(|| exchange.path.clone());
+        exchange.environment.set(b"SCRIPT_URL", &path);
+    }
+}
+
+/// The same with scheme, name and port. Those are the client's to say, so that it is put together when somebody is told.
+pub fn name_uri(exchange: &mut Exchange, host: &Host) {
+    if let Some(uri) = script_uri(exchange, host) {
+        exchange.environment.set(b"SCRIPT_URI", &uri);
+    }
+}
+
+fn script_uri(exchange: &Exchange, host: &Host) -> Option<Vec<u8>> {
+    Some([origin(exchange, host).as_slice(), exchange.environment.first(b"SCRIPT_URL")?].concat())
 }
 
 /// What host and connection alone decide: MDRequireHttps, StrictHostCheck, and names of handshakes.
@@ -289,6 +324,7 @@ fn is_named(exchange: &Exchange) -> bool {
 /// Rules in server context.
 fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>) -> Verdict {
     let Some(rules) = host.rewrite.as_ref().filter(|rules| rules.is_enabled()) else { return Verdict::Pass };
+    name_path(exchange);
     let snapshot = peek(exchange).cloned().unwrap_or_default();
     let (outcome, stamps, has_looked_ahead, pause) = {
         let seen = Seen { rules: Some((all, host)), ..Seen::new(exchange, &snapshot, host, &all.watcher) };
@@ -423,21 +459,22 @@ pub fn redirect(exchange: &Exchange, host: &Host, redirected: Redirected) -> Ver
     Verdict::Answer(response)
 }
 
-/// The file that a path stands for, and whether it is a script.
-fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> (Vec<u8>, bool) {
+/// The file that a path stands for.
+fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> alias::Mapped {
+    let plain = |file| alias::Mapped { file, ..alias::Mapped::default() };
     let translated = state(exchange).translated.take();
     let path = match translated {
-        Some(Translated::File(file)) => return (file, false),
+        Some(Translated::File(file)) => return plain(file),
         Some(Translated::BelowRoot(path)) => path,
-        None => match (homes::place(exchange, host, watcher), alias(exchange, host)) {
-            (Some(Place::File(file)), _) => return (file, false),
+        None => match (homes::place(exchange, host, watcher), by_alias(exchange, host)) {
+            (Some(Place::File(file)), _) => return plain(file),
             (_, Some(found)) => return found,
             _ => exchange.path.clone(),
         },
     };
     let named = homes::document_root(exchange, host);
     let root = named.as_deref().unwrap_or(host.document_root.as_os_str().as_bytes());
-    ([root.strip_suffix(b"/").unwrap_or(root), &path].concat(), false)
+    plain([root.strip_suffix(b"/").unwrap_or(root), &path].concat())
 }
 
 /// Whether ProxyPass hands the path to another program; in a section for it, or the host's own.
@@ -448,7 +485,7 @@ fn is_for_gateway(exchange: &Exchange, host: &Host) -> bool {
 }
 
 /// Of sections for the path first, then of the host.
-fn alias(exchange: &Exchange, host: &Host) -> Option<(Vec<u8>, bool)> {
+fn by_alias(exchange: &Exchange, host: &Host) -> Option<alias::Mapped> {
     let of_section = host.locations.iter().rev().filter(|section| section.is_for_path(&exchange.path)).find_map(|section| {
         let name = match &section.matcher {
             crate::sections::Matcher::Exact(name) => Some(&**name),

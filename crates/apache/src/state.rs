@@ -15,11 +15,19 @@ pub struct State {
     pub kind: Option<Kind>,
     /// The path that was walked; an internal redirect changes the exchange's before it begins anew, and renames variables if this is there.
     pub path: Vec<u8>,
+    /// The query that came with it.
+    pub query: Option<Vec<u8>>,
+    /// Path and query of the request that led to this one.
+    pub led_from: Option<(Vec<u8>, Option<Vec<u8>>)>,
+    /// The part of the path that an alias stands for, and its folder.
+    pub context: Option<(Vec<u8>, Vec<u8>)>,
+    /// The alias makes a script of the file.
+    pub is_script_alias: bool,
     /// Found by rewriting in server context: taken as a file at once.
     pub translated: Option<Translated>,
     /// A rule with `[END]` has matched.
     pub rewrite_ended: bool,
-    /// Of `ScriptAlias`, `[H=]`, `[T=]`.
+    /// Of `[H=]`, `[T=]`.
     pub forced_handler: Option<Box<str>>,
     pub forced_type: Option<Box<str>>,
     /// Fields for the response whatever becomes of it (cookies of rewrite rules).
@@ -81,6 +89,7 @@ impl State {
             page_requests: self.page_requests,
             looked_up_file: self.looked_up_file,
             is_program: self.is_program,
+            led_from: self.led_from,
             ..State::default()
         }
     }

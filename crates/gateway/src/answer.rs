@@ -2,7 +2,13 @@
 
 use crate::{forward::is_of_connection, tunnel::ProgramTunnel};
 use saker_cgi::ResponseHead;
-use saker_http::{Fields, Method, RequestHead, Status, Version, path};
+use saker_http::{
+    Fields, Method, RequestHead, Status, Version,
+    conditional::{self, Precondition, Validators},
+    date::parse_date,
+    entity_tag::EntityTag,
+    path,
+};
 use saker_pipeline::{CallManner, Exchange, NoBody, Response};
 
 /// The response's head, its body still empty.
@@ -16,6 +22,10 @@ pub fn response(head: ResponseHead, manner: &CallManner, exchange: &Exchange) ->
     }
     let mut response = Response::new(head.status);
     response.head = saker_pipeline::ResponseHead::Built(fields);
+    if response.status == Status::NO_CONTENT {
+        // Nothing has no type.
+        response.fields_mut().remove("Content-Type");
+    }
     response
 }
 
@@ -30,9 +40,38 @@ pub fn switched(head: ResponseHead, tunnel: Option<ProgramTunnel>) -> Response {
     response
 }
 
+/// The head of a response whose content the client has, or does not want under its conditions.
+pub fn unsent(head: ResponseHead, status: Status, manner: &CallManner, exchange: &Exchange) -> Response {
+    if status != Status::NOT_MODIFIED {
+        return Response::new(status);
+    }
+    let mut response = response(head, manner, exchange);
+    response.status = status;
+    for name in ["Content-Type", "Content-Encoding", "Content-Language"] {
+        response.fields_mut().remove(name);
+    }
+    response
+}
+
 /// Whether our own page takes the place of what a program sent (ProxyErrorOverride).
 pub fn is_overridden(status: Status, manner: &CallManner) -> bool {
     manner.overrides_errors && if manner.overridden.is_empty() { status.is_error() } else { manner.overridden.contains(&status.0) }
+}
+
+/// The status of a response without its content; `None`: the client gets the content. What the client has already counts for programs, too,
+/// where they say no status of their own (Apache does it for them).
+pub fn unwanted(head: &ResponseHead, exchange: &Exchange) -> Option<Status> {
+    let view = exchange.head.view();
+    if head.is_status_said || head.status != Status::OK || !matches!(view.method(), Method::Get | Method::Head) {
+        return None;
+    }
+    let entity_tag = head.fields.first("ETag").and_then(EntityTag::parse);
+    let last_modified = head.fields.first("Last-Modified").and_then(|text| parse_date(text, exchange.now));
+    match conditional::evaluate(view, Some(&Validators { entity_tag, last_modified, now: exchange.now })) {
+        Precondition::Proceed => None,
+        Precondition::NotModified => Some(Status::NOT_MODIFIED),
+        Precondition::Failed => Some(Status::PRECONDITION_FAILED),
+    }
 }
 
 /// RFC 3875 section 6.2.2: the response is that of another path of ours, as if the client had asked for it by GET. `false`: no path of ours.
@@ -59,9 +98,8 @@ fn as_get(head: &RequestHead) -> RequestHead {
         return head.clone();
     }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let of_content = |name: &[u8]| {
-        [&b"content-length"[..], b"content-type", b"transfer-encoding", b"expect"].iter().any(|of| of.eq_ignore_ascii_case(name))
-    };
+    // Its type stays, as in Apache.
+    let of_content = |name: &[u8]| [&b"content-length"[..], b"transfer-encoding", b"expect"].iter().any(|of| of.eq_ignore_ascii_case(name));
     let target = text(view.target());
     let bare = RequestHead::build("GET", &target, view.version().min(Version::Http11), &[]);
     bare.with_fields(view.fields().filter(|(name, _)| !of_content(name)))

@@ -4,15 +4,15 @@
 //! at any moment: a program that answers without reading the request is heard; one that is written to in vain is heard first, because it
 //! may have said why; and what was promised (Content-Length) is counted for all protocols alike.
 
-use crate::{failure::Failure, pool::Connection, tunnel::ProgramTunnel};
+use crate::{failure::Failure, log_lines::LogLines, pool::Connection, transport::Transport, tunnel::ProgramTunnel};
 use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, ResponseHead};
 use saker_http::{Fields, Method};
 use saker_net::{Deadline, Deadlines, clock};
 use saker_pipeline::{Chunk, NoBody, RequestBody};
-use saker_telemetry::{error_log, message};
 use std::{
     any::Any,
     cell::RefCell,
+    future::poll_fn,
     io,
     net::SocketAddr,
     ops::Range,
@@ -24,9 +24,6 @@ use std::{
 const OUT_BYTES_MAX: usize = 64 << 10;
 /// What one read takes at most.
 pub const READ_BYTES_MAX: usize = 64 << 10;
-/// A line of a program's error output; longer ones are cut.
-const LOG_LINE_BYTES_MAX: usize = 2048;
-
 /// What a program said, for the one who makes a response of it.
 pub enum Said {
     Head(ResponseHead),
@@ -76,8 +73,7 @@ pub struct Conversation {
     is_head_request: bool,
     limit: Limit,
     desk: Desk,
-    client: SocketAddr,
-    log_line: Vec<u8>,
+    log: LogLines,
 }
 
 impl Conversation {
@@ -111,8 +107,7 @@ impl Conversation {
             is_head_request: request.head.method() == Method::Head,
             limit: Limit::new(desk, terms.timeout_ms),
             desk: desk.clone(),
-            client: terms.client,
-            log_line: Vec::new(),
+            log: LogLines::new(terms.client, ""),
         })
     }
 
@@ -135,6 +130,11 @@ impl Conversation {
                 }
             }
         }
+    }
+
+    /// Lets the program say the rest of what nobody wants to hear, as long as its time limits hold.
+    pub async fn hear_out(&mut self) {
+        while let Ok(Said::Content(_) | Said::Trailers(_)) = poll_fn(|cx| self.poll_said(cx)).await {}
     }
 
     /// Whether the program can't have begun with this request, as far as anybody can tell: the connection had ended before it.
@@ -160,7 +160,7 @@ impl Conversation {
         let connection = self.connection.take()?;
         let (ahead, owed) = (self.input.split_off(self.used), self.out.split_off(self.sent));
         let limit = Limit::new(&self.desk, self.limit.timeout_ms);
-        Some(ProgramTunnel::new(connection, ahead, owed, limit, self.client, held))
+        Some(ProgramTunnel::new(connection, ahead, owed, limit, self.log.client, held))
     }
 
     fn parse(&mut self) -> Result<Option<Said>, Failure> {
@@ -201,8 +201,7 @@ impl Conversation {
             }
             Event::Content(range) => self.content_of(from, range)?,
             Event::Log(range) => {
-                let text = self.input.get(from + range.start..from + range.end).unwrap_or_default().to_vec();
-                self.log(&text);
+                self.log.push(self.input.get(from + range.start..from + range.end).unwrap_or_default());
                 None
             }
             Event::Trailers(fields) => Some(Said::Trailers(fields)),
@@ -229,18 +228,18 @@ impl Conversation {
     }
 
     fn end(&mut self, stays: bool) -> Result<Said, Failure> {
-        self.flush_log();
+        self.log.flush();
         if self.left.is_some_and(|left| left > 0) {
             return Err(Failure::Length);
         }
         self.limit.end();
         let is_quiet = self.is_end_told && self.sent == self.out.len() && self.used == self.input.len();
         self.content = None;
-        if let Some(connection) = self.connection.take()
-            && stays
-            && is_quiet
-        {
-            connection.give_back(self.kept_max);
+        if let Some(mut connection) = self.connection.take() {
+            match stays && is_quiet {
+                true => connection.give_back(self.kept_max),
+                false => connection.transport().into_iter().for_each(Transport::finish),
+            }
         }
         Ok(Said::End)
     }
@@ -255,6 +254,9 @@ impl Conversation {
             if left.is_empty() {
                 self.out.clear();
                 self.sent = 0;
+                if self.is_end_told {
+                    transport.end_writing();
+                }
                 return Ok(has_sent);
             }
             match transport.poll_write(cx, left) {
@@ -273,6 +275,7 @@ impl Conversation {
         (self.content, self.untold) = (None, None);
         self.out.clear();
         self.sent = 0;
+        self.connection.as_mut().and_then(Connection::transport).into_iter().for_each(Transport::end_writing);
     }
 
     /// Puts content behind what is to be sent.
@@ -335,35 +338,10 @@ impl Conversation {
             },
             Ok(None) => Err(Broken::from(Fault::Cut).into()),
             Err(broken) => {
-                self.flush_log();
+                self.log.flush();
                 Err(error.filter(|_| !self.has_heard).map_or(Failure::Broken(broken), Failure::Io))
             }
         }
-    }
-
-    fn log(&mut self, text: &[u8]) {
-        for byte in text {
-            match byte {
-                b'\n' => self.flush_log(),
-                b'\r' => {}
-                byte if self.log_line.len() < LOG_LINE_BYTES_MAX => self.log_line.push(*byte),
-                _ => {}
-            }
-        }
-    }
-
-    fn flush_log(&mut self) {
-        if !self.log_line.is_empty() {
-            let line = String::from_utf8_lossy(&self.log_line);
-            error_log::log_client(&message::PROGRAM_SAID, self.client, format_args!("{line}"));
-            self.log_line.clear();
-        }
-    }
-}
-
-impl Drop for Conversation {
-    fn drop(&mut self) {
-        self.flush_log();
     }
 }
 

@@ -17,6 +17,8 @@ pub enum Failure {
     Unusable(String),
     /// It does not speak the protocol that it is to be spoken to in.
     Unspoken,
+    /// A program of our own could not be started.
+    NotStarted(io::Error),
     /// All connections are busy, and as many requests as may wait do.
     QueueFull,
     QueueTimeout,
@@ -47,12 +49,23 @@ impl Failure {
             }
             Failure::ConnectTimeout | Failure::Timeout => Status::GATEWAY_TIMEOUT,
             Failure::Refused(refused) => refused.status(),
+            // Nobody could be started now.
+            Failure::NotStarted(error) if is_shortage(error) => Status::SERVICE_UNAVAILABLE,
+            Failure::NotStarted(_) => Status::INTERNAL_SERVER_ERROR,
             Failure::Broken(broken) => broken.fault.status(),
             Failure::Io(_) | Failure::Length | Failure::Tls(_) | Failure::Unspoken => Status::BAD_GATEWAY,
             Failure::Unusable(_) => Status::INTERNAL_SERVER_ERROR,
             Failure::Client(BodyError::TooLarge) => Status::CONTENT_TOO_LARGE,
             Failure::Client(BodyError::TimedOut) => Status::REQUEST_TIMEOUT,
             Failure::Client(_) => Status::BAD_REQUEST,
+        }
+    }
+
+    /// Apache's choices where the program is of our own making (mod_cgi): what it does wrong is this server's error.
+    pub fn status_of_program(&self) -> Status {
+        match self {
+            Failure::Broken(_) | Failure::Io(_) | Failure::Length => Status::INTERNAL_SERVER_ERROR,
+            other => other.status(),
         }
     }
 
@@ -69,8 +82,17 @@ impl Failure {
 
     /// Seconds after which a client may try again.
     pub fn retry_after_s(&self) -> Option<u32> {
-        matches!(self, Failure::QueueFull | Failure::QueueTimeout | Failure::Unreachable(_)).then_some(5)
+        matches!(self, Failure::QueueFull | Failure::QueueTimeout | Failure::Unreachable(_))
+            .then_some(5)
+            .or_else(|| matches!(self, Failure::NotStarted(error) if is_shortage(error)).then_some(5))
     }
+}
+
+/// Of processes, memory or descriptors: another time there may be some.
+fn is_shortage(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let shortages = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
+    shortages.contains(&error.raw_os_error())
 }
 
 impl fmt::Display for Failure {
@@ -81,6 +103,7 @@ impl fmt::Display for Failure {
             Failure::Tls(fault) => write!(f, "no TLS: {fault}"),
             Failure::Unusable(reason) => write!(f, "TLS can't be set up: {reason}"),
             Failure::Unspoken => f.write_str("does not agree to the protocol"),
+            Failure::NotStarted(error) => write!(f, "can't be started: {error}"),
             Failure::QueueFull => f.write_str("all connections are busy and too many requests wait"),
             Failure::QueueTimeout => f.write_str("no connection came free in time"),
             Failure::NoMember => f.write_str("no member can be asked"),

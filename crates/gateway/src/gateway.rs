@@ -1,23 +1,27 @@
 //! The handler: carries out what rules left in the exchange's call.
 
 use crate::{
-    answer,
+    answer, cgi,
     choice::Group,
     codecs,
     conversation::{Conversation, Desk, READ_BYTES_MAX, Said, Terms},
     failure::Failure,
     native,
     pool::{Connection, Pool},
+    programs::Programs,
     spool::{Bounds, Pump},
+    transport::Transport,
     variables,
 };
 use foldhash::fast::RandomState;
 use saker_cgi::php::push_settings;
-use saker_cgi::{ProgramRequest, ResponseHead, Variables};
+use saker_cgi::{PlainCgi, ProgramRequest, ResponseHead, Variables};
 use saker_config::model::{Backend, Member, Protocol, Upstream};
-use saker_http::{Method, Status};
+use saker_http::{KnownField, Method, Status};
 use saker_net::{Deadlines, clock};
-use saker_pipeline::{Body, BodyStream, Call, CallTo, Chunk, Exchange, Handled, Handler, LocalFuture, NoBody, RequestBody, Response};
+use saker_pipeline::{
+    Body, BodyStream, Call, CallTo, Chunk, Exchange, Handled, Handler, LocalFuture, NoBody, ProcessManner, RequestBody, Response, Script,
+};
 use saker_telemetry::{error_log, message};
 use std::{
     cell::RefCell,
@@ -31,6 +35,10 @@ use std::{
 
 /// Content that is waited for no longer than it takes to look whether it is there, so that a short response leaves in one piece.
 const WHOLE_BYTES_MAX: usize = 256 << 10;
+/// A program that is started for a request, where nothing else is said: Apache's `Timeout`.
+const PROGRAM_TIMEOUT_MS: u64 = 60_000;
+/// What its response may be ahead of the client.
+const PROGRAM_BOUNDS: Bounds = Bounds { memory_bytes: 256 << 10, disk_bytes: 1 << 30 };
 /// Groups that nobody asks for any more (of changed `.htaccess` files) are forgotten after this.
 const FORGOTTEN_MS: u64 = 600_000;
 
@@ -43,6 +51,7 @@ pub struct Gateway {
     pools: RefCell<HashMap<Arc<Backend>, Rc<Pool>, RandomState>>,
     groups: RefCell<HashMap<usize, Rc<Group>, RandomState>>,
     variables: RefCell<Variables>,
+    programs: Programs,
 }
 
 impl Gateway {
@@ -54,17 +63,54 @@ impl Gateway {
             pools: RefCell::default(),
             groups: RefCell::default(),
             variables: RefCell::default(),
+            programs: Programs::new(workers),
         }
     }
 
     async fn carry_out(&self, exchange: &mut Exchange, call: Box<Call>) -> Handled {
-        let CallTo::Upstream(upstream) = &call.to else {
-            return Handled::Answered(Response::new(Status::INTERNAL_SERVER_ERROR));
+        let heard = match &call.to {
+            CallTo::Upstream(upstream) => {
+                let group = self.group(upstream);
+                let heard = self.ask(exchange, &call, &group).await;
+                heard.map_err(|(failure, name)| refusal(exchange, &failure, failure.status(), &format!("{name}: {failure}")))
+            }
+            CallTo::Process(manner) => self.run(exchange, &call, manner).await,
         };
-        let group = self.group(upstream);
-        match self.ask(exchange, &call, &group).await {
+        match heard {
             Ok(heard) => self.answer(exchange, &call, heard).await,
-            Err((failure, name)) => Handled::Answered(refusal(exchange, &failure, &name)),
+            Err(refusal) => Handled::Answered(refusal),
+        }
+    }
+
+    /// Starts a program and hears the head of its response.
+    async fn run(&self, exchange: &mut Exchange, call: &Call, manner: &ProcessManner) -> Result<Heard, Response> {
+        let Some(script) = call.script.as_deref() else { return Err(Response::new(Status::INTERNAL_SERVER_ERROR)) };
+        let heard = self.try_run(exchange, call, script, manner).await;
+        heard.map_err(|failure| refusal(exchange, &failure, failure.status_of_program(), &cgi::complaint(&failure, script)))
+    }
+
+    async fn try_run(&self, exchange: &mut Exchange, call: &Call, script: &Script, manner: &ProcessManner) -> Result<Heard, Failure> {
+        let content = std::mem::replace(&mut exchange.body, Box::new(NoBody));
+        let content_length = content.length();
+        let timeout_ms = call.manner.timeout.map_or(PROGRAM_TIMEOUT_MS, |timeout| timeout.as_millis() as u64);
+        let whose = cgi::whose(exchange, script, timeout_ms);
+        let name = whose.name.to_string();
+        let plan = {
+            let mut variables = self.variables.borrow_mut();
+            variables::fill(exchange, script, content_length, &mut variables);
+            cgi::plan(exchange, script, manner, &variables, content_length != Some(0))
+        };
+        let connection = Connection::alone(Transport::Process(self.programs.run(plan, whose).await?));
+        // All that it is told besides the content stands in its environment.
+        let nothing = Variables::new();
+        let request = ProgramRequest { variables: &nothing, content_length, head: exchange.head.view(), path: &[], settings: &[] };
+        let terms = Terms { kept_max: 0, timeout_ms, client: exchange.client.address };
+        let dialogue = Box::new(PlainCgi::new(!cgi::says_whole_head(script)));
+        let mut conversation =
+            Conversation::begin(connection, terms, dialogue, &request, content, &self.desk).map_err(|(failure, _)| failure)?;
+        match poll_fn(|cx| conversation.poll_said(cx)).await? {
+            Said::Head(head) => Ok(Heard { head, conversation, name, bounds: PROGRAM_BOUNDS, busy: None }),
+            _ => Err(Failure::Broken(saker_cgi::Fault::Premature.into())),
         }
     }
 
@@ -87,7 +133,8 @@ impl Gateway {
             let (failure, is_unheard) = match outcome {
                 Ok((head, conversation)) => {
                     note(group, member, pool, head.status);
-                    return Ok(Heard { head, conversation, member: member.clone(), busy });
+                    let bounds = Bounds { memory_bytes: member.tuning.buffer_memory_bytes, disk_bytes: member.tuning.buffer_disk_bytes };
+                    return Ok(Heard { head, conversation, name: member.backend.to_string(), bounds, busy: Some(busy) });
                 }
                 Err(failed) => failed,
             };
@@ -180,14 +227,23 @@ impl Gateway {
     }
 
     async fn answer(&self, exchange: &mut Exchange, call: &Call, heard: Heard) -> Handled {
-        let Heard { head, conversation, member, busy } = heard;
+        let Heard { head, mut conversation, name, bounds, busy } = heard;
         if head.is_local_redirect
             && let Some(location) = head.fields.first("Location").map(<[u8]>::to_vec)
         {
-            return match answer::follow(&location, exchange) {
-                true => Handled::Restart,
-                false => Handled::Answered(Response::new(Status::BAD_GATEWAY)),
-            };
+            conversation.hear_out().await;
+            return self.follow(exchange, call, &location);
+        }
+        if matches!(call.to, CallTo::Process(_)) && head.status == Status::FOUND && !head.is_status_said {
+            // As Apache: who wants a page of his own with a redirect says its status.
+            conversation.hear_out().await;
+            return Handled::Answered(answer::response(head, &call.manner, exchange));
+        }
+        if call.script.is_some()
+            && let Some(status) = answer::unwanted(&head, exchange)
+        {
+            conversation.hear_out().await;
+            return Handled::Answered(answer::unsent(head, status, &call.manner, exchange));
         }
         let (status, length) = (head.status, head.length);
         if status == Status::SWITCHING_PROTOCOLS {
@@ -201,16 +257,29 @@ impl Gateway {
         let has_content = exchange.head.view().method() != Method::Head && !status.forbids_content();
         let bounds = match call.manner.is_unbuffered {
             true => Bounds { memory_bytes: READ_BYTES_MAX, disk_bytes: 0 },
-            false => Bounds { memory_bytes: member.tuning.buffer_memory_bytes, disk_bytes: member.tuning.buffer_disk_bytes },
+            false => bounds,
         };
-        let name = member.backend.to_string();
         let pump = Pump::new(conversation, bounds, call.manner.outlives_client, Arc::clone(&self.folder), exchange.client.address, name);
         response.body = self.body(pump, length, has_content, busy).await;
         Handled::Answered(response)
     }
 
+    /// Another path of ours answers; what was told of this request is told of that one, too, as that of the one before (RFC 3875 section 6.2.2).
+    fn follow(&self, exchange: &mut Exchange, call: &Call, location: &[u8]) -> Handled {
+        if let Some(script) = &call.script {
+            let mut variables = self.variables.borrow_mut();
+            let said = exchange.head.view().known(KnownField::ContentLength).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+            variables::fill(exchange, script, said, &mut variables);
+            variables.iter().for_each(|(name, value)| exchange.environment.set(name, value));
+        }
+        match answer::follow(location, exchange) {
+            true => Handled::Restart,
+            false => Handled::Answered(Response::new(Status::BAD_GATEWAY)),
+        }
+    }
+
     /// All of it, where all of it is there; else what comes while it is sent.
-    async fn body(&self, mut pump: Pump, length: Option<u64>, has_content: bool, busy: Busy) -> Body {
+    async fn body(&self, mut pump: Pump, length: Option<u64>, has_content: bool, busy: Option<Busy>) -> Body {
         if let Some(whole) = pump.whole(WHOLE_BYTES_MAX) {
             return match has_content {
                 true => Body::Memory(Chunk::from(whole)),
@@ -276,8 +345,10 @@ impl Handler for Gateway {
 struct Heard {
     head: ResponseHead,
     conversation: Conversation,
-    member: Member,
-    busy: Busy,
+    /// For the log.
+    name: String,
+    bounds: Bounds,
+    busy: Option<Busy>,
 }
 
 /// Counts a request as under way.
@@ -330,9 +401,9 @@ fn note(group: &Group, member: &Member, pool: &Pool, status: Status) {
     }
 }
 
-fn refusal(exchange: &Exchange, failure: &Failure, name: &str) -> Response {
-    error_log::log_client(&message::PROGRAM_FAILED, exchange.client.address, format_args!("{name}: {failure}"));
-    let mut response = Response::new(failure.status());
+fn refusal(exchange: &Exchange, failure: &Failure, status: Status, complaint: &str) -> Response {
+    error_log::log_client(&message::PROGRAM_FAILED, exchange.client.address, format_args!("{complaint}"));
+    let mut response = Response::new(status);
     if let Some(seconds) = failure.retry_after_s() {
         response.fields_mut().set("Retry-After", seconds.to_string().into_bytes());
     }

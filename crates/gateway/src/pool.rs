@@ -82,7 +82,7 @@ impl Pool {
         while let Some(mut last) = idle.pop() {
             if last.epoch == epoch && !last.transport.is_stale() {
                 let transport = Some(last.transport);
-                return Some(Connection { transport, pool: Rc::clone(self), epoch, is_reused: true, is_given_back: false });
+                return Some(Connection { transport, pool: Some(Rc::clone(self)), epoch, is_reused: true, is_given_back: false });
             }
             self.open.set(self.open.get() - 1);
         }
@@ -100,7 +100,7 @@ impl Pool {
         self.open.set(self.open.get() + 1);
         // Counted from here on, and no longer when dropped, whatever happens.
         let epoch = self.epoch.borrow().now();
-        let mut connection = Connection { transport: None, pool: Rc::clone(self), epoch, is_reused: false, is_given_back: false };
+        let mut connection = Connection { transport: None, pool: Some(Rc::clone(self)), epoch, is_reused: false, is_given_back: false };
         connection.transport = Some(connect(&self.backend, self.tls()?, tuning.connect_timeout_ms).await?);
         Ok(connection)
     }
@@ -188,7 +188,8 @@ fn share(all: usize, workers: usize) -> usize {
 /// One that is in use. Dropped, it is closed.
 pub struct Connection {
     transport: Option<Transport>,
-    pool: Rc<Pool>,
+    /// `None`: it is nobody else's.
+    pool: Option<Rc<Pool>>,
     epoch: u32,
     /// It has served a request before.
     pub is_reused: bool,
@@ -196,31 +197,36 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// One that is for a single request.
+    pub fn alone(transport: Transport) -> Connection {
+        Connection { transport: Some(transport), pool: None, epoch: 0, is_reused: false, is_given_back: false }
+    }
+
     pub fn transport(&mut self) -> Option<&mut Transport> {
         self.transport.as_mut()
     }
 
-    pub fn backend(&self) -> &Backend {
-        &self.pool.backend
+    /// Who is at the other end; `None`: a program of its own.
+    pub fn backend(&self) -> Option<&Backend> {
+        self.pool.as_ref().map(|pool| &*pool.backend)
     }
 
     /// For another request.
     pub fn give_back(mut self, kept_max: usize) {
-        if self.pool.idle_count() < kept_max
-            && self.epoch == self.pool.epoch.borrow().now()
+        if let Some(pool) = self.pool.as_ref().filter(|pool| pool.idle_count() < kept_max && self.epoch == pool.epoch.borrow().now())
             && let Some(transport) = self.transport.take()
         {
             self.is_given_back = true;
-            self.pool.put_back(transport, self.epoch);
+            pool.put_back(transport, self.epoch);
         }
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if !self.is_given_back {
-            self.pool.open.set(self.pool.open.get() - 1);
-            self.pool.wake_one();
+        if let Some(pool) = self.pool.as_ref().filter(|_| !self.is_given_back) {
+            pool.open.set(pool.open.get() - 1);
+            pool.wake_one();
         }
     }
 }

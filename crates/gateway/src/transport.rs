@@ -1,6 +1,7 @@
-//! A connection to a program: a socket, plain or under TLS. One verb set, so that conversations do not know what is below them.
+//! A connection to a program: a socket, plain or under TLS, or the pipes of a process. One verb set, so that conversations do not know what is
+//! below them.
 
-use crate::secured::Secured;
+use crate::{programs::Pipes, secured::Secured};
 use saker_net::Stream;
 use std::{
     io,
@@ -10,6 +11,7 @@ use std::{
 pub enum Transport {
     Socket(Stream),
     Tls(Box<Secured>),
+    Process(Pipes),
 }
 
 impl Transport {
@@ -18,6 +20,7 @@ impl Transport {
         match self {
             Transport::Socket(stream) => stream.poll_read_now(cx, buf),
             Transport::Tls(secured) => secured.poll_read(cx, buf),
+            Transport::Process(pipes) => pipes.poll_read(cx, buf),
         }
     }
 
@@ -29,13 +32,28 @@ impl Transport {
                 Err(error) => Poll::Ready(Err(error)),
             },
             Transport::Tls(secured) => secured.poll_write(cx, buf),
+            Transport::Process(pipes) => pipes.poll_write(cx, buf),
+        }
+    }
+
+    /// Nothing more will be written: where that is what ends the request's content, it is told now.
+    pub fn end_writing(&mut self) {
+        if let Transport::Process(pipes) = self {
+            pipes.end_input();
+        }
+    }
+
+    /// What was said was whole: nothing is cut short by closing.
+    pub fn finish(&mut self) {
+        if let Transport::Process(pipes) = self {
+            pipes.finish();
         }
     }
 
     /// Ready when everything that was taken has gone to the socket.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Transport::Socket(_) => Poll::Ready(Ok(())),
+            Transport::Socket(_) | Transport::Process(_) => Poll::Ready(Ok(())),
             Transport::Tls(secured) => secured.poll_flush(cx),
         }
     }
@@ -45,6 +63,10 @@ impl Transport {
         match self {
             Transport::Socket(stream) => stream.shutdown_write(),
             Transport::Tls(secured) => secured.shutdown(),
+            Transport::Process(pipes) => {
+                pipes.end_input();
+                Ok(())
+            }
         }
     }
 
@@ -55,6 +77,8 @@ impl Transport {
             Transport::Socket(stream) => stream.poll_readable(&mut cx).is_ready(),
             // What TLS says to itself (tickets for the next session) is no word of the server's.
             Transport::Tls(secured) => secured.poll_read(&mut cx, &mut [0]).is_ready(),
+            // Never kept.
+            Transport::Process(_) => true,
         }
     }
 }

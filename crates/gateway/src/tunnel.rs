@@ -73,7 +73,8 @@ impl Tunnel for ProgramTunnel {
         let Some(transport) = self.connection.transport() else { return Poll::Ready(Err(gone())) };
         let polled = transport.poll_read(cx, buf);
         if let Poll::Ready(Err(error)) = &polled {
-            error_log::log_client(&message::PROGRAM_CUT, self.client, format_args!("{}: {error}", self.connection.backend()));
+            let name = self.connection.backend().map(ToString::to_string).unwrap_or_default();
+            error_log::log_client(&message::PROGRAM_CUT, self.client, format_args!("{name}: {error}"));
         }
         self.moved(polled)
     }

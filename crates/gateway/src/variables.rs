@@ -3,11 +3,15 @@
 use saker_cgi::{Facts, Level, Setting, Variables, push_meta_variables};
 use saker_http::{KnownField, RequestHead};
 use saker_pipeline::{Call, Exchange, PhpValue, Script};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt, sync::OnceLock};
 
 /// Fills `variables` (used again from request to request).
 pub fn fill(exchange: &Exchange, script: &Script, content_length: Option<u64>, variables: &mut Variables) {
     variables.clear();
     exchange.environment.iter().for_each(|(name, value)| variables.push(name, value));
+    if let Some(path) = library_path() {
+        variables.set(b"LD_LIBRARY_PATH", path);
+    }
     let head = exchange.head.view();
     let local = exchange.client.local.ip().to_canonical().to_string();
     let facts = Facts {
@@ -32,9 +36,9 @@ pub fn fill(exchange: &Exchange, script: &Script, content_length: Option<u64>, v
         context_prefix: &script.context_prefix,
         context_document_root: &script.context_document_root,
         script_filename: &script.filename,
-        redirect_url: None,
-        redirect_query_string: None,
-        server_protocol: head.version().as_str().as_bytes(),
+        redirect_url: script.redirect_url.as_deref(),
+        redirect_query_string: script.redirect_query.as_deref(),
+        server_protocol: if script.is_included { b"INCLUDED" } else { head.version().as_str().as_bytes() },
         request_method: head.method_token(),
         query_string: exchange.query.as_deref(),
         request_uri: head.target(),
@@ -63,7 +67,12 @@ pub fn without_credentials(exchange: &Exchange, call: &Call) -> Option<RequestHe
 
 /// The server's own PATH.
 fn search_path() -> Option<&'static [u8]> {
-    use std::{ffi::OsString, os::unix::ffi::OsStrExt, sync::OnceLock};
     static PATH: OnceLock<Option<OsString>> = OnceLock::new();
     PATH.get_or_init(|| std::env::var_os("PATH")).as_ref().map(|path| path.as_bytes())
+}
+
+/// Of the libraries that such programs need.
+fn library_path() -> Option<&'static [u8]> {
+    static PATH: OnceLock<Option<OsString>> = OnceLock::new();
+    PATH.get_or_init(|| std::env::var_os("LD_LIBRARY_PATH")).as_ref().map(|path| path.as_bytes())
 }

@@ -11,6 +11,7 @@ pub mod deadlines;
 pub mod listener;
 pub mod network;
 pub mod process;
+pub mod program;
 pub mod proxy_preface;
 pub mod stream;
 pub mod systemd;

@@ -14,7 +14,11 @@ use std::{
     io,
     mem::MaybeUninit,
     ptr,
+    sync::OnceLock,
 };
+
+/// The cores of the process before the first thread was bound to one.
+static UNPINNED: OnceLock<CpuSet> = OnceLock::new();
 
 /// Linux keeps 15 bytes of a name.
 const NAME_BYTES_MAX: usize = 15;
@@ -72,7 +76,18 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
     }
     let mut cores = CpuSet::new();
     cores.set(core);
+    if let Ok(before) = rustix::thread::sched_getaffinity(None) {
+        UNPINNED.get_or_init(|| before);
+    }
     Ok(rustix::thread::sched_setaffinity(None, &cores)?)
+}
+
+/// Lets the calling thread run wherever it could before any was bound to a core: threads begin where the one was that made them.
+pub fn unpin() {
+    if let Some(before) = UNPINNED.get() {
+        // Cores that have been taken away since leave those that there are.
+        let _ = rustix::thread::sched_setaffinity(None, before);
+    }
 }
 
 /// The cores that this thread may run on (cpusets and taskset considered), ascending. Empty only if the kernel won't tell.

@@ -44,6 +44,11 @@ pub struct Script {
     pub auth_type: Option<Box<str>>,
     /// The credentials themselves are told, too (Apache's CGIPassAuth).
     pub passes_authorization: bool,
+    /// Of the request that led to this one.
+    pub redirect_url: Option<Vec<u8>>,
+    pub redirect_query: Option<Vec<u8>>,
+    /// Its answer becomes a part of a page.
+    pub is_included: bool,
     /// What PHP is told of its settings.
     pub php: Vec<PhpValue>,
     /// Told last, over everything of the same name (ProxyFCGISetEnvIf).

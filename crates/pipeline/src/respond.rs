@@ -91,12 +91,30 @@ async fn internal_page(exchange: &mut Exchange, services: &Services, path: &str,
     Some(page)
 }
 
+/// Fields that are about the content of the request, or about what its client has of the response: not about a page in its stead.
+const NOT_OF_PAGE: [&str; 12] = [
+    "Content-Length",
+    "Content-Type",
+    "Content-Encoding",
+    "Content-Range",
+    "Transfer-Encoding",
+    "Expect",
+    "Range",
+    "If-Range",
+    "If-Match",
+    "If-None-Match",
+    "If-Modified-Since",
+    "If-Unmodified-Since",
+];
+
+/// The request for the page: had by GET, with what the client has said of itself, and still about the URL that it asked for.
 fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
     let view = exchange.head.view();
-    let text = |name: &'static str| view.first(name).and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default();
     let method = if view.method() == Method::Head { "HEAD" } else { "GET" };
-    let fields = [("Host", text("host")), ("Accept-Encoding", text("accept-encoding")), ("Accept-Language", text("accept-language"))];
-    let head = RequestHead::build(method, path, view.version(), &fields);
+    let is_of_page = |name: &[u8]| !NOT_OF_PAGE.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name));
+    let target = String::from_utf8_lossy(view.target()).into_owned();
+    let bare = RequestHead::build(method, &target, view.version(), &[]);
+    let head = bare.with_fields(view.fields().filter(|(name, _)| is_of_page(name)));
     let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query.as_bytes().to_vec())));
     let mut inner = Exchange::new(exchange.client.clone(), head, Box::new(NoBody), Arc::clone(&exchange.site), exchange.now);
     inner.host = exchange.host.clone();

@@ -48,6 +48,16 @@ pub struct Alias {
     pub preserve_path: Option<bool>,
 }
 
+/// The file that a path is mapped to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mapped {
+    pub file: Vec<u8>,
+    /// Handler `cgi-script`.
+    pub is_script: bool,
+    /// The part of the path that stands for a folder, and that folder; not after patterns.
+    pub context: Option<(Vec<u8>, Vec<u8>)>,
+}
+
 /// What a redirect comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirected {
@@ -81,11 +91,14 @@ impl Alias {
         }
     }
 
-    /// The file that a decoded path is mapped to, and whether it is a script.
-    pub fn map(&self, path: &[u8], section: Option<&[u8]>) -> Option<(Vec<u8>, bool)> {
+    /// What a decoded path is mapped to.
+    pub fn map(&self, path: &[u8], section: Option<&[u8]>) -> Option<Mapped> {
         // Without AliasPreservePath the whole section is one file or folder.
         let section = section.filter(|_| self.preserve_path == Some(true));
-        self.mappings.iter().find_map(|mapping| Some((mapping.file(path, section)?, mapping.is_script)))
+        self.mappings.iter().find_map(|mapping| {
+            let file = mapping.file(path, section)?;
+            Some(Mapped { context: mapping.context(path, &file), is_script: mapping.is_script, file })
+        })
     }
 
     /// What a decoded path is redirected to.
@@ -109,6 +122,15 @@ impl Mapping {
                 None => Some(self.to.to_vec()),
             },
         }
+    }
+}
+
+impl Mapping {
+    fn context(&self, path: &[u8], file: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+        let From::Prefix(prefix) = &self.from else { return None };
+        let taken = prefix_length(path, prefix)?;
+        let folder = file.len().checked_sub(path.len() - taken)?;
+        Some((path.get(..taken)?.to_vec(), file.get(..folder)?.to_vec()))
     }
 }
 

@@ -84,14 +84,13 @@ fn unset(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), Stri
     Ok(())
 }
 
-/// What an internal redirect makes of the variables so far: each with `REDIRECT_` before it, and what it came from.
-pub fn redirected(before: &Environment, path: &[u8], status: u16) -> Environment {
+/// What an internal redirect makes of the variables so far: each with `REDIRECT_` before it. Where it came from is told to programs only.
+pub fn redirected(before: &Environment, status: u16) -> Environment {
     let mut environment = Environment::default();
     for (name, value) in before.iter() {
         environment.set(&[b"REDIRECT_", name].concat(), value);
     }
     environment.set(b"REDIRECT_STATUS", status.to_string().as_bytes());
-    environment.set(b"REDIRECT_URL", path);
     environment
 }
 

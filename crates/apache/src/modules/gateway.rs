@@ -3,10 +3,7 @@
 //! There is no gateway yet. What Apache would have handed to another program must not be looked for below the document root, where the
 //! program's own source often lies. Absent on purpose: where it would have gone.
 
-use super::{
-    alias::{From, compile, prefix_length},
-    core::texts,
-};
+use super::alias::{From, compile, prefix_length};
 use crate::{
     local::{Local, Set},
     reading::{Place, Reading},
@@ -24,33 +21,22 @@ pub struct Pass {
 #[derive(Clone, Debug, Default)]
 pub struct Gateway {
     passes: Vec<Pass>,
-    /// Of Action: handlers and types that are for a script.
-    actions: Vec<Box<str>>,
 }
 
 impl Gateway {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
         ("ProxyPass", |node, local, reading| add(node, local, reading, false)),
         ("ProxyPassMatch", |node, local, reading| add(node, local, reading, true)),
-        ("Action", add_action),
     ];
 
     /// Inner ones are asked first.
     pub fn under(&self, over: &Gateway) -> Gateway {
-        Gateway {
-            passes: over.passes.iter().chain(&self.passes).cloned().collect(),
-            actions: self.actions.iter().chain(&over.actions).cloned().collect(),
-        }
+        Gateway { passes: over.passes.iter().chain(&self.passes).cloned().collect() }
     }
 
     /// Whether a decoded path would go to another program; `None`: nothing is said about it.
     pub fn takes(&self, path: &[u8]) -> Option<bool> {
         self.passes.iter().find(|pass| pass.is_for(path)).map(|pass| !pass.is_exception)
-    }
-
-    /// Whether a script answers for a handler or type.
-    pub fn has_action(&self, name: &str) -> bool {
-        self.actions.iter().any(|action| action.eq_ignore_ascii_case(name))
     }
 }
 
@@ -79,11 +65,6 @@ fn add(node: &Node, local: &mut Local, reading: &mut Reading<'_>, by_pattern: bo
     Ok(())
 }
 
-fn add_action(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    local.gateway.actions.extend(texts(node).into_iter().next().map(Into::into));
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,12 +75,11 @@ mod tests {
 
     #[test]
     fn the_first_that_matches_decides_inner_ones_before_outer_ones() {
-        let outer = Gateway { passes: vec![pass("/static", true), pass("/", false)], actions: vec!["a".into()] };
+        let outer = Gateway { passes: vec![pass("/static", true), pass("/", false)] };
         assert_eq!((outer.takes(b"/static/x"), outer.takes(b"/statics"), outer.takes(b"/x")), (Some(false), Some(true), Some(true)));
-        let inner = Gateway { passes: vec![pass("/static/app", false)], actions: vec!["b".into()] };
+        let inner = Gateway { passes: vec![pass("/static/app", false)] };
         let merged = outer.under(&inner);
         assert_eq!((merged.takes(b"/static/app/x"), merged.takes(b"/static/x")), (Some(true), Some(false)));
-        assert!(merged.has_action("A") && merged.has_action("b") && !merged.has_action("c"));
         assert_eq!(inner.takes(b"/x"), None);
     }
 }

@@ -1,10 +1,12 @@
 //! One file per module of Apache: its settings, its directives, and what it does to requests.
 
 pub mod access;
+pub mod actions;
 pub mod alias;
 pub mod allowmethods;
 pub mod autoindex;
 pub mod buffer;
+pub mod cgi;
 pub mod core;
 pub mod deflate;
 pub mod dir;

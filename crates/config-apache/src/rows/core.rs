@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B},
     LIMIT, LIMITS, LOCATION, NOWHERE, OPTIONS, Row, SERVER,
     Shape::{Any, Each, Flag, One, OneOrTwo, Raw, Section, Two},
-    Treatment::{self, Honoured, Later, NoEffect, Pending, Unsupported},
+    Treatment::{self, Honoured, NoEffect, Pending, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -17,7 +17,6 @@ const MEASURED: Treatment = NoEffect("Saker decides it by measurement, file by f
 const RANGES_JOINED: Treatment =
     NoEffect("ranges that overlap are joined, and those that come to more than the whole are answered with the whole");
 const OWN_WAYS: Treatment = NoEffect("Saker listens, locks and keeps scores in ways that need no such setting");
-const GATEWAYS: Treatment = Later("gateways and proxying");
 const NO_RENEWAL: Treatment = NoEffect("workers are not renewed: they do not leak");
 
 const ADDRESSES: Treatment = NoEffect("logs and programs are told addresses: look names up when logs are read (logresolve)");
@@ -98,13 +97,13 @@ pub(super) const ROWS: &[Row] = &[
     row("MaxRanges", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("MaxRangeOverlaps", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, RANGES_JOINED),
     row("MaxRangeReversals", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, RANGES_JOINED),
-    row("RLimitCPU", CORE, A, "svdh", OneOrTwo, ALL, NOWHERE, GATEWAYS),
-    row("RLimitMEM", CORE, A, "svdh", OneOrTwo, ALL, NOWHERE, GATEWAYS),
-    row("RLimitNPROC", CORE, A, "svdh", OneOrTwo, ALL, NOWHERE, GATEWAYS),
+    row("RLimitCPU", CORE, A, "svdh", OneOrTwo, ALL, NOWHERE, Honoured),
+    row("RLimitMEM", CORE, A, "svdh", OneOrTwo, ALL, NOWHERE, Honoured),
+    row("RLimitNPROC", CORE, A, "svdh", OneOrTwo, ALL, NOWHERE, Honoured),
     row("RegexDefaultOptions", CORE, A, "s", Raw, SERVER, VIRTUAL_HOST, Unsupported("write options into the patterns: (?i), (?s), (?x)")),
     row("LimitInternalRecursion", CORE, A, "sv", OneOrTwo, SERVER, NOWHERE, Honoured),
-    row("CGIPassAuth", CORE, A, "dh", Flag, AUTH_CONFIG, NOWHERE, GATEWAYS),
-    row("CGIVar", CORE, A, "dh", Two, FILE_INFO, NOWHERE, GATEWAYS),
+    row("CGIPassAuth", CORE, A, "dh", Flag, AUTH_CONFIG, NOWHERE, Honoured),
+    row("CGIVar", CORE, A, "dh", Two, FILE_INFO, NOWHERE, Honoured),
     row("QualifyRedirectURL", CORE, A, "svd", Flag, FILE_INFO, NOWHERE, Honoured),
     row("StrictHostCheck", CORE, A, "sv", Flag, SERVER, NOWHERE, Honoured),
     row("ForceType", CORE, A, "dh", One, FILE_INFO, NOWHERE, Honoured),

@@ -30,12 +30,12 @@ const OWN_PHP: Treatment = NoEffect("the server's own PHP grows and shrinks by i
 const GATEWAYS: Treatment = Later("gateways and proxying");
 
 pub(super) const ROWS: &[Row] = &[
-    row("ScriptLog", CGI_OR_CGID, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
-    row("ScriptLogLength", CGI_OR_CGID, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
-    row("ScriptLogBuffer", CGI_OR_CGID, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
-    row("CGIScriptTimeout", CGI, A, "svdh", One, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
-    row("ScriptSock", CGID, A, "s", One, SERVER, VIRTUAL_HOST, GATEWAYS),
-    row("CGIDScriptTimeout", CGID, A, "svdh", One, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("ScriptLog", CGI_OR_CGID, A, "sv", One, SERVER, NOWHERE, NoEffect("the error log has what scripts say and why they failed")),
+    row("ScriptLogLength", CGI_OR_CGID, A, "sv", One, SERVER, NOWHERE, NoEffect("the error log has what scripts say and why they failed")),
+    row("ScriptLogBuffer", CGI_OR_CGID, A, "sv", One, SERVER, NOWHERE, NoEffect("the error log has what scripts say and why they failed")),
+    row("CGIScriptTimeout", CGI, A, "svdh", One, ACCESS.or(SERVER), NOWHERE, Honoured),
+    row("ScriptSock", CGID, A, "s", One, SERVER, VIRTUAL_HOST, NoEffect("Saker starts programs itself")),
+    row("CGIDScriptTimeout", CGID, A, "svdh", One, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("<Proxy", PROXY, A, "sv", Section, SERVER, NOWHERE, GATEWAYS),
     row("<ProxyMatch", PROXY, A, "sv", Section, SERVER, NOWHERE, GATEWAYS),
     row("ProxyRequests", PROXY, A, "sv", Flag, SERVER, NOWHERE, GATEWAYS),

@@ -28,13 +28,13 @@ const CLIENT_SIDE_MAPS: Treatment = Unsupported("use client-side image maps");
 const WINDOWS_ONLY: Treatment = Unsupported("it is for Windows");
 
 pub(super) const ROWS: &[Row] = &[
-    row("Action", ACTIONS, A, "svdh", TwoOrThree, FILE_INFO, NOWHERE, Pending),
-    row("Script", ACTIONS, A, "svd", Two, ACCESS.or(SERVER), NOWHERE, Pending),
+    row("Action", ACTIONS, A, "svdh", TwoOrThree, FILE_INFO, NOWHERE, Honoured),
+    row("Script", ACTIONS, A, "svd", Two, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("Alias", ALIAS, A, "sv", OneOrTwo, ACCESS.or(SERVER), DIRECTORY.or(FILES).or(LIMITS), Honoured),
-    row("ScriptAlias", ALIAS, A, "svd", OneOrTwo, ACCESS.or(SERVER), DIRECTORY.or(FILES).or(LIMITS), Pending),
+    row("ScriptAlias", ALIAS, A, "svd", OneOrTwo, ACCESS.or(SERVER), DIRECTORY.or(FILES).or(LIMITS), Honoured),
     row("Redirect", ALIAS, A, "svdh", OneToThree, FILE_INFO, NOWHERE, Honoured),
     row("AliasMatch", ALIAS, A, "sv", Two, SERVER, NOWHERE, Honoured),
-    row("ScriptAliasMatch", ALIAS, A, "sv", Two, SERVER, NOWHERE, Pending),
+    row("ScriptAliasMatch", ALIAS, A, "sv", Two, SERVER, NOWHERE, Honoured),
     row("RedirectMatch", ALIAS, A, "svdh", TwoOrThree, FILE_INFO, NOWHERE, Honoured),
     row("RedirectTemp", ALIAS, A, "svdh", Two, FILE_INFO, NOWHERE, Honoured),
     row("RedirectPermanent", ALIAS, A, "svdh", Two, FILE_INFO, NOWHERE, Honoured),

@@ -57,7 +57,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         SERVER,
         NOWHERE,
-        Unsupported("run each site's programs under their own user with a pool of PHP-FPM"),
+        Unsupported("scripts of such hosts are refused: run each site's programs under their own user with a pool of PHP-FPM"),
     ),
     row("CGIMapExtension", WINDOWS, A, "dh", Two, FILE_INFO, NOWHERE, OTHER_SYSTEMS),
     row("GprofDir", WINDOWS, A, "sv", One, SERVER, NOWHERE, OTHER_SYSTEMS),

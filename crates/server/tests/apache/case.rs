@@ -7,6 +7,8 @@ pub struct Topic {
     pub server: String,
     /// Every host speaks TLS.
     pub tls: bool,
+    /// Programs answer: whether they have said all when their answer begins is a matter of time.
+    pub unframed: bool,
     pub cases: Vec<Case>,
 }
 
@@ -37,6 +39,8 @@ pub struct Request {
     /// Without a Host field.
     pub hostless: bool,
     pub body: Option<String>,
+    /// It is a matter of time whether a server knows how long the answer is.
+    pub unframed: bool,
     /// Pages of the servers' own are compared, too.
     pub full: bool,
     /// Of topics over TLS: `@cert:`, `@sni:`, `@tls:`.
@@ -45,7 +49,7 @@ pub struct Request {
 
 impl Topic {
     pub fn parse(name: &str, text: &str) -> Result<Topic, String> {
-        let mut topic = Topic { name: name.to_owned(), server: String::new(), tls: false, cases: Vec::new() };
+        let mut topic = Topic { name: name.to_owned(), server: String::new(), tls: false, unframed: false, cases: Vec::new() };
         let mut lines = text.lines().enumerate().peekable();
         while let Some((number, line)) = lines.next() {
             let complaint = |what: &str| format!("line {}: {what}: {line}", number + 1);
@@ -64,12 +68,18 @@ impl Topic {
             }
             topic.section(heading.trim(), content).map_err(|what| complaint(&what))?;
         }
+        let unframed = topic.unframed;
+        topic.cases.iter_mut().flat_map(|case| &mut case.requests).for_each(|request| request.unframed = unframed);
         Ok(topic)
     }
 
     fn section(&mut self, heading: &str, content: String) -> Result<(), String> {
         if heading == "tls" {
             self.tls = true;
+            return Ok(());
+        }
+        if heading == "unframed" {
+            self.unframed = true;
             return Ok(());
         }
         if heading == "server" {
@@ -128,6 +138,7 @@ impl Request {
             fields: Vec::new(),
             hostless: false,
             body: None,
+            unframed: false,
             full: false,
             options: Vec::new(),
         };

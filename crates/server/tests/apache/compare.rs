@@ -36,7 +36,8 @@ pub fn compare(
         found.push(Difference::new("status", &apache.status.to_string(), &saker.status.to_string()));
     }
     let own = !request.full && is_own_page(apache);
-    fields(apache, saker, own, differences, &mut found);
+    let unframed = request.unframed && (saker.field("transfer-encoding").is_some() || request.method == "HEAD");
+    fields(apache, saker, (own, unframed), differences, &mut found);
     body(apache, saker, own, request, &mut found);
     found
 }
@@ -45,10 +46,10 @@ fn outcome(response: &Result<Response, String>) -> String {
     response.as_ref().map_or_else(Clone::clone, |response| response.status.to_string())
 }
 
-fn fields(apache: &Response, saker: &Response, own: bool, differences: &Differences, found: &mut Vec<Difference>) {
+fn fields(apache: &Response, saker: &Response, (own, unframed): (bool, bool), differences: &Differences, found: &mut Vec<Difference>) {
     let names: BTreeSet<String> = apache.fields.iter().chain(&saker.fields).map(|(name, _)| name.to_ascii_lowercase()).collect();
     for name in names.iter().filter(|name| !differences.ignores(name, apache.status)) {
-        if name == "content-length" && apache.field("transfer-encoding").is_some() {
+        if name == "content-length" && (unframed || apache.field("transfer-encoding").is_some()) {
             continue;
         }
         // They describe the page.

@@ -72,6 +72,7 @@ const MODULES: &[&str] = &[
     "actions",
     "speling",
     "userdir",
+    "cgid",
     "alias",
     "rewrite",
     "vhost_alias",

@@ -1,0 +1,134 @@
+//! Files that are run (handler `cgi-script`), and requests that are led on to scripts (Action, Script).
+//!
+//! Called by `fixups` once it is known which handler a file is for. What is refused here is refused in the order and with the statuses of
+//! mod_cgi; the rest goes to the gateway as a call.
+//! Absent on purpose: whether a file may be executed. The kernel knows; what it refuses is an error of the server's, as in Apache.
+
+use crate::{
+    call::{script, target_of},
+    fixups::subrequest,
+    host::Host,
+    local::Local,
+    modules::actions::Action,
+    rules::ApacheRules,
+    state::peek,
+};
+use saker_config_apache::options::EXEC_CGI;
+use saker_files::Kind;
+use saker_http::{Method, Status, path::normalise_with};
+use saker_pipeline::{Call, CallManner, CallTo, Exchange, ProcessManner, Response, Rules, Verdict};
+use saker_telemetry::{error_log, message};
+use std::{sync::Arc, time::Duration};
+
+/// Where nothing is said: Apache's `Timeout`.
+const TIMEOUT_S: u64 = 60;
+
+/// The program answers, unless it may not be run.
+pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Local) -> Verdict {
+    if let Some((status, reason)) = refusal(exchange, local) {
+        return refused(exchange, status, reason);
+    }
+    let mut script = script(exchange, host, local);
+    script.path_translated = translated(rules, exchange);
+    let own = &local.cgi;
+    let process = ProcessManner { interpreter: None, cpu_s: own.cpu_s, memory_bytes: own.memory_bytes, processes: own.processes };
+    let timeout_ms = own.timeout_ms.unwrap_or_else(|| host.process.timeout_s.unwrap_or(TIMEOUT_S).saturating_mul(1000));
+    let manner = CallManner { timeout: Some(Duration::from_millis(timeout_ms)), ..CallManner::default() };
+    let target = target_of(exchange);
+    exchange.call =
+        Some(Box::new(Call { to: CallTo::Process(Arc::new(process)), target, script: Some(Box::new(script)), manner: Arc::new(manner) }));
+    Verdict::Pass
+}
+
+fn refusal(exchange: &Exchange, local: &Local) -> Option<(Status, &'static str)> {
+    let own = peek(exchange)?;
+    let is_nph = own.filename.rsplit(|byte| *byte == b'/').next().is_some_and(|name| name.starts_with(b"nph-"));
+    if !own.is_script_alias && !local.core.options.in_force().contains(EXEC_CGI) {
+        return Some((Status::FORBIDDEN, "Options ExecCGI is off in this directory"));
+    }
+    if is_nph && own.is_answered {
+        return Some((Status::FORBIDDEN, "attempt to include NPH CGI script"));
+    }
+    match own.kind {
+        None => return Some((Status::NOT_FOUND, "script not found or unable to stat")),
+        Some(Kind::Directory) => return Some((Status::FORBIDDEN, "attempt to invoke directory as script")),
+        Some(_) => {}
+    }
+    if local.cgi.other_user == Some(true) {
+        return Some((Status::INTERNAL_SERVER_ERROR, "SuexecUserGroup names another user, and programs can't be run as one"));
+    }
+    let is_below = local.core.accept_path_info == Some(false) && !exchange.path_info.is_empty();
+    is_below.then_some((Status::NOT_FOUND, "AcceptPathInfo off disallows user's path"))
+}
+
+fn refused(exchange: &mut Exchange, status: Status, reason: &str) -> Verdict {
+    exchange.depends_on_request();
+    let filename = peek(exchange).map(|own| String::from_utf8_lossy(&own.filename).into_owned()).unwrap_or_default();
+    error_log::log_client(&message::SCRIPT_REFUSED, exchange.client.address, format_args!("{reason}: {filename}"));
+    Verdict::Answer(Response::new(status))
+}
+
+/// The file that the rest of the path would be, as a path of its own.
+fn translated(rules: &ApacheRules, exchange: &Exchange) -> Option<Vec<u8>> {
+    if exchange.path_info.is_empty() {
+        return None;
+    }
+    let mut inner = subrequest(exchange, exchange.path_info.clone());
+    let phases: [fn(&ApacheRules, &mut Exchange) -> Verdict; 2] = [Rules::server_rewrite, Rules::map_to_storage];
+    phases.iter().all(|phase| matches!(phase(rules, &mut inner), Verdict::Pass));
+    let own = peek(&inner)?;
+    Some([own.filename.as_slice(), &inner.path_info].concat())
+}
+
+/// Leads the request on to the script of its method, type or handler; `None`: there is none.
+pub fn lead_on(exchange: &mut Exchange, host: &Host, local: &Local) -> Option<Verdict> {
+    if local.actions.is_empty() {
+        return None;
+    }
+    if local.actions.script(exchange.head.view().method_token()).is_some() {
+        // A query would lead elsewhere.
+        exchange.depends_on_request();
+    }
+    let action = action(exchange, local).cloned();
+    if let Some(action) = &action {
+        if !action.is_virtual && peek(exchange).is_none_or(|own| own.kind.is_none()) {
+            return Some(refused(exchange, Status::NOT_FOUND, "File does not exist"));
+        }
+        let name = exchange.handler.as_deref().unwrap_or(&action.of).to_owned();
+        exchange.environment.set(b"HANDLER", name.as_bytes());
+    }
+    let script = action.map(|action| action.script).or_else(|| of_method(exchange, local))?;
+    exchange.depends_on_request();
+    Some(to_script(exchange, host, script.as_bytes()))
+}
+
+fn action<'l>(exchange: &Exchange, local: &'l Local) -> Option<&'l Action> {
+    let media_type = exchange.settings.files.whole_type.as_deref().unwrap_or_default();
+    let name = exchange.handler.as_deref().unwrap_or_else(|| media_type.split(';').next().unwrap_or_default().trim());
+    local.actions.action(name)
+}
+
+/// GET only with a query; and not where that is how the request came here.
+fn of_method(exchange: &Exchange, local: &Local) -> Option<Box<str>> {
+    let view = exchange.head.view();
+    let is_plain_get = matches!(view.method(), Method::Get | Method::Head) && exchange.query.as_ref().is_none_or(Vec::is_empty);
+    local.actions.script(view.method_token()).filter(|_| !is_plain_get && exchange.redirects < 2).map(Into::into)
+}
+
+/// The path of the request is what follows the script's.
+fn to_script(exchange: &mut Exchange, host: &Host, script: &[u8]) -> Verdict {
+    let whole = [script, &saker_expressions::escape_uri(&exchange.path)].concat();
+    let (path, inserted) = match whole.iter().position(|byte| *byte == b'?') {
+        Some(at) => (whole.get(..at).unwrap_or_default(), whole.get(at + 1..)),
+        None => (whole.as_slice(), None),
+    };
+    let mut read = Vec::with_capacity(path.len());
+    if !path.starts_with(b"/") || normalise_with(path, host.slashes, &mut read).is_err() {
+        return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
+    }
+    exchange.path = read;
+    if let Some(inserted) = inserted {
+        exchange.query = Some([Some(inserted), exchange.query.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(&b'?'));
+    }
+    Verdict::Restart
+}

@@ -1,0 +1,109 @@
+//! mod_cgi and mod_cgid, and what module core says about programs: time, limits, what they are told.
+//!
+//! Absent on purpose: sizes of what their logs keep (ScriptLog), because what programs say on standard error is in the error log.
+
+use super::core::texts;
+use crate::{
+    local::{Local, Set},
+    reading::Reading,
+};
+use saker_config_apache::Node;
+
+/// Soft and hard; `u64::MAX`: as much as the server itself may have.
+type Limit = Option<(u64, u64)>;
+
+#[derive(Clone, Debug, Default)]
+pub struct Cgi {
+    /// Without a byte; `None`: the server's Timeout.
+    pub timeout_ms: Option<u64>,
+    pub passes_authorization: Option<bool>,
+    /// REQUEST_URI is the path in force, not the one that the client asked for.
+    pub uri_is_current: Option<bool>,
+    pub cpu_s: Limit,
+    pub memory_bytes: Limit,
+    pub processes: Limit,
+    /// Programs are to run as somebody else, which they can't here: they don't run at all.
+    pub other_user: Option<bool>,
+}
+
+impl Cgi {
+    pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
+        ("CGIScriptTimeout", set_timeout),
+        ("CGIDScriptTimeout", set_timeout),
+        ("CGIPassAuth", |node, local, _| super::dir::set_flag(node, &mut local.cgi.passes_authorization)),
+        ("CGIVar", set_variable),
+        ("RLimitCPU", |node, local, _| set_limit(node, &mut local.cgi.cpu_s)),
+        ("RLimitMEM", |node, local, _| set_limit(node, &mut local.cgi.memory_bytes)),
+        ("RLimitNPROC", |node, local, _| set_limit(node, &mut local.cgi.processes)),
+        ("SuexecUserGroup", set_user),
+    ];
+
+    pub fn under(&self, over: &Cgi) -> Cgi {
+        Cgi {
+            timeout_ms: over.timeout_ms.or(self.timeout_ms),
+            passes_authorization: over.passes_authorization.or(self.passes_authorization),
+            uri_is_current: over.uri_is_current.or(self.uri_is_current),
+            cpu_s: over.cpu_s.or(self.cpu_s),
+            memory_bytes: over.memory_bytes.or(self.memory_bytes),
+            processes: over.processes.or(self.processes),
+            other_user: over.other_user.or(self.other_user),
+        }
+    }
+}
+
+/// Seconds, or with a unit.
+fn set_timeout(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    let word = texts(node).into_iter().next().unwrap_or_default();
+    let digits = word.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let factor = match word.get(digits.len()..).unwrap_or_default().to_ascii_lowercase().as_str() {
+        "" | "s" => Some(1000),
+        "ms" => Some(1),
+        "mi" | "min" => Some(60_000),
+        "h" => Some(3_600_000),
+        _ => None,
+    };
+    let time: Option<u64> = digits.parse().ok().zip(factor).map(|(number, factor): (u64, u64)| number.saturating_mul(factor));
+    local.cgi.timeout_ms = Some(time.ok_or_else(|| format!("{} has wrong format", node.canonical_name()))?);
+    Ok(())
+}
+
+/// Whom they were to run as does not matter, but it is said where there is none.
+fn set_user(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
+    let words = texts(node);
+    let [user, _group] = words.as_slice() else { return Err("SuexecUserGroup takes a user and a group".into()) };
+    let is_known = saker_net::process::user_id(user.trim_start_matches('#')).ok().flatten().is_some();
+    if !is_known {
+        return Err(format!("SuexecUserGroup: no such user {user}"));
+    }
+    local.cgi.other_user = Some(true);
+    reading.warn(node, "programs can't be run as another user: CGI scripts of this host are refused");
+    Ok(())
+}
+
+fn set_variable(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    let words = texts(node);
+    let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
+    local.cgi.uri_is_current = Some(match (words.first().map(String::as_str), lower.get(1).map(String::as_str)) {
+        (Some("REQUEST_URI"), Some("current-uri")) => true,
+        (Some("REQUEST_URI"), Some("original-uri")) => false,
+        (Some("REQUEST_URI"), Some(other)) => {
+            return Err(format!("Rule '{other}' for variable 'REQUEST_URI' is invalid, not one of original-uri, current-uri"));
+        }
+        (name, _) => return Err(format!("Variable '{}' not configurable, not one of REQUEST_URI", name.unwrap_or_default())),
+    });
+    Ok(())
+}
+
+/// `soft [hard]`, each a number or `max`; with one of them the hard limit stays.
+fn set_limit(node: &Node, limit: &mut Limit) -> Result<(), String> {
+    let one = |word: &str| match word.eq_ignore_ascii_case("max") {
+        true => Ok(u64::MAX),
+        false => word.parse().map_err(|_| format!("Invalid parameters for {}", node.canonical_name())),
+    };
+    *limit = match texts(node).as_slice() {
+        [soft] => Some((one(soft)?, u64::MAX)),
+        [soft, hard] => Some((one(soft)?, one(hard)?)),
+        _ => return Err(format!("Invalid parameters for {}", node.canonical_name())),
+    };
+    Ok(())
+}

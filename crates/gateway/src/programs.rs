@@ -1,0 +1,195 @@
+//! Programs that are started for one request (CGI): a place among those that may run, the start, and somebody who attends to it to its end.
+//!
+//! The conversation reads and writes the program's pipes like any connection ([`Pipes`]); an attendant, a task of its own, hears what the program
+//! says on standard error, waits for its end, and ends it when the conversation breaks off. Difficulty: a program may end long before its
+//! output has been read, or long after; its number must stay its own until nobody signals it any more, and its place is free only then.
+//!
+//! Absent on purpose: what follows from the request (rules, `variables`), and what its output means (`saker_cgi::PlainCgi`).
+
+use crate::{failure::Failure, log_lines::LogLines};
+use saker_net::program::{Program, ProgramPlan, start};
+use std::{
+    io,
+    net::SocketAddr,
+    os::fd::OwnedFd,
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::unix::pipe,
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    time::{sleep, timeout},
+};
+
+/// Programs of the whole process at a time, and requests that wait for one to end.
+const RUNNING_MAX: usize = 256;
+const WAITING_MAX: usize = 1024;
+const WAITING_TIME: Duration = Duration::from_secs(30);
+/// Between being asked to end and being ended, as in Apache.
+const GRACE: Duration = Duration::from_secs(3);
+const ERROR_READ_BYTES: usize = 4096;
+
+/// A worker's share of the places.
+pub struct Programs {
+    places: Arc<Semaphore>,
+    waiting: Rc<()>,
+    waiting_max: usize,
+}
+
+/// For whom a program runs, for the log.
+#[derive(Clone)]
+pub struct Whose {
+    pub client: SocketAddr,
+    /// The script's file name, without its folder.
+    pub name: Rc<str>,
+    /// A program that has said all may go on for so long.
+    pub timeout_ms: u64,
+}
+
+impl Programs {
+    pub fn new(workers: usize) -> Programs {
+        let workers = workers.max(1);
+        Programs {
+            places: Arc::new(Semaphore::new(RUNNING_MAX.div_ceil(workers))),
+            waiting: Rc::new(()),
+            waiting_max: WAITING_MAX.div_ceil(workers),
+        }
+    }
+
+    /// Waits for a place and starts the program.
+    pub async fn run(&self, plan: ProgramPlan, whose: Whose) -> Result<Pipes, Failure> {
+        let place = self.place().await?;
+        let mut started =
+            tokio::task::spawn_blocking(move || start(&plan)).await.map_err(io::Error::other).flatten().map_err(Failure::NotStarted)?;
+        let (input, output, errors) = (started.input.take(), started.output.take(), started.errors.take());
+        let on_the_loop = || -> io::Result<_> {
+            started.program.watch()?;
+            Ok((input.map(pipe::Sender::from_owned_fd).transpose()?, receiver(output)?, receiver(errors)?))
+        };
+        let (input, output, errors) = on_the_loop().map_err(Failure::NotStarted)?;
+        let (order, orders) = oneshot::channel();
+        let errors = Errors { pipe: Some(errors), lines: LogLines::new(whose.client, &format!("{}: ", whose.name)) };
+        tokio::task::spawn_local(attend(started.program, errors, orders, place, Duration::from_millis(whose.timeout_ms)));
+        Ok(Pipes { input, output, order: Some(order) })
+    }
+
+    async fn place(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            return Ok(place);
+        }
+        if Rc::strong_count(&self.waiting) > self.waiting_max {
+            return Err(Failure::QueueFull);
+        }
+        let _waiting = Rc::clone(&self.waiting);
+        match timeout(WAITING_TIME, Arc::clone(&self.places).acquire_owned()).await {
+            Ok(Ok(place)) => Ok(place),
+            _ => Err(Failure::QueueTimeout),
+        }
+    }
+}
+
+fn receiver(pipe: Option<OwnedFd>) -> io::Result<pipe::Receiver> {
+    pipe::Receiver::from_owned_fd(pipe.ok_or(io::ErrorKind::NotFound)?)
+}
+
+/// A program's standard input and output. Dropped before its end was heard, the program is ended.
+pub struct Pipes {
+    input: Option<pipe::Sender>,
+    output: pipe::Receiver,
+    order: Option<oneshot::Sender<Finished>>,
+}
+
+/// All that the program had to say was heard.
+struct Finished;
+
+impl Pipes {
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut buf = ReadBuf::new(buf);
+        Pin::new(&mut self.output).poll_read(cx, &mut buf).map_ok(|()| buf.filled().len())
+    }
+
+    /// What nobody reads counts as written in vain.
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.input {
+            Some(input) => Pin::new(input).poll_write(cx, buf),
+            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    /// The end of the request's content is the end of its pipe.
+    pub fn end_input(&mut self) {
+        self.input = None;
+    }
+
+    pub fn finish(&mut self) {
+        if let Some(order) = self.order.take() {
+            let _ = order.send(Finished);
+        }
+    }
+}
+
+/// Standard error.
+struct Errors {
+    pipe: Option<pipe::Receiver>,
+    lines: LogLines,
+}
+
+impl Errors {
+    /// Listens for ever.
+    async fn listen(&mut self) {
+        loop {
+            match &self.pipe {
+                Some(pipe) if pipe.readable().await.is_ok() => self.take(),
+                _ => std::future::pending().await,
+            }
+        }
+    }
+
+    /// What is there.
+    fn take(&mut self) {
+        let mut piece = [0; ERROR_READ_BYTES];
+        while let Some(pipe) = &self.pipe {
+            match pipe.try_read(&mut piece) {
+                Ok(bytes @ 1..) => self.lines.push(piece.get(..bytes).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                _ => self.pipe = None,
+            }
+        }
+    }
+}
+
+async fn attend(
+    mut program: Program,
+    mut errors: Errors,
+    orders: oneshot::Receiver<Finished>,
+    place: OwnedSemaphorePermit,
+    patience: Duration,
+) {
+    let is_finished = tokio::select! {
+        order = orders => order.is_ok(),
+        () = errors.listen() => false,
+    };
+    if !(is_finished && ends(&mut program, &mut errors, patience).await) {
+        program.terminate();
+        ends(&mut program, &mut errors, GRACE).await;
+        // Also those of its group that outlived it: nobody is there any more for whom they work.
+        program.kill();
+        ends(&mut program, &mut errors, GRACE).await;
+    }
+    errors.take();
+    program.reap();
+    drop(place);
+}
+
+/// Whether the program ends in time.
+async fn ends(program: &mut Program, errors: &mut Errors, time: Duration) -> bool {
+    tokio::select! {
+        () = program.ended() => true,
+        () = errors.listen() => false,
+        () = sleep(time) => false,
+    }
+}

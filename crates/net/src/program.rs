@@ -1,0 +1,192 @@
+//! Programs that are started for one request: their pipes, their limits, their end.
+//!
+//! Used by the gateway. Starting takes as long as the kernel needs to make a process, so it is done on a thread that may wait; everything
+//! else is done on the event loop, the end of a process among it (pidfd). Difficulty: a process's number is somebody else's once it has been
+//! waited for, so that the group is only signalled before ([`Program::reap`] comes last), and whoever forgets a program ends its group.
+//!
+//! Absent on purpose: what a program is told and what it answers; another user than the server's own.
+#![allow(unsafe_code)]
+
+use crate::process;
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_group, pidfd_open, setrlimit};
+use std::{
+    ffi::OsString,
+    io,
+    os::{fd::OwnedFd, unix::process::CommandExt},
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::Once,
+    time::Duration,
+};
+use tokio::io::{Interest, unix::AsyncFd};
+
+/// How often a process is looked at where the kernel has no descriptors for processes (before Linux 5.3).
+const LOOK: Duration = Duration::from_millis(50);
+
+static HIDDEN: Once = Once::new();
+
+/// What a process may use; soft and hard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProgramLimits {
+    pub cpu_s: Option<(u64, u64)>,
+    pub memory_bytes: Option<(u64, u64)>,
+    /// Of the user, not of the program.
+    pub processes: Option<(u64, u64)>,
+}
+
+/// A program to be started.
+#[derive(Debug)]
+pub struct ProgramPlan {
+    /// Absolute.
+    pub file: PathBuf,
+    /// What it is told its own name is.
+    pub name: OsString,
+    pub arguments: Vec<OsString>,
+    /// All of it: nothing of the server's own environment goes along.
+    pub environment: Vec<(OsString, OsString)>,
+    pub folder: PathBuf,
+    pub limits: ProgramLimits,
+    /// Without any, standard input is empty.
+    pub has_input: bool,
+}
+
+/// A program that was started, and its pipes.
+#[derive(Debug)]
+pub struct Started {
+    pub program: Program,
+    pub input: Option<OwnedFd>,
+    pub output: Option<OwnedFd>,
+    pub errors: Option<OwnedFd>,
+}
+
+/// Starts a program. Waits for the kernel: not for threads that serve.
+pub fn start(plan: &ProgramPlan) -> io::Result<Started> {
+    // Workers and threads that came of them are bound to a core each.
+    process::unpin();
+    HIDDEN.call_once(hide_descriptors);
+    let mut command = Command::new(&plan.file);
+    command.arg0(&plan.name).args(&plan.arguments).env_clear().current_dir(&plan.folder).process_group(0);
+    command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
+    command.stdin(if plan.has_input { Stdio::piped() } else { Stdio::null() }).stdout(Stdio::piped()).stderr(Stdio::piped());
+    limit(&mut command, plan.limits);
+    let mut child = command.spawn()?;
+    let pidfd = Pid::from_raw(child.id().cast_signed()).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let program = Program { id: child.id(), child: Some(child), pidfd, watched: None };
+    Ok(Started { program, input: input.map(Into::into), output: output.map(Into::into), errors: errors.map(Into::into) })
+}
+
+/// Ours are no programs' business anyway (all are made with CLOEXEC); those that the server was started with are not either.
+fn hide_descriptors() {
+    // SAFETY: close_range takes numbers and touches no memory of ours; with CLOSE_RANGE_CLOEXEC it closes nothing in this process, so that no
+    // owner of a descriptor is deceived. Where the kernel does not know it, nothing happens. Test: nothing_of_the_server_goes_along.
+    unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+}
+
+/// Without limits the process is made by posix_spawn, which copies no page tables.
+fn limit(command: &mut Command, limits: ProgramLimits) {
+    if limits == ProgramLimits::default() {
+        return;
+    }
+    let all = [(Resource::Cpu, limits.cpu_s), (Resource::As, limits.memory_bytes), (Resource::Nproc, limits.processes)];
+    // SAFETY: assumes that the closure does only what may be done between fork and exec of a process with threads (signal-safety(7)): it
+    // makes three system calls on numbers that it owns, allocates nothing and takes no lock. Test: limits_hold.
+    unsafe {
+        command.pre_exec(move || all.iter().try_for_each(|(resource, limit)| limit.map_or(Ok(()), |limit| lower(*resource, limit))));
+    }
+}
+
+/// What is more than the server itself may use, is what it may use.
+fn lower(resource: Resource, (soft, hard): (u64, u64)) -> io::Result<()> {
+    let own = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    let hard = hard.min(own);
+    let told = |limit: u64| (limit != u64::MAX).then_some(limit);
+    Ok(setrlimit(resource, Rlimit { current: told(soft.min(hard)), maximum: told(hard) })?)
+}
+
+/// A process of a group of its own that runs, or has ended and was not waited for. Dropped, its group is ended.
+#[derive(Debug)]
+pub struct Program {
+    id: u32,
+    /// `None`: it has been waited for, and its number may be somebody else's.
+    child: Option<Child>,
+    pidfd: Option<OwnedFd>,
+    watched: Option<AsyncFd<OwnedFd>>,
+}
+
+impl Program {
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Puts the process on the event loop of this thread. Must be called inside a tokio runtime.
+    pub fn watch(&mut self) -> io::Result<()> {
+        if let Some(pidfd) = self.pidfd.take() {
+            // SAFETY: assumes that the descriptor stays open and the same until it is deregistered. `AsyncFd` owns the `OwnedFd`, lends it by
+            // shared reference only, and deregisters before it drops it. Test: an_end_is_seen.
+            self.watched = Some(unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE)? });
+        }
+        Ok(())
+    }
+
+    /// Waits until the process has ended. Where that is seen by its descriptor, its group can still be signalled after that.
+    pub async fn ended(&mut self) {
+        match &self.watched {
+            // Never cleared: an ended process stays ended.
+            Some(pidfd) => drop(pidfd.readable().await),
+            None => {
+                while self.child.is_some() {
+                    self.reap();
+                    tokio::time::sleep(LOOK).await;
+                }
+            }
+        }
+    }
+
+    /// Asks the whole group to end.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends the whole group.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// What an ended process said at its end; `None`: it runs, or this was asked before. Its number is free after this.
+    pub fn reap(&mut self) -> Option<ExitStatus> {
+        match self.child.as_mut()?.try_wait() {
+            Ok(None) => None,
+            Ok(Some(status)) => {
+                self.child = None;
+                Some(status)
+            }
+            // Somebody else has waited for it.
+            Err(_) => {
+                self.child = None;
+                None
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let (Some(_), Some(group)) = (&self.child, Pid::from_raw(self.id.cast_signed())) {
+            // All of it may have gone already.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.kill();
+        self.reap();
+        if let Some(mut child) = self.child.take() {
+            // The kernel needs a moment, or a disk's time; nobody here may wait for it.
+            std::thread::spawn(move || child.wait());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
