@@ -23,7 +23,7 @@ pub fn dialogue(
         Protocol::Uwsgi => Box::new(Uwsgi::new(0, 0)),
         Protocol::Lsapi => Box::new(Lsapi::new()),
         Protocol::Ajp => Box::new(Ajp::new(tuning.secret.as_ref().map(|secret| secret.as_bytes()))),
-        Protocol::Http1 | Protocol::Http2 => Box::new(Http1Dialogue::new(Address {
+        Protocol::Http1 => Box::new(Http1Dialogue::new(Address {
             target,
             host: forward::host(exchange, backend, &call.manner),
             lines: forward::lines(exchange, &call.manner),

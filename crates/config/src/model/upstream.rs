@@ -18,8 +18,6 @@ use std::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     Http1,
-    /// With prior knowledge, or by ALPN under TLS.
-    Http2,
     FastCgi,
     Scgi,
     Uwsgi,
@@ -33,8 +31,6 @@ impl Protocol {
         Some(match scheme.to_ascii_lowercase().as_str() {
             "http" | "ws" => (Protocol::Http1, false),
             "https" | "wss" => (Protocol::Http1, true),
-            "h2c" => (Protocol::Http2, false),
-            "h2" => (Protocol::Http2, true),
             "fcgi" => (Protocol::FastCgi, false),
             "scgi" => (Protocol::Scgi, false),
             "uwsgi" => (Protocol::Uwsgi, false),
@@ -47,7 +43,6 @@ impl Protocol {
     pub fn scheme(self) -> &'static str {
         match self {
             Protocol::Http1 => "http",
-            Protocol::Http2 => "h2c",
             Protocol::FastCgi => "fcgi",
             Protocol::Scgi => "scgi",
             Protocol::Uwsgi => "uwsgi",
@@ -59,7 +54,7 @@ impl Protocol {
     /// Where a URL names none.
     pub fn default_port(self, tls: bool) -> u16 {
         match self {
-            Protocol::Http1 | Protocol::Http2 => [80, 443][usize::from(tls)],
+            Protocol::Http1 => [80, 443][usize::from(tls)],
             Protocol::FastCgi => 8000,
             Protocol::Scgi => 4000,
             Protocol::Uwsgi => 3031,
@@ -70,7 +65,7 @@ impl Protocol {
 
     /// Programs get variables; servers get the request itself.
     pub fn takes_variables(self) -> bool {
-        !matches!(self, Protocol::Http1 | Protocol::Http2 | Protocol::Ajp)
+        !matches!(self, Protocol::Http1 | Protocol::Ajp)
     }
 }
 
