@@ -6,7 +6,7 @@
 
 use crate::{
     call::{script, target_of},
-    fixups::subrequest,
+    fixups::{descend, subrequest},
     host::Host,
     local::Local,
     modules::actions::Action,
@@ -16,7 +16,7 @@ use crate::{
 use saker_config_apache::options::EXEC_CGI;
 use saker_files::Kind;
 use saker_http::{Method, Status, path::normalise_with};
-use saker_pipeline::{Call, CallManner, CallTo, Exchange, ProcessManner, Response, Rules, Verdict};
+use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, ProcessManner, Response, Verdict};
 use saker_telemetry::{error_log, message};
 use std::{sync::Arc, time::Duration};
 
@@ -35,8 +35,13 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
     let timeout_ms = own.timeout_ms.unwrap_or_else(|| host.process.timeout_s.unwrap_or(TIMEOUT_S).saturating_mul(1000));
     let manner = CallManner { timeout: Some(Duration::from_millis(timeout_ms)), ..CallManner::default() };
     let target = target_of(exchange);
-    exchange.call =
-        Some(Box::new(Call { to: CallTo::Process(Arc::new(process)), target, script: Some(Box::new(script)), manner: Arc::new(manner) }));
+    exchange.call = Some(Box::new(Call {
+        to: CallTo::Process(Arc::new(process)),
+        target,
+        script: Some(Box::new(script)),
+        manner: Arc::new(manner),
+        names: CallNames::default(),
+    }));
     Verdict::Pass
 }
 
@@ -69,13 +74,13 @@ fn refused(exchange: &mut Exchange, status: Status, reason: &str) -> Verdict {
 }
 
 /// The file that the rest of the path would be, as a path of its own.
-fn translated(rules: &ApacheRules, exchange: &Exchange) -> Option<Vec<u8>> {
-    if exchange.path_info.is_empty() {
+pub fn translated(rules: &ApacheRules, exchange: &Exchange) -> Option<Vec<u8>> {
+    if exchange.path_info.is_empty() || peek(exchange).is_some_and(|state| state.is_subrequest) {
         return None;
     }
     let mut inner = subrequest(exchange, exchange.path_info.clone());
-    let phases: [fn(&ApacheRules, &mut Exchange) -> Verdict; 2] = [Rules::server_rewrite, Rules::map_to_storage];
-    phases.iter().all(|phase| matches!(phase(rules, &mut inner), Verdict::Pass));
+    // Index files and all; it is the same whether he may see it or not.
+    let _ = descend(rules, &mut inner);
     let own = peek(&inner)?;
     Some([own.filename.as_slice(), &inner.path_info].concat())
 }

@@ -1,7 +1,7 @@
 //! Between access and content: rules of folders, redirects of sections, folders and their index files, types and handlers.
 
 use crate::{
-    asis, call, cgi, content_filters,
+    asis, cgi, content_filters,
     facts::{Seen, note_dependencies},
     host::Host,
     includes, listing,
@@ -9,7 +9,9 @@ use crate::{
     memo::Memo,
     methods,
     modules::{self, mime::Facts},
-    multiviews, php, response,
+    multiviews, php,
+    proxy::call,
+    response,
     rules::{ApacheRules, answer, apply, redirect, trace_level},
     state::{peek, state},
     type_map,
@@ -24,6 +26,9 @@ use std::sync::Arc;
 
 pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher) -> Verdict {
     let Some(local) = peek(exchange).and_then(|state| state.local.clone()) else { return Verdict::Pass };
+    if is_proxied(exchange) {
+        return proxied(rules, exchange, host, watcher, &local);
+    }
     match multiviews::negotiate(rules, exchange, host, watcher, &local) {
         Some(Verdict::Pass) => return rest(rules, exchange, host, watcher, local),
         Some(verdict) => return verdict,
@@ -37,6 +42,9 @@ pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, wa
             return Verdict::Restart;
         }
         verdict => return verdict,
+    }
+    if is_proxied(exchange) {
+        return proxied(rules, exchange, host, watcher, &local);
     }
     local.env.apply(&mut exchange.environment);
     modules::ssl::fixups(exchange, &local);
@@ -54,9 +62,37 @@ pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, wa
     rest(rules, exchange, host, watcher, local)
 }
 
+fn is_proxied(exchange: &Exchange) -> bool {
+    peek(exchange).is_some_and(|state| state.proxied.is_some())
+}
+
+/// What is passed on has no file: neither folders nor types have a say.
+fn proxied(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher, local: &Arc<Local>) -> Verdict {
+    // As in Apache this is done before SetEnv.
+    call::find_path_info(exchange);
+    local.env.apply(&mut exchange.environment);
+    modules::ssl::fixups(exchange, local);
+    if let Some(redirected) = section_redirect(exchange, host, local) {
+        return redirected;
+    }
+    if peek(exchange).is_some_and(|state| state.is_subrequest) {
+        // Whoever tries it wants to know only that somebody will answer.
+        return Verdict::Pass;
+    }
+    response::request::edit(exchange, host, watcher, &local.headers.request, false);
+    modules::access::fake_credentials(exchange, host, watcher, local);
+    content_filters::wrap_request_body(exchange, host, watcher, local, &[]);
+    response::encoding::choose(&mut rules.memo.borrow_mut(), exchange, host, watcher, local, None);
+    response::prepare(exchange, host, watcher, local);
+    content(rules, exchange, host, watcher, local)
+}
+
 /// What follows once it is known which file answers.
 fn rest(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher, local: Arc<Local>) -> Verdict {
     let local = peek(exchange).and_then(|state| state.local.clone()).unwrap_or(local);
+    if is_proxied(exchange) {
+        return proxied(rules, exchange, host, watcher, &local);
+    }
     describe(&mut rules.memo.borrow_mut(), exchange, host, watcher, &local);
     if !peek(exchange).is_some_and(|state| state.is_subrequest) {
         response::request::edit(exchange, host, watcher, &local.headers.request, false);
@@ -67,7 +103,10 @@ fn rest(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watcher:
 }
 
 /// What is answered in the place of a file.
-fn content(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) -> Verdict {
+fn content(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher, local: &Arc<Local>) -> Verdict {
+    if let Some(proxied) = peek(exchange).and_then(|state| state.proxied.clone()) {
+        return call::pass_on(rules, exchange, host, local, &proxied);
+    }
     if let Some(url) = exchange.handler.clone().as_deref().and_then(|handler| handler.strip_prefix("proxy:")) {
         return call::by_handler(rules, exchange, host, local, url);
     }
@@ -161,7 +200,7 @@ fn rewrite_folder(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>
             ended: snapshot.rewrite_ended,
             is_subrequest: snapshot.is_subrequest,
             follows_links: options.contains(FOLLOW_SYM_LINKS) || options.contains(SYM_LINKS_IF_OWNER_MATCH),
-            proxy_available: false,
+            proxy_available: true,
             request_time_s: exchange.now,
             trace_level: trace_level(exchange, local),
             ..Input::new(&exchange.path)
@@ -210,7 +249,7 @@ fn section_redirect(exchange: &Exchange, host: &Host, local: &Local) -> Option<V
 fn folder(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Local) -> Verdict {
     let kind = peek(exchange).and_then(|state| state.kind);
     if kind != Some(Kind::Directory) {
-        return if kind.is_none() { fallback(exchange, local) } else { Verdict::Pass };
+        return if kind.is_none() && !has_handler(exchange, host, local) { fallback(exchange, local) } else { Verdict::Pass };
     }
     if !exchange.path.ends_with(b"/") {
         if local.dir.slash == Some(false) {
@@ -240,7 +279,9 @@ fn folder(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Loc
             // One that may not be seen is passed over as long as there are others; if there is none, nothing else is shown either.
             Verdict::Answer(response) if response.status.is_error() && !is_only => refusal = Some(response),
             // Taken over.
-            Verdict::Pass if peek(exchange).is_some_and(|state| state.kind == Some(Kind::File)) => return Verdict::Pass,
+            Verdict::Pass if peek(exchange).is_some_and(|state| state.kind == Some(Kind::File) || state.proxied.is_some()) => {
+                return Verdict::Pass;
+            }
             Verdict::Pass => {}
             verdict => return verdict,
         }
@@ -249,6 +290,13 @@ fn folder(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Loc
         return Verdict::Answer(refusal);
     }
     fallback(exchange, local)
+}
+
+/// What has a handler of its own is that one's business, there or not (mod_dir).
+fn has_handler(exchange: &Exchange, host: &Host, local: &Local) -> bool {
+    let Some(own) = peek(exchange) else { return false };
+    let is_set = own.forced_handler.is_some() || local.core.set_handler.as_ref().is_some_and(Option::is_some);
+    is_set || local.mime.facts(&own.filename, &host.types).handler.is_some()
 }
 
 /// A folder under its name without the slash may be listed, or refused, under that name.
@@ -283,7 +331,7 @@ fn index(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Loca
         other => return other,
     };
     exchange.user = inner.user.take().or(exchange.user.take());
-    let found = peek(&inner).is_some_and(|state| state.kind == Some(Kind::File));
+    let found = peek(&inner).is_some_and(|state| state.kind == Some(Kind::File) || state.proxied.is_some());
     match refused {
         None if found => {}
         Some(response) if response.status.0 >= 300 && response.status.0 < 400 => return Verdict::Answer(response),

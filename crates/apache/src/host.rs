@@ -1,9 +1,17 @@
 //! A host of Apache's: the server itself, or a `<VirtualHost>`, with everything from both laid together.
 
-use crate::{info::Info, local::Local, modules::ext_filter::Definition, reading::ProviderNames, sections::Section};
-use saker_config::model::{BackendTls, Origin};
+use crate::{
+    info::Info,
+    local::Local,
+    modules::ext_filter::Definition,
+    proxy::{pass::Pass, sections::ProxySection, workers::Workers},
+    reading::ProviderNames,
+    sections::Section,
+};
+use saker_config::model::Origin;
 use saker_expressions::Expression;
 use saker_http::path::Slashes;
+use saker_pipeline::Via;
 use saker_rewrite::Settings as RewriteSettings;
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
@@ -61,15 +69,39 @@ pub struct Host {
     pub known_names_only: bool,
     /// LimitInternalRecursion.
     pub redirects_max: Option<u8>,
+    pub proxy: Arc<HostProxy>,
     /// SSLStrictSNIVHostCheck.
     pub strict_names: bool,
     /// SSLVHostSNIPolicy strict: the handshake was for the host that the request is for.
     pub same_host_only: bool,
-    /// What is demanded of servers under TLS; `None`: there are to be none (SSLProxyEngine).
-    pub upstream_tls: Option<Arc<BackendTls>>,
     /// Filters that are programs (ExtFilterDefine).
     pub external_filters: Arc<[Definition]>,
     pub origin: Origin,
+}
+
+/// mod_proxy's part of a host.
+#[derive(Clone, Debug)]
+pub struct HostProxy {
+    /// In the order in which they are asked.
+    pub passes: Vec<Pass>,
+    /// `<Proxy>` as they were written.
+    pub sections: Vec<Arc<ProxySection>>,
+    pub workers: Workers,
+    pub via: Via,
+    /// For requests that don't say themselves how often they may be passed on.
+    pub forwards_max: Option<u64>,
+    /// Words in the names of servers that nothing is passed on to.
+    pub blocked: Vec<Box<str>>,
+}
+
+impl HostProxy {
+    /// `head`: a URL up to its path.
+    pub fn blocks(&self, head: &str) -> bool {
+        !self.blocked.is_empty() && {
+            let lower = head.to_ascii_lowercase();
+            self.blocked.iter().any(|word| **word == *"*" || lower.contains(&**word))
+        }
+    }
 }
 
 /// What `.htaccess` files are read with.

@@ -110,6 +110,7 @@ fn settings(apache: &Apache, folder: &[u8], nodes: &[Node]) -> Outcome {
     let mut reading = Reading {
         server_root: &apache.environment.server_root,
         place,
+        section: None,
         methods: Methods::All,
         aliases: &apache.aliases,
         diagnostics: &mut diagnostics,

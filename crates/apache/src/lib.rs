@@ -40,6 +40,7 @@ mod own_page;
 mod php;
 mod process;
 mod program;
+mod proxy;
 mod reading;
 mod response;
 mod rules;

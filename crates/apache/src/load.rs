@@ -10,6 +10,7 @@ use crate::{
     modules::access::authz,
     overview::Overview,
     process::Process,
+    proxy,
     reading::{Methods, Place, ProviderNames, Reading},
     sections::{Condition, ConditionKind, Matcher, Section},
     server::{HostDraft, server_setter},
@@ -108,7 +109,14 @@ impl TreeReader<'_> {
                     self.hosts.push(inner);
                 }
                 "<Directory" | "<DirectoryMatch" => self.section(node, &mut draft.directories),
-                "<Location" | "<LocationMatch" => self.section(node, &mut draft.locations),
+                "<Location" | "<LocationMatch" => {
+                    self.section(node, &mut draft.locations);
+                    self.pass_of_section(node, draft);
+                }
+                "<Proxy" | "<ProxyMatch" => {
+                    let outcome = proxy::sections::read(node, &mut draft.proxy, &mut self.reading(Place::Location));
+                    self.complain(node, outcome);
+                }
                 "<MDomainSet" | "<MDomain" => {
                     let outcome = self.process.managed.section(node, self.server_root);
                     self.complain(node, outcome);
@@ -138,18 +146,22 @@ impl TreeReader<'_> {
             (_, true) => Place::Directory(None),
             (_, false) => Place::Location,
         };
-        let local = self.content(node, place);
+        let section = match (&matcher, is_directory) {
+            (Matcher::Exact(path), false) => Some(String::from_utf8_lossy(path).into()),
+            _ => None,
+        };
+        let local = self.content(node, place, section);
         sections.push(Arc::new(Section { matcher, local, origin: node.origin.clone() }));
     }
 
     /// What a section says. Thousands of hosts have sections that say the same: they share it, and what is made of it later.
-    fn content(&mut self, node: &Node, place: Place) -> Arc<Local> {
+    fn content(&mut self, node: &Node, place: Place, section: Option<Box<str>>) -> Arc<Local> {
         let text = placeless_text(&node.children);
         if let Some(known) = text.as_ref().and_then(|text| self.contents.get(text)) {
             return Arc::clone(known);
         }
         let complaints = self.diagnostics.len();
-        let local = Arc::new(read_all(&node.children, &mut self.reading(place)));
+        let local = Arc::new(read_all(&node.children, &mut Reading { section, ..self.reading(place) }));
         // What is complained about is complained about at each place.
         if let Some(text) = text.filter(|_| self.diagnostics.len() == complaints) {
             self.contents.insert(text, Arc::clone(&local));
@@ -157,8 +169,23 @@ impl TreeReader<'_> {
         local
     }
 
+    /// Its worker belongs to the host.
+    fn pass_of_section(&mut self, node: &Node, draft: &mut HostDraft) {
+        let section = draft.locations.last().filter(|section| section.origin == node.origin);
+        let Some(pass) = section.and_then(|section| section.local.proxy.pass().cloned()) else { return };
+        let outcome = pass.pass.to.as_ref().map_or(Ok(()), |to| draft.proxy.define(to, &pass.parameters));
+        self.complain(node, outcome.map_err(|error| format!("ProxyPass {error}")));
+    }
+
     fn reading(&mut self, place: Place) -> Reading<'_> {
-        Reading { server_root: self.server_root, place, methods: Methods::All, aliases: self.aliases, diagnostics: self.diagnostics }
+        Reading {
+            server_root: self.server_root,
+            place,
+            section: None,
+            methods: Methods::All,
+            aliases: self.aliases,
+            diagnostics: self.diagnostics,
+        }
     }
 
     fn complain(&mut self, node: &Node, outcome: Result<(), String>) {
@@ -172,10 +199,17 @@ impl TreeReader<'_> {
 pub fn read_all(nodes: &[Node], reading: &mut Reading<'_>) -> Local {
     let mut local = Local::default();
     nodes.iter().for_each(|node| read_one(node, &mut local, reading));
-    if let (Some(complaint), Some(first)) = (authz::check(&local, reading), nodes.first()) {
-        reading.diagnostics.push(first.error(complaint, None));
+    if let Some(first) = nodes.first() {
+        check_access(first, &local, reading);
     }
     local
+}
+
+/// Rules about access that can't be met.
+pub fn check_access(node: &Node, local: &Local, reading: &mut Reading<'_>) {
+    if let Some(complaint) = authz::check(local, reading) {
+        reading.diagnostics.push(node.error(complaint, None));
+    }
 }
 
 pub fn read_one(node: &Node, local: &mut Local, reading: &mut Reading<'_>) {
@@ -238,6 +272,7 @@ fn inner(node: &Node, reading: &mut Reading<'_>) -> Local {
     let mut inner = Reading {
         server_root: reading.server_root,
         place,
+        section: reading.section.clone(),
         methods: reading.methods.clone(),
         aliases: reading.aliases,
         diagnostics: reading.diagnostics,

@@ -20,7 +20,6 @@ use crate::{
         expires::Expires,
         ext_filter::ExtFilter,
         filters::Filters,
-        gateway::Gateway,
         headers::Headers,
         include::Include,
         logio::LogIo,
@@ -28,6 +27,7 @@ use crate::{
         mime::Mime,
         negotiation::Negotiation,
         php::Php,
+        proxy::Proxy,
         remoteip::RemoteIp,
         rewrite::Rewrite,
         sed::Sed,
@@ -85,7 +85,6 @@ modules! {
     expires: Expires,
     ext_filter: ExtFilter,
     filters: Filters,
-    gateway: Gateway,
     headers: Headers,
     include: Include,
     logio: LogIo,
@@ -93,6 +92,7 @@ modules! {
     mime: Mime,
     negotiation: Negotiation,
     php: Php,
+    proxy: Proxy,
     remoteip: RemoteIp,
     rewrite: Rewrite,
     sed: Sed,
@@ -137,6 +137,8 @@ mod tests {
         "<DirectoryMatch",
         "<Location",
         "<LocationMatch",
+        "<Proxy",
+        "<ProxyMatch",
         "<Files",
         "<FilesMatch",
         "<If",
@@ -172,7 +174,7 @@ mod tests {
     ];
 
     /// What has a setter, and nothing or too little that follows from it: it stays pending, and users are told so.
-    const TOO_LITTLE: &[&str] = &["SuexecUserGroup", "ProxyPass", "ProxyPassMatch", "SSLUseStapling"];
+    const TOO_LITTLE: &[&str] = &["SuexecUserGroup", "SSLUseStapling"];
 
     #[test]
     fn what_is_honoured_has_a_setter_and_the_other_way_round() {

@@ -3,9 +3,15 @@
 //! A request whose outcome can't be kept (a rule looked at a cookie, say) walks each time; with this its walk merges nothing and opens what
 //! is new to it only. Difficulty: results are found by the identity of what they were made of, so each keeps its ingredients alive.
 
-use crate::{host::Host, local::Local, settings};
+use crate::{
+    host::Host,
+    local::Local,
+    proxy::manner::{self, Extras},
+    settings,
+};
 use saker_config::model::{Compression, CompressionCoding, Settings};
 use saker_files::Stamp;
+use saker_pipeline::CallManner;
 use std::{collections::HashMap, sync::Arc};
 
 /// Results of each kind; rare enough to begin anew beyond it.
@@ -34,10 +40,15 @@ pub struct Memo {
     folder_count: usize,
     /// By settings and host; hosts outlive this.
     settings: HashMap<(usize, usize), (Arc<Local>, Arc<Settings>)>,
+    /// How calls are made, likewise.
+    manners: HashMap<(usize, usize, Extras), Manner>,
     /// By settings and what is added to them.
     compressed: HashMap<Compressed, Extended>,
     typed: HashMap<Typed, Extended>,
 }
+
+/// Settings, which keep their address, and what calls are made with.
+type Manner = (Arc<Local>, Arc<CallManner>);
 
 /// Settings, the codings, and the smallest body.
 type Compressed = (usize, Vec<CompressionCoding>, u64);
@@ -100,6 +111,20 @@ impl Memo {
             self.settings.clear();
         }
         self.settings.insert(key, (Arc::clone(local), Arc::clone(&made)));
+        made
+    }
+
+    /// What the gateway is told of settings.
+    pub fn manner(&mut self, local: &Arc<Local>, host: &Host, extras: Extras) -> Arc<CallManner> {
+        let key = (address(local), std::ptr::from_ref(host) as usize, extras);
+        if let Some((_, known)) = self.manners.get(&key) {
+            return Arc::clone(known);
+        }
+        let made = Arc::new(manner::manner(local, host, extras, None));
+        if self.manners.len() >= KEPT_MAX {
+            self.manners.clear();
+        }
+        self.manners.insert(key, (Arc::clone(local), Arc::clone(&made)));
         made
     }
 

@@ -8,7 +8,7 @@ use crate::{call, host::Host, local::Local, rules::ApacheRules, state::peek};
 use saker_config::model::PhpPool;
 use saker_files::Kind;
 use saker_http::Status;
-use saker_pipeline::{Call, CallTo, Exchange, Response, Verdict};
+use saker_pipeline::{Call, CallNames, CallTo, Exchange, Response, Verdict};
 use saker_telemetry::{error_log, message};
 use std::sync::Arc;
 
@@ -71,7 +71,8 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
     script.php = local.php.told();
     let target = call::target_of(exchange);
     let manner = Arc::default();
-    exchange.call = Some(Box::new(Call { to: CallTo::Upstream(upstream), target, script: Some(Box::new(script)), manner }));
+    let names = CallNames::default();
+    exchange.call = Some(Box::new(Call { to: CallTo::Upstream(upstream), target, script: Some(Box::new(script)), manner, names }));
     Verdict::Pass
 }
 

@@ -5,10 +5,11 @@
 
 use crate::{
     connections::{Connections, HostConnections},
-    host::{Host, ProcessWide, Tokens},
+    host::{Host, HostProxy, ProcessWide, Tokens},
     local::Local,
     managed::Managed,
     modules::{ext_filter::Definition, loglevel::LogLevel, mime, ssl},
+    proxy::{draft::ProxyDraft, parameters::Defaults, workers::Workers},
     server::HostDraft,
     signature,
     tls::TlsDraft,
@@ -106,6 +107,11 @@ impl Process {
             let origin = main.origin.clone();
             diagnostics.push(Diagnostic::without_source(origin, "no listening sockets available: there is no Listen directive".into()));
         }
+        let timeout_ms = self.timeout_s.unwrap_or(60).saturating_mul(1000);
+        for draft in std::iter::once(main).chain(drafts).filter(|draft| draft.proxy.forwards_requests == Some(true)) {
+            let text = "ProxyRequests On: requests for other servers than this one's are not passed on";
+            diagnostics.push(Diagnostic::with_line(saker_config::Severity::Warning, draft.origin.clone(), 0, text.into(), None, ""));
+        }
         let shared = Shared {
             types: Arc::new(self.types(diagnostics)),
             external_filters: self.external_filters.as_slice().into(),
@@ -114,6 +120,8 @@ impl Process {
             tls: Arc::new(TlsDraft::default().site(&main.tls, false)),
             same_host_only: self.same_host_only,
             process: Arc::new(self.process_wide()),
+            proxy: Arc::new(host_proxy(main, main, timeout_ms)),
+            timeout_ms,
         };
         let mut model = self.model(main.local.as_ref().map(|local| &local.loglevel));
         diagnostics.extend(std::iter::once(main).chain(drafts).flat_map(|draft| draft.logs.complaints(&main.logs)));
@@ -294,6 +302,10 @@ struct Shared {
     tls: Arc<SiteTls>,
     same_host_only: bool,
     process: Arc<ProcessWide>,
+    /// Of hosts that say nothing of it.
+    proxy: Arc<HostProxy>,
+    /// Of Timeout.
+    timeout_ms: u64,
 }
 
 impl Shared {
@@ -339,13 +351,34 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
         rewrite,
         types: Arc::clone(&shared.types),
         external_filters: Arc::clone(&shared.external_filters),
+        proxy: match draft.proxy.is_empty() && draft.upstream_tls.settled(&main.upstream_tls) == shared.proxy.workers.demands() {
+            true => Arc::clone(&shared.proxy),
+            false => Arc::new(host_proxy(main, draft, shared.timeout_ms)),
+        },
         trace_enabled: draft.trace_enabled.or(main.trace_enabled).unwrap_or(true),
         known_names_only: draft.known_names_only.or(main.known_names_only).unwrap_or(false),
         redirects_max: draft.redirects_max.or(main.redirects_max),
         strict_names: [&main.tls, &draft.tls].iter().any(|tls| tls.strict_names == Some(true)),
         same_host_only: shared.same_host_only,
-        upstream_tls: draft.upstream_tls.settled(&main.upstream_tls).map(Arc::new),
         origin: draft.origin.clone(),
+    }
+}
+
+/// mod_proxy's: what the server says, and the host over it.
+fn host_proxy(main: &HostDraft, draft: &HostDraft, timeout_ms: u64) -> HostProxy {
+    let demands = draft.upstream_tls.settled(&main.upstream_tls);
+    // The server's own host is made of the same draft: it has everything once.
+    let nothing = ProxyDraft::default();
+    let (main, own) = (&main.proxy, if draft.addresses.is_empty() { &nothing } else { &draft.proxy });
+    let inherits = own.inherits_passes.or(main.inherits_passes).unwrap_or(true);
+    let defaults = Defaults { timeout_ms: own.timeout_ms.or(main.timeout_ms).unwrap_or(timeout_ms), demands };
+    HostProxy {
+        passes: main.passes.iter().filter(|_| inherits || draft.addresses.is_empty()).chain(&own.passes).cloned().collect(),
+        sections: main.sections.iter().chain(&own.sections).cloned().collect(),
+        workers: Workers::new(main, own, defaults),
+        via: own.via.or(main.via).unwrap_or_default(),
+        forwards_max: own.forwards_max.or(main.forwards_max).flatten(),
+        blocked: main.blocked.iter().chain(&own.blocked).cloned().collect(),
     }
 }
 

@@ -49,6 +49,8 @@ impl ProviderNames {
 pub struct Reading<'r> {
     pub server_root: &'r Path,
     pub place: Place,
+    /// The path of the `<Location>` around it, where that is one.
+    pub section: Option<Box<str>>,
     /// Of `<Limit>` and `<LimitExcept>` around it.
     pub methods: Methods,
     pub aliases: &'r ProviderNames,

@@ -20,12 +20,18 @@ use crate::{
         userdir::Place,
     },
     origin::{self, origin},
-    own_page, response,
+    own_page,
+    proxy::{
+        pass::Encoding,
+        translate::{self, Proxied},
+        workers::Found,
+    },
+    response,
     state::{Translated, peek, state},
     status::{self, Figures},
     walk::{self, Walked, Walker},
 };
-use saker_config::model::{PhpPools, SiteName, Upstream};
+use saker_config::model::{PhpPools, SiteName};
 use saker_expressions::{GlobOptions, glob_matches};
 use saker_files::{Kind, Stamp, Watcher};
 use saker_http::{Method, Status};
@@ -46,6 +52,9 @@ use std::{
     sync::Arc,
 };
 
+/// Whom URLs lead to.
+type FoundWorkers = HashMap<Box<str>, Rc<Found>>;
+
 /// A map, and what was looked at for it.
 type ReadMap = (Arc<TextMap>, Box<[Stamp]>);
 
@@ -58,8 +67,8 @@ pub struct ApacheRules {
     pub(crate) maps: RefCell<HashMap<PathBuf, ReadMap>>,
     /// Files of users and groups.
     records: RefCell<RecordFiles>,
-    /// Of `SetHandler "proxy:…"`, by URL.
-    pub(crate) named_upstreams: RefCell<HashMap<Box<str>, Arc<Upstream>>>,
+    /// Whom URLs lead to, by host.
+    pub(crate) found_workers: RefCell<HashMap<usize, FoundWorkers>>,
     figures: Rc<dyn Figures>,
     pub(crate) php: PhpPools,
 }
@@ -73,7 +82,7 @@ impl ApacheRules {
             memo: RefCell::default(),
             maps: RefCell::default(),
             records: RefCell::default(),
-            named_upstreams: RefCell::default(),
+            found_workers: RefCell::default(),
             figures,
             php,
         }
@@ -86,6 +95,23 @@ impl ApacheRules {
             "server-info" => info::answer(exchange, host, local, self.apache.info.as_ref()?),
             _ => None,
         }
+    }
+
+    pub(crate) fn watcher(&self) -> &Watcher {
+        &self.watcher
+    }
+
+    /// A path that can't be a file's may be another server's, as it was received.
+    fn unreadable(&self, exchange: &mut Exchange, host: &Arc<Host>, status: Status) -> Verdict {
+        begin_round(exchange, host);
+        translate::translate_encoded(exchange, host);
+        if state(exchange).proxied.is_none() {
+            return Verdict::Answer(Response::new(status));
+        }
+        exchange.path = translate::path_of(exchange).to_vec();
+        exchange.encoded_slash = false;
+        self.introduce(exchange, host);
+        Verdict::Pass
     }
 
     fn host(&self, exchange: &Exchange) -> Option<Arc<Host>> {
@@ -135,7 +161,7 @@ impl Rules for ApacheRules {
         }
         exchange.redirects_max = host.redirects_max.unwrap_or(exchange.redirects_max);
         if let Err(status) = methods::read_path(exchange, &host) {
-            return Verdict::Answer(Response::new(status));
+            return self.unreadable(exchange, &host, status);
         }
         let is_subrequest = begin_round(exchange, &host);
         if let Some(file) = state(exchange).looked_up_file.clone() {
@@ -149,6 +175,10 @@ impl Rules for ApacheRules {
         if !is_subrequest {
             self.introduce(exchange, &host);
         }
+        translate::translate_encoded(exchange, &host);
+        if state(exchange).proxied.is_some() {
+            return Verdict::Pass;
+        }
         match rewrite_host(self, exchange, &host) {
             Verdict::Pass => {}
             Verdict::Wait(pause) => {
@@ -158,14 +188,12 @@ impl Rules for ApacheRules {
             }
             verdict => return verdict,
         }
-        if state(exchange).translated.is_some() {
+        if state(exchange).translated.is_some() || state(exchange).proxied.is_some() {
             return Verdict::Pass;
         }
-        if is_for_gateway(exchange, &host) {
-            let path = String::from_utf8_lossy(&exchange.path).into_owned();
-            error_log::log_client(&message::HANDLER_NOT_THERE, exchange.client.address, format_args!("{path}: ProxyPass"));
-            // As for a program that does not answer.
-            return Verdict::Answer(Response::new(Status::SERVICE_UNAVAILABLE));
+        translate::translate(exchange, &host);
+        if state(exchange).proxied.is_some() {
+            return Verdict::Pass;
         }
         if let Some(redirected) = host.defaults.alias.redirect(&exchange.path, exchange.query.as_deref()) {
             return redirect(exchange, &host, redirected);
@@ -180,6 +208,9 @@ impl Rules for ApacheRules {
 
     fn map_to_storage(&self, exchange: &mut Exchange) -> Verdict {
         let Some(host) = self.host(exchange) else { return Verdict::Pass };
+        if let Some(proxied) = state(exchange).proxied.clone() {
+            return translate::settings(self, exchange, &host, &proxied);
+        }
         if exchange.head.view().method() == Method::Trace {
             let refused = || methods::with_methods(Status::METHOD_NOT_ALLOWED, &host);
             // RFC 9110 section 15.5.6: a 405 says what would have been allowed (Apache's does not here).
@@ -332,7 +363,7 @@ fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>) ->
             query: exchange.query.as_deref(),
             ended: snapshot.rewrite_ended,
             is_subrequest: snapshot.is_subrequest,
-            proxy_available: false,
+            proxy_available: true,
             request_time_s: exchange.now,
             trace_level: trace_level(exchange, &host.defaults),
             ..Input::new(&exchange.path)
@@ -434,13 +465,10 @@ pub fn answer(exchange: &mut Exchange, host: &Host, action: Action) -> Verdict {
         // A rule that ends with success has a page of the server's own.
         Action::Status(status @ 200..=299) => Verdict::Answer(built_in_page(Response::new(Status(status)))),
         Action::Status(status) => Verdict::Answer(Response::new(Status(status))),
-        Action::Proxy { .. } => {
-            error_log::log_client(
-                &message::REWRITE,
-                exchange.client.address,
-                format_args!("a rule with [P] needs a proxy, which is not there yet"),
-            );
-            Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR))
+        Action::Proxy { url, no_canonical } => {
+            let encoding = if no_canonical { Encoding::Whole } else { Encoding::Decoded };
+            state(exchange).proxied = Some(Box::new(Proxied { url, encoding }));
+            Verdict::Pass
         }
         _ => Verdict::Pass,
     }
@@ -475,13 +503,6 @@ fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> alias::M
     let named = homes::document_root(exchange, host);
     let root = named.as_deref().unwrap_or(host.document_root.as_os_str().as_bytes());
     plain([root.strip_suffix(b"/").unwrap_or(root), &path].concat())
-}
-
-/// Whether ProxyPass hands the path to another program; in a section for it, or the host's own.
-fn is_for_gateway(exchange: &Exchange, host: &Host) -> bool {
-    let sections = host.locations.iter().rev().filter(|section| section.is_for_path(&exchange.path));
-    let of_section = sections.filter_map(|section| section.local.gateway.takes(&exchange.path)).next();
-    of_section.or_else(|| host.defaults.gateway.takes(&exchange.path)).unwrap_or(false)
 }
 
 /// Of sections for the path first, then of the host.

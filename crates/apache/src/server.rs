@@ -9,6 +9,7 @@ use crate::{
     modules::core::texts,
     modules::ext_filter::Definition,
     process::{Listen, Process},
+    proxy::draft::{self, ProxyDraft},
     sections::Section,
     tls::{self, TlsDraft},
     upstream_tls::{self, UpstreamTlsDraft},
@@ -46,6 +47,7 @@ pub struct HostDraft {
     pub tls: TlsDraft,
     pub upstream_tls: UpstreamTlsDraft,
     pub connections: HostConnections,
+    pub proxy: ProxyDraft,
     pub origin: Origin,
 }
 
@@ -80,6 +82,7 @@ impl HostDraft {
             tls: TlsDraft::default(),
             upstream_tls: UpstreamTlsDraft::default(),
             connections: HostConnections::default(),
+            proxy: ProxyDraft::default(),
             origin,
         }
     }
@@ -201,6 +204,7 @@ pub fn server_setter(name: &str) -> Option<ServerSet> {
         .chain(connections::setters())
         .chain(managed::SETTERS)
         .chain(upstream_tls::SETTERS)
+        .chain(draft::SETTERS)
         .find(|(known, _)| *known == name)
         .map(|(_, set)| *set)
 }
@@ -270,9 +274,8 @@ mod tests {
     #[test]
     fn every_directive_has_one_setter_and_is_a_row() {
         let mut seen = std::collections::HashSet::new();
-        for (name, _) in
-            SETTERS.iter().chain(tls::setters()).chain(connections::setters()).chain(managed::SETTERS).chain(upstream_tls::SETTERS)
-        {
+        let all = SETTERS.iter().chain(tls::setters()).chain(connections::setters()).chain(managed::SETTERS);
+        for (name, _) in all.chain(upstream_tls::SETTERS).chain(draft::SETTERS) {
             assert!(seen.insert(*name), "{name} twice");
             let row = saker_config_apache::find_row(name.as_bytes());
             assert_eq!(row.map(|row| row.name), Some(*name), "{name} is no directive, or written otherwise");

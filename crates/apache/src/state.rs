@@ -1,6 +1,6 @@
 //! What the rules know about a request between two phases; kept in the exchange.
 
-use crate::{includes::Shared, local::Local, response::edits::Received};
+use crate::{includes::Shared, local::Local, proxy::translate::Proxied, response::edits::Received};
 use saker_files::Kind;
 use saker_pipeline::Exchange;
 use std::{cell::Cell, rc::Rc, sync::Arc};
@@ -25,6 +25,8 @@ pub struct State {
     pub is_script_alias: bool,
     /// Found by rewriting in server context: taken as a file at once.
     pub translated: Option<Translated>,
+    /// Somebody else answers.
+    pub proxied: Option<Box<Proxied>>,
     /// A rule with `[END]` has matched.
     pub rewrite_ended: bool,
     /// Of `[H=]`, `[T=]`.

@@ -4,12 +4,11 @@
 //! and valid all the same. Absent on purpose: SSLProxyVerifyDepth (webpki has a bound of its own).
 
 use crate::{
-    host::Host,
     modules::{core::texts, dir::set_flag, ssl_ciphers},
     server::ServerSet,
     tls::{Versions, read_versions},
 };
-use saker_config::model::{Backend, BackendTls, CipherSuite, TlsVersion};
+use saker_config::model::{BackendTls, CipherSuite, TlsVersion};
 use std::path::PathBuf;
 
 /// What a host says; what it does not say is the server's.
@@ -62,16 +61,6 @@ fn is_name_checked(name: Option<bool>, common: Option<bool>) -> bool {
         (Some(true), _) | (_, Some(true)) => true,
         (Some(false), _) | (None, Some(false)) => false,
         (None, None) => true,
-    }
-}
-
-impl Host {
-    /// Lays this host's demands over a backend that is to be spoken to under TLS. An error where the host has that turned off.
-    pub fn secure(&self, backend: &mut Backend) -> Result<(), String> {
-        let Some(own) = &mut backend.tls else { return Ok(()) };
-        let demands = self.upstream_tls.as_deref().ok_or("TLS towards servers is not enabled here [Hint: SSLProxyEngine]")?;
-        *own = BackendTls { name: own.name.take(), ..demands.clone() };
-        Ok(())
     }
 }
 

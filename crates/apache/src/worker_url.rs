@@ -9,6 +9,10 @@ pub struct WorkerUrl {
     pub backend: Backend,
     /// What goes before the path of a request, without a slash at its end.
     pub path: Box<str>,
+    /// Host and port as they stand in a Host field, without a scheme's own port.
+    pub authority: Box<str>,
+    /// `ws` and `wss`.
+    pub is_websocket: bool,
 }
 
 /// The reason why it is none, for the diagnostic.
@@ -23,13 +27,19 @@ pub fn parse(text: &str) -> Result<WorkerUrl, String> {
     let (scheme, rest) = url.split_once("://").ok_or_else(|| format!("`{text}` is no URL of a server"))?;
     let (protocol, tls) = Protocol::from_scheme(scheme).ok_or_else(|| format!("nothing here speaks `{scheme}`"))?;
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let default_port = protocol.default_port(tls);
     let address = match socket {
         Some("") => return Err(format!("`{text}` names no socket")),
         Some(socket) => BackendAddress::Unix(socket.into()),
-        None => tcp(authority, protocol.default_port(tls)).ok_or_else(|| format!("`{authority}` is no host and port"))?,
+        None => tcp(authority, default_port).ok_or_else(|| format!("`{authority}` is no host and port"))?,
     };
     let tls = tls.then(|| BackendTls { name: socket.map(|_| host_of(authority).into()), ..BackendTls::default() });
-    Ok(WorkerUrl { backend: Backend { protocol, address, tls }, path: path.trim_end_matches('/').into() })
+    Ok(WorkerUrl {
+        backend: Backend { protocol, address, tls },
+        path: path.trim_end_matches('/').into(),
+        authority: authority.strip_suffix(&format!(":{default_port}")).unwrap_or(authority).into(),
+        is_websocket: scheme.to_ascii_lowercase().starts_with("ws"),
+    })
 }
 
 /// The server name, where a socket says where it is.
@@ -61,6 +71,9 @@ mod tests {
         assert_eq!(shown("fcgi://127.0.0.1:9000/srv"), "fcgi://127.0.0.1:9000, /srv");
         assert_eq!(shown("http://[::1]/"), "http://[::1]:80, ");
         assert_eq!(shown("https://a.example"), "https://a.example:443, ");
+        let authority = |text: &str| parse(text).map(|url| url.authority).unwrap();
+        assert_eq!((&*authority("http://a:80/x"), &*authority("https://a:80"), &*authority("unix:/a|fcgi://b")), ("a", "a:80", "b"));
+        assert!(parse("wss://a").unwrap().is_websocket && !parse("https://a").unwrap().is_websocket);
     }
 
     #[test]

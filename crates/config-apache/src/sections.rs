@@ -87,10 +87,11 @@ pub(crate) fn section_fault(node: &Node, row: &Row, methods: Methods, in_htacces
     };
     let missing = argument.is_empty().then(|| format!("{title} directive requires additional arguments"));
     match row.name {
-        "<Directory" | "<DirectoryMatch" | "<Location" | "<LocationMatch" | "<Files" | "<FilesMatch" | "<Proxy" | "<ProxyMatch" => {
+        "<Directory" | "<DirectoryMatch" | "<Location" | "<LocationMatch" | "<Files" | "<FilesMatch" | "<ProxyMatch" => {
             missing.or_else(|| multiple_paths(&title, argument))
         }
-        "<VirtualHost" => missing,
+        // A URL may have parameters of its server behind it.
+        "<VirtualHost" | "<Proxy" => missing,
         "<If" | "<ElseIf" | "<Else" => missing.filter(|_| row.name != "<Else").or_else(|| if_fault(row, argument, scope)),
         "<Limit" | "<LimitExcept" => missing.or_else(|| limit_fault(row, argument, methods, in_htaccess)),
         "<RequireAll" | "<RequireAny" | "<RequireNone" => require_fault(&title, argument, &node.children),

@@ -1,6 +1,9 @@
 //! From what a program said to a response of ours: fields that may pass, URLs that lead back to us, redirects that stay inside.
 
-use crate::{forward::is_of_connection, tunnel::ProgramTunnel};
+use crate::{
+    forward::{self, is_of_connection},
+    tunnel::ProgramTunnel,
+};
 use saker_cgi::ResponseHead;
 use saker_http::{
     Fields, Method, RequestHead, Status, Version,
@@ -9,22 +12,39 @@ use saker_http::{
     entity_tag::EntityTag,
     path,
 };
-use saker_pipeline::{CallManner, Exchange, NoBody, Response};
+use saker_pipeline::{Call, CallManner, Exchange, NoBody, Response, Via};
 
 /// The response's head, its body still empty.
-pub fn response(head: ResponseHead, manner: &CallManner, exchange: &Exchange) -> Response {
+pub fn response(head: ResponseHead, call: &Call) -> Response {
+    let (manner, is_server) = (&*call.manner, call.script.is_none());
     let mut fields = head.fields;
     let nominated = fields.first("Connection").map(<[u8]>::to_vec).unwrap_or_default();
     let nominated: Vec<&[u8]> = nominated.split(|byte| *byte == b',').filter(|option| !option.is_empty()).collect();
     fields.retain(|name| !is_of_connection(name.as_bytes(), &nominated));
     if !manner.reverse.is_empty() || !manner.reverse_cookie_paths.is_empty() || !manner.reverse_cookie_domains.is_empty() {
-        reverse(&mut fields, manner, exchange);
+        reverse(&mut fields, manner, &call.names.origin);
     }
-    let mut response = Response::new(head.status);
+    if is_server && matches!(manner.via, Via::On | Via::Full) {
+        fields.append("Via", forward::via(Version::Http11, call));
+    }
+    // A Location alone is a redirect (RFC 3875 section 6.2.3), but not to everybody.
+    let status = if head.is_status_said || manner.follows_locations { head.status } else { Status::OK };
+    let mut response = Response::new(status);
     response.head = saker_pipeline::ResponseHead::Built(fields);
-    if response.status == Status::NO_CONTENT {
-        // Nothing has no type.
+    if response.status == Status::NO_CONTENT && !is_server {
+        // Nothing has no type; what servers say goes on as they say it.
         response.fields_mut().remove("Content-Type");
+    }
+    response
+}
+
+/// In the place of an error of the backend's: with its challenge, which is all that a client needs of it.
+pub fn overriding(head: &ResponseHead) -> Response {
+    let mut response = Response::new(head.status);
+    if head.status == Status::UNAUTHORIZED
+        && let Some(challenge) = head.fields.first("WWW-Authenticate")
+    {
+        response.fields_mut().set("WWW-Authenticate", challenge.to_vec());
     }
     response
 }
@@ -41,11 +61,11 @@ pub fn switched(head: ResponseHead, tunnel: Option<ProgramTunnel>) -> Response {
 }
 
 /// The head of a response whose content the client has, or does not want under its conditions.
-pub fn unsent(head: ResponseHead, status: Status, manner: &CallManner, exchange: &Exchange) -> Response {
+pub fn unsent(head: ResponseHead, status: Status, call: &Call) -> Response {
     if status != Status::NOT_MODIFIED {
         return Response::new(status);
     }
-    let mut response = response(head, manner, exchange);
+    let mut response = response(head, call);
     response.status = status;
     for name in ["Content-Type", "Content-Encoding", "Content-Language"] {
         response.fields_mut().remove(name);
@@ -106,9 +126,9 @@ fn as_get(head: &RequestHead) -> RequestHead {
 }
 
 /// ProxyPassReverse and its cookie kin.
-fn reverse(fields: &mut Fields, manner: &CallManner, exchange: &Exchange) {
+fn reverse(fields: &mut Fields, manner: &CallManner, origin: &[u8]) {
     for name in ["Location", "Content-Location", "URI", "Destination"] {
-        if let Some(value) = fields.first(name).and_then(|value| reversed(value, manner, exchange)) {
+        if let Some(value) = fields.first(name).and_then(|value| reversed(value, manner, origin)) {
             fields.set(name, value);
         }
     }
@@ -123,50 +143,47 @@ fn reverse(fields: &mut Fields, manner: &CallManner, exchange: &Exchange) {
     }
 }
 
-/// A URL of the backend's, as one of ours.
-fn reversed(value: &[u8], manner: &CallManner, exchange: &Exchange) -> Option<Vec<u8>> {
-    let (rest, to) = manner.reverse.iter().find_map(|one| Some((strip_url(value, one.url.as_bytes())?, one.path.as_bytes())))?;
-    let scheme: &[u8] = if exchange.client.secure { b"https://" } else { b"http://" };
-    let host = exchange.head.view().first("host").unwrap_or_default();
-    match host.is_empty() || !to.starts_with(b"/") {
-        true => Some([to, rest].concat()),
-        false => Some([scheme, host, to, rest].concat()),
-    }
+/// A URL of the backend's, as one of ours. As Apache: compared without regard to case; a path alone is compared with the path of a URL.
+fn reversed(value: &[u8], manner: &CallManner, origin: &[u8]) -> Option<Vec<u8>> {
+    let (to, rest) = manner.reverse.iter().find_map(|one| {
+        let part = if one.url.starts_with('/') { path_of(value) } else { value };
+        let (start, rest) = part.split_at_checked(one.url.len())?;
+        (!start.is_empty() && start.eq_ignore_ascii_case(one.url.as_bytes())).then_some((one.path.as_bytes(), rest))
+    })?;
+    let path = [to, rest].concat();
+    Some(if path.starts_with(b"/") { [origin, &path].concat() } else { path })
 }
 
-/// Scheme and host in any case, the path as it is.
-fn strip_url<'v>(value: &'v [u8], url: &[u8]) -> Option<&'v [u8]> {
-    let (start, rest) = value.split_at_checked(url.len())?;
-    let authority_end = url.windows(3).position(|window| window == b"://").map_or(0, |at| {
-        let after = at + 3;
-        url.get(after..).and_then(|rest| rest.iter().position(|byte| *byte == b'/')).map_or(url.len(), |slash| after + slash)
-    });
-    let (same_host, same_path) = (
-        start.get(..authority_end)?.eq_ignore_ascii_case(url.get(..authority_end)?),
-        start.get(authority_end..) == url.get(authority_end..),
-    );
-    (same_host && same_path).then_some(rest)
+/// Of a whole URL its path.
+fn path_of(url: &[u8]) -> &[u8] {
+    let authority = url.windows(3).position(|window| window == b"://").and_then(|at| url.get(at + 3..));
+    authority.and_then(|rest| rest.get(rest.iter().position(|byte| *byte == b'/')?..)).unwrap_or(url)
 }
 
-/// Path and domain of a cookie.
+/// Path and domain of a cookie: what begins like one of ours is replaced whole, as Apache does, and the text around it left as it is.
 fn cookie(value: &[u8], manner: &CallManner) -> Vec<u8> {
-    let pieces = value.split(|byte| *byte == b';').enumerate().map(|(at, piece)| {
-        let attribute = |name: &str| {
-            let trimmed = piece.trim_ascii_start();
-            let (before, after) = trimmed.split_at_checked(name.len())?;
-            (at > 0 && before.eq_ignore_ascii_case(name.as_bytes())).then_some(after)
-        };
-        if let Some(path) = attribute("path=") {
-            let found = manner.reverse_cookie_paths.iter().find_map(|(from, to)| Some((path.strip_prefix(from.as_bytes())?, to)));
-            return found.map_or_else(|| piece.to_vec(), |(rest, to)| [b" path=", to.as_bytes(), rest].concat());
-        }
-        if let Some(domain) = attribute("domain=") {
-            let found = manner.reverse_cookie_domains.iter().find(|(from, _)| from.as_bytes().eq_ignore_ascii_case(domain));
-            return found.map_or_else(|| piece.to_vec(), |(_, to)| [b" domain=", to.as_bytes()].concat());
-        }
-        piece.to_vec()
-    });
-    pieces.collect::<Vec<_>>().join(&b';')
+    let paths = |text: &[u8]| {
+        manner.reverse_cookie_paths.iter().find(|(from, _)| text.starts_with(from.as_bytes())).map(|(_, to)| to.as_bytes().to_vec())
+    };
+    let domains = |text: &[u8]| {
+        manner.reverse_cookie_domains.iter().find_map(|(from, to)| {
+            let start = text.get(..from.len())?;
+            start.eq_ignore_ascii_case(from.as_bytes()).then(|| to.as_bytes().to_vec())
+        })
+    };
+    let replaced = replace_attribute(value, b"path=", &paths);
+    replace_attribute(&replaced, b"domain=", &domains)
+}
+
+fn replace_attribute(value: &[u8], name: &[u8], replace: &dyn Fn(&[u8]) -> Option<Vec<u8>>) -> Vec<u8> {
+    let unchanged = || value.to_vec();
+    // Not in the cookie itself, which may be called so.
+    let own = value.iter().position(|byte| *byte == b';').unwrap_or(value.len());
+    let attributes = value.get(own..).unwrap_or_default();
+    let Some(at) = attributes.windows(name.len()).position(|window| window.eq_ignore_ascii_case(name)) else { return unchanged() };
+    let (before, rest) = value.split_at(own + at + name.len());
+    let (text, behind) = rest.split_at(rest.iter().position(|byte| *byte == b';').unwrap_or(rest.len()));
+    replace(text).map_or_else(unchanged, |text| [before, &text, behind].concat())
 }
 
 #[cfg(test)]

@@ -70,16 +70,16 @@ impl Group {
     }
 
     fn candidates(&self, tried: &[usize], now_ms: u64) -> Vec<usize> {
-        let members = || {
-            self.upstream
-                .members
-                .iter()
-                .enumerate()
-                .filter(|(at, member)| !tried.contains(at) && !member.is_disabled && !member.is_draining)
-        };
+        let all = || self.upstream.members.iter().enumerate();
+        let members = || all().filter(|(at, member)| !tried.contains(at) && !member.is_disabled && !member.is_draining);
         let is_well = |at: usize| self.pools.get(at).is_some_and(|pool| !pool.is_failed(now_ms));
         for is_standby in [false, true] {
-            let well: Vec<(usize, &Member)> = members().filter(|(at, member)| member.is_standby == is_standby && is_well(*at)).collect();
+            let well: Vec<(usize, &Member)> =
+                members().filter(|(at, member)| member.is_standby == is_standby && !member.is_spare && is_well(*at)).collect();
+            // Apache: a hot spare stands in for each member that can't be asked, as long as there are some.
+            let regular = all().filter(|(_, member)| member.is_standby == is_standby && !member.is_spare).count();
+            let spares = members().filter(|(at, member)| member.is_spare && member.is_standby == is_standby && is_well(*at));
+            let well: Vec<(usize, &Member)> = spares.take(regular - well.len()).chain(well).collect();
             if let Some(set) = well.iter().map(|(_, member)| member.set).min() {
                 return well.into_iter().filter(|(_, member)| member.set == set).map(|(at, _)| at).collect();
             }
@@ -151,9 +151,9 @@ fn address_bytes(address: IpAddr) -> Vec<u8> {
 
 /// The route in a session's name: what follows the last dot (or the separator) in the cookie, or in the path parameter.
 fn route_of(exchange: &Exchange, sticky: &Sticky) -> Option<Vec<u8>> {
-    let session =
-        parameter(exchange.head.view().target(), sticky.parameter.as_bytes()).or_else(|| cookie(exchange, sticky.cookie.as_bytes()))?;
-    let separator = sticky.separator.unwrap_or(b'.');
+    let session = parameter(exchange.head.view().target(), sticky).or_else(|| cookie(exchange, sticky.cookie.as_bytes()))?;
+    // Without a separator the whole is the route.
+    let Some(separator) = sticky.separator else { return Some(session) };
     let at = session.iter().position(|byte| *byte == separator)?;
     session.get(at + 1..).map(<[u8]>::to_vec)
 }
@@ -165,7 +165,10 @@ fn cookie(exchange: &Exchange, name: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// `;name=value` in the path, or `name=value` in the query.
-fn parameter(target: &[u8], name: &[u8]) -> Option<Vec<u8>> {
-    let mut pieces = target.split(|byte| matches!(byte, b';' | b'?' | b'&')).skip(1);
-    pieces.find_map(|piece| piece.strip_prefix(name)?.strip_prefix(b"=").map(<[u8]>::to_vec))
+fn parameter(target: &[u8], sticky: &Sticky) -> Option<Vec<u8>> {
+    let starts = target.iter().enumerate().filter(|(_, byte)| matches!(byte, b';' | b'?' | b'&')).map(|(at, _)| at + 1);
+    let value = |start: usize| target.get(start..)?.strip_prefix(sticky.parameter.as_bytes())?.strip_prefix(b"=");
+    let ends = |byte: &u8| matches!(byte, b'?' | b'&') || (*byte == b';' && sticky.semicolon_delimits);
+    let value = starts.into_iter().find_map(value)?;
+    Some(value.split(ends).next().unwrap_or_default().to_vec())
 }

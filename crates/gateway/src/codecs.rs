@@ -5,19 +5,13 @@ use crate::{
     http1_dialogue::{Address, Http1Dialogue},
 };
 use saker_cgi::{Ajp, Dialogue, FastCgi, Lsapi, Scgi, Uwsgi, fastcgi::Role};
-use saker_config::model::{Backend, Protocol, Tuning};
-use saker_pipeline::{Call, Exchange};
+use saker_config::model::{Member, Protocol};
+use saker_pipeline::{Call, Exchange, Via};
 
 /// Makes the codec for one request. `target`: path and query at this member.
-pub fn dialogue(
-    exchange: &Exchange,
-    call: &Call,
-    backend: &Backend,
-    tuning: &Tuning,
-    target: Vec<u8>,
-    has_content: bool,
-) -> Box<dyn Dialogue> {
-    match backend.protocol {
+pub fn dialogue(exchange: &Exchange, call: &Call, member: &Member, target: Vec<u8>, has_content: bool) -> Box<dyn Dialogue> {
+    let tuning = &member.tuning;
+    match member.backend.protocol {
         Protocol::FastCgi => Box::new(FastCgi::new(Role::Responder, tuning.kept_max > 0)),
         Protocol::Scgi => Box::new(Scgi::new()),
         Protocol::Uwsgi => Box::new(Uwsgi::new(0, 0)),
@@ -25,8 +19,9 @@ pub fn dialogue(
         Protocol::Ajp => Box::new(Ajp::new(tuning.secret.as_ref().map(|secret| secret.as_bytes()))),
         Protocol::Http1 => Box::new(Http1Dialogue::new(Address {
             target,
-            host: forward::host(exchange, backend, &call.manner),
-            lines: forward::lines(exchange, &call.manner),
+            host: forward::host(exchange, member, &call.manner),
+            lines: forward::lines(exchange, call),
+            blocks_via: call.manner.via == Via::Block,
             upgrade: forward::upgrade(exchange, &call.manner, has_content),
         })),
     }

@@ -1,8 +1,8 @@
 //! What goes from one connection to another, and what stays.
 
-use saker_config::model::{Backend, BackendAddress};
+use saker_config::model::{BackendAddress, Member};
 use saker_http::{KnownField, Version};
-use saker_pipeline::{CallManner, Exchange, Via};
+use saker_pipeline::{Call, CallManner, Exchange, Via};
 
 /// A field line that we say.
 pub struct Line {
@@ -12,24 +12,15 @@ pub struct Line {
 
 /// RFC 9110 section 7.6.1, and what older servers send: fields that are for the next hop only. `nominated`: options of Connection.
 pub fn is_of_connection(name: &[u8], nominated: &[&[u8]]) -> bool {
-    const NAMES: [&str; 9] = [
-        "Connection",
-        "Keep-Alive",
-        "Proxy-Connection",
-        "Proxy-Authenticate",
-        "Proxy-Authorization",
-        "TE",
-        "Trailer",
-        "Transfer-Encoding",
-        "Upgrade",
-    ];
+    // Proxy-Authorization is for the first that asks for it (RFC 9110 section 11.7.2), and we don't.
+    const NAMES: [&str; 7] = ["Connection", "Keep-Alive", "Proxy-Connection", "TE", "Trailer", "Transfer-Encoding", "Upgrade"];
     NAMES.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
         || nominated.iter().any(|option| option.trim_ascii().eq_ignore_ascii_case(name))
 }
 
 /// Where the request went to, and who asked (mod_proxy's ProxyAddHeaders), behind what earlier proxies said.
-pub fn lines(exchange: &Exchange, manner: &CallManner) -> Vec<Line> {
-    let mut lines = Vec::new();
+pub fn lines(exchange: &Exchange, call: &Call) -> Vec<Line> {
+    let (mut lines, manner) = (Vec::new(), &*call.manner);
     let head = exchange.head.view();
     let mut list = |name: &'static str, value: &[u8]| {
         let before: Vec<&[u8]> = head.all(name).collect();
@@ -44,7 +35,7 @@ pub fn lines(exchange: &Exchange, manner: &CallManner) -> Vec<Line> {
         list("X-Forwarded-Server", manner.server_name.as_bytes());
     }
     if matches!(manner.via, Via::On | Via::Full) {
-        list("Via", &via(exchange, manner));
+        list("Via", &via(exchange.head.view().version(), call));
     }
     lines
 }
@@ -72,18 +63,20 @@ fn is_http(protocol: &[u8]) -> bool {
     [&b"h2c"[..], b"h2", b"h3", b"http", b"tls"].iter().any(|http| http.eq_ignore_ascii_case(name))
 }
 
-/// RFC 9110 section 7.6.3.
-pub fn via(exchange: &Exchange, manner: &CallManner) -> Vec<u8> {
-    let version = exchange.head.view().version().as_str().trim_start_matches("HTTP/").to_owned();
-    let comment = if manner.via == Via::Full { " (Saker)" } else { "" };
-    format!("{version} {}{comment}", manner.server_name).into_bytes()
+/// RFC 9110 section 7.6.3: what we say of a message that came in `version`.
+pub fn via(version: Version, call: &Call) -> Vec<u8> {
+    let version = version.as_str().trim_start_matches("HTTP/").as_bytes();
+    let comment: &[u8] = if call.manner.via == Via::Full { b" (Saker)" } else { b"" };
+    [version, b" ", &call.names.via, comment].concat()
 }
 
 /// The Host that a backend is asked for.
-pub fn host(exchange: &Exchange, backend: &Backend, manner: &CallManner) -> Vec<u8> {
+pub fn host(exchange: &Exchange, member: &Member, manner: &CallManner) -> Vec<u8> {
     let received = exchange.head.view().known(KnownField::Host).filter(|host| manner.preserves_host && !host.is_empty());
+    let backend = &member.backend;
     match (received, &backend.address) {
         (Some(host), _) => host.to_vec(),
+        _ if !member.authority.is_empty() => member.authority.as_bytes().to_vec(),
         (None, BackendAddress::Unix(_)) => b"localhost".to_vec(),
         (None, BackendAddress::Tcp { host, port }) if *port == backend.protocol.default_port(backend.tls.is_some()) => {
             host.as_bytes().to_vec()

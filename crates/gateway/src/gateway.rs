@@ -4,6 +4,7 @@ use crate::{
     answer, cgi,
     choice::Group,
     codecs,
+    collect::collect,
     conversation::{Conversation, Desk, READ_BYTES_MAX, Said, Terms},
     failure::Failure,
     native,
@@ -117,6 +118,11 @@ impl Gateway {
     /// Asks members until one has said the head of a response.
     async fn ask(&self, exchange: &mut Exchange, call: &Call, group: &Rc<Group>) -> Result<Heard, (Failure, String)> {
         let mut content = std::mem::replace(&mut exchange.body, Box::new(NoBody));
+        if content.length().is_none() {
+            // Its end is the client's business, and its time limits.
+            let collected = collect(content, call.script.is_some(), &self.folder).await;
+            content = collected.map_err(|error| (Failure::Client(error), group.upstream.name.to_string()))?;
+        }
         let (mut tried, mut again) = (Vec::new(), None);
         loop {
             let is_fresh = again.is_some();
@@ -204,7 +210,10 @@ impl Gateway {
         let mut variables = self.variables.borrow_mut();
         let content_length = content.length();
         match &call.script {
-            Some(script) => variables::fill(exchange, script, content_length, &mut variables),
+            Some(script) => {
+                variables::fill(exchange, script, content_length, &mut variables);
+                variables::finish(exchange, script, call.upstream_name(), member, &mut variables);
+            }
             // It has words for a few of them.
             None if backend.protocol == Protocol::Ajp => {
                 variables::fill(exchange, &native::about_server(exchange), content_length, &mut variables);
@@ -220,7 +229,7 @@ impl Gateway {
         let target = [member.path.as_bytes(), &call.target].concat();
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default().to_vec();
         let request = ProgramRequest { variables: &variables, content_length, head, path: &path, settings: &settings };
-        let dialogue = codecs::dialogue(exchange, call, backend, &member.tuning, target, content_length != Some(0));
+        let dialogue = codecs::dialogue(exchange, call, member, target, content_length != Some(0));
         let timeout_ms = call.manner.timeout.map_or(member.tuning.timeout_ms, |timeout| timeout.as_millis() as u64);
         let terms = Terms { kept_max: member.tuning.kept_max, timeout_ms, client: exchange.client.address };
         Conversation::begin(connection, terms, dialogue, &request, content, &self.desk)
@@ -229,6 +238,7 @@ impl Gateway {
     async fn answer(&self, exchange: &mut Exchange, call: &Call, heard: Heard) -> Handled {
         let Heard { head, mut conversation, name, bounds, busy } = heard;
         if head.is_local_redirect
+            && call.manner.follows_locations
             && let Some(location) = head.fields.first("Location").map(<[u8]>::to_vec)
         {
             conversation.hear_out().await;
@@ -237,23 +247,23 @@ impl Gateway {
         if matches!(call.to, CallTo::Process(_)) && head.status == Status::FOUND && !head.is_status_said {
             // As Apache: who wants a page of his own with a redirect says its status.
             conversation.hear_out().await;
-            return Handled::Answered(answer::response(head, &call.manner, exchange));
+            return Handled::Answered(answer::response(head, call));
         }
         if call.script.is_some()
             && let Some(status) = answer::unwanted(&head, exchange)
         {
             conversation.hear_out().await;
-            return Handled::Answered(answer::unsent(head, status, &call.manner, exchange));
+            return Handled::Answered(answer::unsent(head, status, call));
         }
         let (status, length) = (head.status, head.length);
         if status == Status::SWITCHING_PROTOCOLS {
             return Handled::Answered(answer::switched(head, conversation.into_tunnel(Box::new(busy))));
         }
         if answer::is_overridden(status, &call.manner) {
-            return Handled::Answered(Response::new(status));
+            return Handled::Answered(answer::overriding(&head));
         }
         exchange.is_answered_by_program = true;
-        let mut response = answer::response(head, &call.manner, exchange);
+        let mut response = answer::response(head, call);
         let has_content = exchange.head.view().method() != Method::Head && !status.forbids_content();
         let bounds = match call.manner.is_unbuffered {
             true => Bounds { memory_bytes: READ_BYTES_MAX, disk_bytes: 0 },

@@ -22,6 +22,8 @@ pub struct Address {
     pub host: Vec<u8>,
     /// Behind the client's own fields; a name that is here is not taken from those.
     pub lines: Vec<Line>,
+    /// Via of the client's stays behind (ProxyVia Block).
+    pub blocks_via: bool,
     /// Protocols that the client asks to change to, and may.
     pub upgrade: Option<Vec<u8>>,
 }
@@ -126,7 +128,8 @@ impl Dialogue for Http1Dialogue {
         let line = RequestLine { method: request.head.method_token(), target: &address.target, host: &address.host };
         let nominated: Vec<&[u8]> = request.head.all("connection").flat_map(|value| value.split(|byte| *byte == b',')).collect();
         let is_ours = |name: &[u8]| address.lines.iter().any(|line| line.name.as_bytes().eq_ignore_ascii_case(name));
-        let passes = |name: &[u8]| !is_of_connection(name, &nominated) && !is_ours(name);
+        let is_blocked = |name: &[u8]| address.blocks_via && name.eq_ignore_ascii_case(b"via");
+        let passes = |name: &[u8]| !is_of_connection(name, &nominated) && !is_ours(name) && !is_blocked(name);
         let theirs = request.head.fields().filter(|(name, _)| passes(name));
         let ours = address.lines.iter().map(|line| (line.name.as_bytes(), line.value.as_slice()));
         let upgrade = address.upgrade.as_deref().map(|protocols| (&b"Upgrade"[..], protocols));

@@ -12,6 +12,7 @@ mod answer;
 mod cgi;
 mod choice;
 mod codecs;
+mod collect;
 mod connect;
 mod conversation;
 mod failure;

@@ -5,7 +5,7 @@
 
 use saker_config::model::{Action, PathPattern, Proxy, Route};
 use saker_http::{escape, target::Target, target::split};
-use saker_pipeline::{Call, CallManner, CallTo, Exchange, Script};
+use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Script};
 use std::{os::unix::ffi::OsStrExt, sync::Arc};
 
 /// The call of the route that matches, if it has one.
@@ -19,6 +19,7 @@ pub fn call(exchange: &Exchange) -> Option<Call> {
         target: target(exchange, route, proxy),
         script: speaks_to_programs.then(|| Box::new(script(exchange))),
         manner: Arc::new(manner),
+        names: CallNames::default(),
     })
 }
 

@@ -231,7 +231,7 @@ impl State {
 }
 
 /// Gone when it is closed, whatever becomes of us.
-fn unnamed(folder: &Path) -> io::Result<File> {
+pub fn unnamed(folder: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, open};
     match open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR) {
         Ok(fd) => Ok(File::from(fd)),

@@ -1,6 +1,7 @@
 //! What a program is told about a request: from the exchange and what rules left in the call.
 
 use saker_cgi::{Facts, Level, Setting, Variables, push_meta_variables};
+use saker_config::model::Member;
 use saker_http::{KnownField, RequestHead};
 use saker_pipeline::{Call, Exchange, PhpValue, Script};
 use std::{ffi::OsString, os::unix::ffi::OsStrExt, sync::OnceLock};
@@ -47,7 +48,27 @@ pub fn fill(exchange: &Exchange, script: &Script, content_length: Option<u64>, v
         path_translated: script.path_translated.as_deref(),
     };
     push_meta_variables(&facts, variables);
+    if content_length.is_some() {
+        // Of chunks they see nothing.
+        variables.remove(b"HTTP_TRANSFER_ENCODING");
+    }
     script.variables.iter().for_each(|(name, value)| variables.set(name, value));
+}
+
+/// What is added once it is known who is asked; then the configuration has the last word.
+pub fn finish(exchange: &Exchange, script: &Script, balancer: &str, member: &Member, variables: &mut Variables) {
+    if script.names_member {
+        let url = format!("{}://{}{}", member.backend.protocol.scheme(), member.authority, member.path);
+        variables.set(b"SCRIPT_FILENAME", &[b"proxy:", url.as_bytes(), &script.filename].concat());
+        variables.set(b"BALANCER_NAME", balancer.as_bytes());
+        variables.set(b"BALANCER_WORKER_NAME", url.as_bytes());
+        variables.set(b"BALANCER_WORKER_ROUTE", member.route.as_deref().unwrap_or_default().as_bytes());
+    }
+    if let Some(adjust) = &script.adjust {
+        let told = variables.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+        variables.clear();
+        adjust.0(exchange, told).iter().for_each(|(name, value)| variables.push(name, value));
+    }
 }
 
 /// PHP's settings.

@@ -39,6 +39,7 @@ fn request(folder: &TempDir, text: &str, outlives_client: bool) -> Exchange {
         target: b"/x".to_vec(),
         script: Some(Box::new(script)),
         manner: Arc::new(call),
+        names: saker_pipeline::CallNames::default(),
     }));
     exchange
 }

@@ -3,8 +3,9 @@
 //! Left in [`Exchange::call`](crate::Exchange::call) by a phase (Apache's rules, or a native route); the gateway's handler takes it from there.
 //! Absent on purpose: everything that the exchange says itself (fields, client, variables that rules have set).
 
+use crate::Exchange;
 use saker_config::model::Upstream;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, rc::Rc, sync::Arc, time::Duration};
 
 pub struct Call {
     pub to: CallTo,
@@ -13,6 +14,26 @@ pub struct Call {
     /// What programs are told besides; `None` for servers.
     pub script: Option<Box<Script>>,
     pub manner: Arc<CallManner>,
+    pub names: CallNames,
+}
+
+/// What this server is called in this request; empty where the manner has no use for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallNames {
+    /// `scheme://name:port`, for URLs that lead back to us.
+    pub origin: Vec<u8>,
+    /// In Via.
+    pub via: Vec<u8>,
+}
+
+impl Call {
+    /// As the configuration calls whom it is to.
+    pub fn upstream_name(&self) -> &str {
+        match &self.to {
+            CallTo::Upstream(upstream) => &upstream.name,
+            CallTo::Process(_) => "",
+        }
+    }
 }
 
 pub enum CallTo {
@@ -26,6 +47,8 @@ pub enum CallTo {
 pub struct Script {
     /// The file that is run, or stands for what is run.
     pub filename: Vec<u8>,
+    /// Who is asked stands before it (`proxy:fcgi://member/…`), and in variables of its own (mod_proxy_balancer).
+    pub names_member: bool,
     /// The path of the request, decoded, with what follows the script.
     pub path: Vec<u8>,
     /// What follows the script.
@@ -53,6 +76,21 @@ pub struct Script {
     pub php: Vec<PhpValue>,
     /// Told last, over everything of the same name (ProxyFCGISetEnvIf).
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Has the last word.
+    pub adjust: Option<Adjust>,
+}
+
+type Told = Vec<(Vec<u8>, Vec<u8>)>;
+type Adjusting = dyn Fn(&Exchange, Told) -> Told;
+
+/// Makes other variables of those that a program would be told.
+#[derive(Clone)]
+pub struct Adjust(pub Rc<Adjusting>);
+
+impl std::fmt::Debug for Adjust {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Adjust")
+    }
 }
 
 /// `php_value` and its kin.
@@ -87,6 +125,8 @@ pub struct CallManner {
     pub reverse: Vec<Reverse>,
     pub reverse_cookie_paths: Vec<(Box<str>, Box<str>)>,
     pub reverse_cookie_domains: Vec<(Box<str>, Box<str>)>,
+    /// A Location without a status is a redirect, and a path of ours is followed here (RFC 3875 section 6.2).
+    pub follows_locations: bool,
     /// What follows `Upgrade` may be asked of it.
     pub upgrades: bool,
     /// Name that Via and X-Forwarded-Server give us.
@@ -108,6 +148,7 @@ impl Default for CallManner {
             reverse: Vec::new(),
             reverse_cookie_paths: Vec::new(),
             reverse_cookie_domains: Vec::new(),
+            follows_locations: true,
             upgrades: true,
             server_name: "".into(),
         }

@@ -22,7 +22,7 @@ pub mod traits;
 pub mod tunnel;
 
 pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid};
-pub use call::{Call, CallManner, CallTo, PhpValue, ProcessManner, Reverse, Script, Via};
+pub use call::{Adjust, Call, CallManner, CallNames, CallTo, PhpValue, ProcessManner, Reverse, Script, Via};
 pub use exchange::{Client, Environment, Exchange, Mapped, TraceStep};
 pub use generation::{FrontEnd, Generation};
 pub use head_edits::{HeadEdits, HeadFacts};

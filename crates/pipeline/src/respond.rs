@@ -5,7 +5,7 @@
 
 use crate::{Body, Chunk, Exchange, NoBody, Response, ResponseHead, Services, StandIn, phases};
 use saker_config::model::ErrorPage;
-use saker_http::{Method, RequestHead, Status, escape};
+use saker_http::{KnownField, Method, RequestHead, Status, escape};
 use std::sync::Arc;
 
 /// Walks the whole list for one request and returns what goes to the client. Never fails: what goes wrong is a 5xx response.
@@ -114,7 +114,9 @@ fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
     let is_of_page = |name: &[u8]| !NOT_OF_PAGE.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name));
     let target = String::from_utf8_lossy(view.target()).into_owned();
     let bare = RequestHead::build(method, &target, view.version(), &[]);
-    let head = bare.with_fields(view.fields().filter(|(name, _)| is_of_page(name)));
+    // Its content has been seen to.
+    let length = view.has(KnownField::ContentLength).then_some((&b"Content-Length"[..], &b"0"[..]));
+    let head = bare.with_fields(view.fields().filter(|(name, _)| is_of_page(name)).chain(length));
     let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query.as_bytes().to_vec())));
     let mut inner = Exchange::new(exchange.client.clone(), head, Box::new(NoBody), Arc::clone(&exchange.site), exchange.now);
     inner.host = exchange.host.clone();

@@ -27,7 +27,7 @@ fn slow_backend(pause: Duration) -> (Saker, Receiver<Seen>) {
         ["mpm_event", "authz_core", "proxy", "proxy_http"].map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n")).concat();
     let configuration = format!(
         "ServerRoot {{dir}}\n{modules}Listen {{address}}\nServerName localhost\nDocumentRoot {{dir}}/root\n\
-         <Location />\n    SetHandler \"proxy:unix:{}|http://backend\"\n</Location>\n",
+         ProxyPass / unix:{}|http://backend/\n",
         dir.join("backend.sock").display()
     );
     let (sender, receiver) = channel();

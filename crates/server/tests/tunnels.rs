@@ -56,7 +56,12 @@ static LATE: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
 
 fn start(name: &str, more: &str) -> Front {
     let address = backend(serve);
-    Front::start(name, &format!("<LocationMatch \"^/(?!page)\">\nSetHandler \"proxy:http://{address}\"\n</LocationMatch>\n{more}"))
+    Front::start(
+        name,
+        &format!(
+            "LoadModule proxy_module modules/mod_proxy.so\nProxyPassMatch \"^(/(?!page).*)$\" \"http://{address}$1\" upgrade=ANY\n{more}"
+        ),
+    )
 }
 
 fn upgraded(front: &Front, path: &str) -> Client {
@@ -217,7 +222,8 @@ fn a_client_that_goes_takes_the_connection_behind_it_along() {
         let _ = stream.read_to_end(&mut Vec::new());
         gone.send(()).unwrap();
     });
-    let front = Front::start("tunnel-gone", &format!("<Location \"/\">\nSetHandler \"proxy:http://{address}\"\n</Location>"));
+    let front =
+        Front::start("tunnel-gone", &format!("LoadModule proxy_module modules/mod_proxy.so\nProxyPass / http://{address}/ upgrade=ANY"));
     drop(upgraded(&front, "/x"));
     ended.recv_timeout(Duration::from_secs(10)).expect("closed after a client of HTTP/1.1");
     let mut client = Http2::connect(front.address).greeted();

@@ -99,7 +99,9 @@ fn front(name: &str, dir: &TempDir, host: &str, port: u16, conf: &str) -> Front 
     let module = "/usr/lib/apache2/modules/mod_ssl.so";
     Front::start(
         name,
-        &format!("LoadModule ssl_module {module}\n{conf}\n<Location \"/\">\nSetHandler \"proxy:https://{host}:{port}\"\n</Location>"),
+        &format!(
+            "LoadModule ssl_module {module}\n{conf}\nLoadModule proxy_module modules/mod_proxy.so\nProxyPass / https://{host}:{port}/ upgrade=ANY"
+        ),
     )
 }
 

@@ -272,7 +272,8 @@ impl UpstreamDraft {
         let sticky = self.sticky_cookie.map(|cookie| Sticky {
             parameter: cookie.to_ascii_lowercase().into(),
             cookie: cookie.into(),
-            separator: None,
+            separator: Some(b'.'),
+            semicolon_delimits: true,
         });
         Upstream {
             balance: self.balance,

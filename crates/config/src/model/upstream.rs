@@ -234,8 +234,12 @@ pub struct Member {
     /// What a session's cookie names it by.
     pub route: Option<Box<str>>,
     pub redirect: Option<Box<str>>,
+    /// Host (and port) that a server is asked for, where the client's own is not passed on.
+    pub authority: Box<str>,
     /// Asked when no other can be.
     pub is_standby: bool,
+    /// Stands in for a member that can't be asked, one for one.
+    pub is_spare: bool,
     /// Of those that can be asked, the lowest set that has some is (Apache's lbset).
     pub set: u32,
     /// Not asked at all, or (drained) only for its sessions.
@@ -251,10 +255,12 @@ impl Member {
             backend: Arc::new(backend),
             tuning: Arc::new(tuning),
             path: "".into(),
+            authority: "".into(),
             weight: 100,
             route: None,
             redirect: None,
             is_standby: false,
+            is_spare: false,
             set: 0,
             is_disabled: false,
             is_draining: false,
@@ -289,6 +295,8 @@ pub struct Sticky {
     pub parameter: Box<str>,
     /// Between session and route.
     pub separator: Option<u8>,
+    /// A semicolon ends the parameter in the path, too.
+    pub semicolon_delimits: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -304,6 +312,8 @@ pub struct Upstream {
     pub attempts_max: Option<usize>,
     /// Responses with these count as failures of the member.
     pub failure_statuses: Vec<u16>,
+    /// So does silence beyond the time limit.
+    pub fails_on_timeout: bool,
     /// For a free member this long, when none can be asked.
     pub wait_ms: u64,
 }
@@ -318,6 +328,7 @@ impl Upstream {
             is_bound: false,
             attempts_max: None,
             failure_statuses: Vec::new(),
+            fails_on_timeout: false,
             wait_ms: 0,
         }
     }

@@ -16,11 +16,18 @@ fn manner() -> CallManner {
         reverse: vec![
             Reverse { path: "/app/".into(), url: "http://backend:8080/".into() },
             Reverse { path: "/other".into(), url: "http://backend:8081/o".into() },
+            Reverse { path: "/by-path".into(), url: "/path".into() },
         ],
         reverse_cookie_paths: vec![("/".into(), "/app/".into())],
         reverse_cookie_domains: vec![("backend".into(), "shop.example".into())],
         ..CallManner::default()
     }
+}
+
+fn call(manner: CallManner) -> Call {
+    let names = saker_pipeline::CallNames { origin: b"http://shop.example".to_vec(), via: b"shop.example".to_vec() };
+    let to = saker_pipeline::CallTo::Process(Arc::default());
+    Call { to, target: Vec::new(), script: None, manner: Arc::new(manner), names }
 }
 
 fn head(fields: &[(&'static str, &str)]) -> ResponseHead {
@@ -32,30 +39,41 @@ fn head(fields: &[(&'static str, &str)]) -> ResponseHead {
 #[test]
 fn fields_of_the_connection_stay_on_it() {
     let head = head(&[("Connection", "close, X-Hop"), ("X-Hop", "1"), ("Keep-Alive", "timeout=5"), ("X-Stays", "2"), ("Trailer", "X")]);
-    let response = response(head, &CallManner::default(), &exchange("GET", "/"));
+    let response = response(head, &call(CallManner::default()));
     assert_eq!(response.fields().iter().collect::<Vec<_>>(), [("X-Stays", &b"2"[..])]);
 }
 
 #[test]
 fn urls_of_the_backend_become_ours() {
-    let exchange = exchange("GET", "/");
     let location = |value: &str| {
-        let response = response(head(&[("Location", value)]), &manner(), &exchange);
+        let response = response(head(&[("Location", value)]), &call(manner()));
         String::from_utf8(response.fields().first("Location").unwrap().to_vec()).unwrap()
     };
     assert_eq!(location("http://backend:8080/x?y"), "http://shop.example/app/x?y");
     assert_eq!(location("HTTP://BACKEND:8081/o/z"), "http://shop.example/other/z");
     assert_eq!(location("http://elsewhere/x"), "http://elsewhere/x");
-    assert_eq!(location("http://backend:8081/O"), "http://backend:8081/O");
+    assert_eq!(location("http://backend:8081/n"), "http://backend:8081/n");
+    assert_eq!(location("http://any:1/path/x"), "http://shop.example/by-path/x");
     assert_eq!(location("/relative"), "/relative");
+}
+
+#[test]
+fn via_is_added() {
+    let via = |via: Via| {
+        let manner = CallManner { via, ..CallManner::default() };
+        let response = response(head(&[("Via", "1.0 inner")]), &call(manner));
+        response.fields().iter().map(|(_, value)| String::from_utf8_lossy(value).into_owned()).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!((via(Via::Off), via(Via::On)), ("1.0 inner".into(), "1.0 inner, 1.1 shop.example".into()));
+    assert_eq!((via(Via::Full), via(Via::Block)), ("1.0 inner, 1.1 shop.example (Saker)".into(), "1.0 inner".into()));
 }
 
 #[test]
 fn cookies_are_for_our_paths_and_names() {
     let head = head(&[("Set-Cookie", "path=1; Path=/in; domain=BACKEND; HttpOnly"), ("Set-Cookie", "b=2"), ("X", "y")]);
-    let response = response(head, &manner(), &exchange("GET", "/"));
+    let response = response(head, &call(manner()));
     let lines: Vec<_> = response.fields().iter().map(|(_, value)| String::from_utf8_lossy(value).into_owned()).collect();
-    assert_eq!(lines, ["path=1; path=/app/in; domain=shop.example; HttpOnly", "b=2", "y"]);
+    assert_eq!(lines, ["path=1; Path=/app/; domain=shop.example; HttpOnly", "b=2", "y"]);
 }
 
 #[test]

@@ -4,7 +4,8 @@ use saker_http::{RequestHead, Version};
 
 fn begun(method: &str, fields: &[(&str, &str)], length: Option<u64>) -> (Http1Dialogue, String) {
     let lines = vec![Line { name: "X-Forwarded-For", value: b"192.0.2.1".to_vec() }];
-    let mut dialogue = Http1Dialogue::new(Address { target: b"/a?b".to_vec(), host: b"app:8080".to_vec(), lines, upgrade: None });
+    let address = Address { target: b"/a?b".to_vec(), host: b"app:8080".to_vec(), lines, blocks_via: false, upgrade: None };
+    let mut dialogue = Http1Dialogue::new(address);
     let head = RequestHead::build(method, "/", Version::Http11, fields);
     let request = ProgramRequest { variables: &Variables::new(), content_length: length, head: head.view(), path: b"/a", settings: &[] };
     let mut out = Vec::new();

@@ -4,7 +4,9 @@ use saker_config::model::{Address, Backend, BackendAddress, Member, Origin, Prot
 use saker_gateway::Gateway;
 use saker_http::{RequestHead, Version};
 use saker_net::{Deadlines, clock};
-use saker_pipeline::{Body, BodyError, Call, CallManner, CallTo, Chunk, Client, Exchange, Handled, Handler, NoBody, RequestBody, Response};
+use saker_pipeline::{
+    Body, BodyError, Call, CallManner, CallNames, CallTo, Chunk, Client, Exchange, Handled, Handler, NoBody, RequestBody, Response,
+};
 use saker_testkit::TempDir;
 use std::{
     cell::RefCell,
@@ -119,7 +121,13 @@ pub fn upstream(path: &Path) -> Arc<Upstream> {
 }
 
 pub fn call(upstream: &Arc<Upstream>) -> Call {
-    Call { to: CallTo::Upstream(Arc::clone(upstream)), target: b"/".to_vec(), script: None, manner: Arc::new(CallManner::default()) }
+    Call {
+        to: CallTo::Upstream(Arc::clone(upstream)),
+        target: b"/".to_vec(),
+        script: None,
+        manner: Arc::new(CallManner::default()),
+        names: CallNames::default(),
+    }
 }
 
 pub fn exchange(method: &str, upstream: &Arc<Upstream>) -> Exchange {

@@ -41,6 +41,8 @@ pub struct Request {
     pub body: Option<String>,
     /// It is a matter of time whether a server knows how long the answer is.
     pub unframed: bool,
+    /// Its length is not told beforehand.
+    pub chunked: bool,
     /// Pages of the servers' own are compared, too.
     pub full: bool,
     /// Of topics over TLS: `@cert:`, `@sni:`, `@tls:`.
@@ -139,12 +141,14 @@ impl Request {
             hostless: false,
             body: None,
             unframed: false,
+            chunked: false,
             full: false,
             options: Vec::new(),
         };
         for part in parts {
             match part.split_once(':') {
                 _ if part == "@full" => request.full = true,
+                _ if part == "@chunked" => request.chunked = true,
                 _ if part == "@no-host" => request.hostless = true,
                 Some(("@body", text)) => request.body = Some(text.trim().to_owned()),
                 Some(("@body-bytes", count)) => request.body = Some("x".repeat(count.trim().parse().map_err(|_| "no number")?)),

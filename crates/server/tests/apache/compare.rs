@@ -49,7 +49,8 @@ fn outcome(response: &Result<Response, String>) -> String {
 fn fields(apache: &Response, saker: &Response, (own, unframed): (bool, bool), differences: &Differences, found: &mut Vec<Difference>) {
     let names: BTreeSet<String> = apache.fields.iter().chain(&saker.fields).map(|(name, _)| name.to_ascii_lowercase()).collect();
     for name in names.iter().filter(|name| !differences.ignores(name, apache.status)) {
-        if name == "content-length" && (unframed || apache.field("transfer-encoding").is_some()) {
+        let is_chunked = apache.field("transfer-encoding").is_some() || saker.field("transfer-encoding").is_some();
+        if name == "content-length" && (unframed || is_chunked) {
             continue;
         }
         // They describe the page.
@@ -112,7 +113,8 @@ fn body(apache: &Response, saker: &Response, own: bool, request: &Request, found
             found.push(Difference::new("body", "(a page of its own)", &shown(saker)));
         }
     } else if request.method != "HEAD" && decoded(apache) != decoded(saker) {
-        found.push(Difference::new("body", &shown(apache), &shown(saker)));
+        let (left, right) = different_lines(&apache.text(), &saker.text());
+        found.push(Difference::new("body", &left, &right));
     }
 }
 
@@ -125,6 +127,18 @@ fn decoded(response: &Response) -> Vec<u8> {
         _ => false,
     };
     if read { plain } else { response.body.clone() }
+}
+
+/// Of long texts only the lines that the other one has not.
+fn different_lines(left: &str, right: &str) -> (String, String) {
+    let only = |text: &str, other: &str| {
+        let lines: Vec<&str> = text.lines().filter(|line| !other.lines().any(|known| known == *line)).collect();
+        lines.join("\n").chars().take(500).collect::<String>()
+    };
+    match left.lines().count() > 3 {
+        true => (only(left, right), only(right, left)),
+        false => (left.chars().take(300).collect(), right.chars().take(300).collect()),
+    }
 }
 
 fn shown(response: &Response) -> String {

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
+mod backend;
 mod case;
 mod compare;
 mod differences;
@@ -41,6 +42,7 @@ fn the_same_answers_as_apache() {
         }
     };
     thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(work))));
+    backend::stop();
     let mut complaints = complaints.into_inner().unwrap();
     if wanted.is_empty() {
         complaints.extend(differences.stale());

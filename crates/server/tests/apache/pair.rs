@@ -3,6 +3,7 @@
 //! The one difficulty is that nothing of the address may show in answers: they carry the host that was asked for, and both have one port.
 
 use crate::{
+    backend,
     case::{Case, Content, Request, Topic},
     tls,
 };
@@ -195,7 +196,9 @@ fn has(conf: &str, directive: &str) -> bool {
 }
 
 fn filled(text: &str, dir: &Path, root: &Path, port: u16) -> String {
-    text.replace("{root}", &root.to_string_lossy()).replace("{dir}", &dir.to_string_lossy()).replace("{port}", &port.to_string())
+    let text =
+        text.replace("{root}", &root.to_string_lossy()).replace("{dir}", &dir.to_string_lossy()).replace("{port}", &port.to_string());
+    backend::fill(text)
 }
 
 fn write_files(dir: &TempDir, topic: &Topic) -> io::Result<()> {
@@ -230,20 +233,27 @@ fn aged(path: std::path::PathBuf) -> io::Result<std::path::PathBuf> {
 
 fn exchange(client: &mut Client, address: SocketAddr, case: &Case, request: &Request) -> io::Result<Response> {
     client.set_timeout(Duration::from_secs(5))?;
-    let target = request.target.replace("{port}", &address.port().to_string());
+    let target = backend::fill(request.target.replace("{port}", &address.port().to_string()));
     let mut text = format!("{} {target} HTTP/1.1\r\n", request.method);
     let has_host = request.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
     if !has_host && !request.hostless {
         text.push_str(&format!("Host: {}.test:{}\r\n", case.name, address.port()));
     }
+    if request.chunked {
+        text.push_str("Transfer-Encoding: chunked\r\n");
+    }
     for (name, value) in &request.fields {
         text.push_str(&format!("{name}: {}\r\n", value.replace("{port}", &address.port().to_string())));
     }
-    if let Some(body) = &request.body {
+    if let Some(body) = request.body.as_ref().filter(|_| !request.chunked) {
         text.push_str(&format!("Content-Length: {}\r\n", body.len()));
     }
     text.push_str("\r\n");
-    text.push_str(request.body.as_deref().unwrap_or_default());
+    let body = request.body.as_deref().unwrap_or_default();
+    match request.chunked {
+        true => text.push_str(&format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len())),
+        false => text.push_str(body),
+    }
     client.send(text)?;
     loop {
         let response = if request.method == "HEAD" { client.read_head_response()? } else { client.read_response()? };

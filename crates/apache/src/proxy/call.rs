@@ -1,0 +1,270 @@
+//! The call that a request has become: its URL taken apart, the worker found, the path written as Apache writes it.
+//!
+//! The last of the fixups for what ProxyPass and `[P]` pass on, and for `SetHandler "proxy:…"`. Difficulty: programs are told of the URL in
+//! variables of their own kind; PHP-FPM knows Apache's `proxy:fcgi://…` and takes it apart again, so it gets exactly that.
+
+use super::{
+    canonical,
+    manner::{self, Extras},
+    pass::Encoding,
+    told,
+    translate::Proxied,
+    workers::Found,
+};
+use crate::{call, cgi, host::Host, local::Local, methods, origin, rules::ApacheRules, state::peek};
+use saker_config::model::{Backend, BackendAddress, Protocol, Upstream};
+use saker_http::{Status, path::EncodedSlashes};
+use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Response, Script, Verdict};
+use saker_telemetry::{error_log, message};
+use std::{rc::Rc, sync::Arc};
+
+/// URLs without their paths that a worker remembers; `.htaccess` files may name any.
+const FOUND_MAX: usize = 1000;
+
+/// What a URL has been found to mean.
+struct Target {
+    upstream: Arc<Upstream>,
+    extras: Extras,
+    is_balancer: bool,
+    /// Behind the authority.
+    path: Vec<u8>,
+}
+
+/// Leaves the call in the exchange, or says why there is none.
+pub fn pass_on(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, local: &Arc<Local>, proxied: &Proxied) -> Verdict {
+    if let Some(verdict) = forwards(exchange, host) {
+        return verdict;
+    }
+    let target = match target(rules, exchange, host, &proxied.url) {
+        Ok(target) => target,
+        Err(status) => return Verdict::Answer(Response::new(status)),
+    };
+    let query = exchange.query.clone().filter(|_| proxied.encoding != Encoding::Whole);
+    let keeps_slashes = host.slashes.encoded == EncodedSlashes::Keep;
+    let path = match proxied.encoding {
+        Encoding::Decoded => canonical::encode(&with_slash(&target.path), keeps_slashes),
+        _ => with_slash(&target.path),
+    };
+    if !canonical::is_clean(&path) || query.as_deref().is_some_and(|query| !canonical::is_clean(query)) {
+        return Verdict::Answer(Response::new(Status::FORBIDDEN));
+    }
+    let script = takes_variables(&target.upstream).then(|| {
+        let filename = filename(&target, &path, local);
+        let mut script = script(rules, exchange, host, local, &target, filename);
+        if protocol(&target) == Some(Protocol::Uwsgi) {
+            of_uwsgi(exchange, &target, &mut script);
+        }
+        script
+    });
+    let request_target = query.map_or_else(|| path.clone(), |query| [&path, b"?".as_slice(), &query].concat());
+    leave(rules, exchange, host, local, target, request_target, script)
+}
+
+/// `SetHandler "proxy:…"`: the file is for the program at that URL.
+pub fn by_handler(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, local: &Arc<Local>, url: &str) -> Verdict {
+    if let Some(verdict) = forwards(exchange, host) {
+        return verdict;
+    }
+    let file = peek(exchange).map(|state| state.filename.clone()).unwrap_or_default();
+    let whole = [url.as_bytes(), &file].concat();
+    let target = match target(rules, exchange, host, &whole) {
+        Ok(target) => target,
+        Err(status) => return Verdict::Answer(Response::new(status)),
+    };
+    let script = takes_variables(&target.upstream).then(|| {
+        let filename = filename(&target, &with_slash(&target.path), local);
+        script(rules, exchange, host, local, &target, filename)
+    });
+    let request_target = match script.is_some() {
+        true => call::target_of(exchange),
+        false => {
+            let path = canonical::encode(&with_slash(&target.path), false);
+            exchange.query.as_ref().map_or_else(|| path.clone(), |query| [&path, b"?".as_slice(), query].concat())
+        }
+    };
+    leave(rules, exchange, host, local, target, request_target, script)
+}
+
+fn script(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Arc<Host>,
+    local: &Local,
+    target: &Target,
+    filename: Vec<u8>,
+) -> Box<Script> {
+    let edits = local.proxy.said().map(|said| said.set_env_if.as_slice()).unwrap_or_default();
+    let own = peek(exchange).cloned().unwrap_or_default();
+    let adjust = told::adjust(edits, host, rules.watcher(), own);
+    let mut script = Script { filename, adjust, names_member: target.is_balancer, ..call::script(exchange, host, local) };
+    script.path_translated = cgi::translated(rules, exchange);
+    // mod_proxy_uwsgi keeps no credentials back.
+    script.passes_authorization |= protocol(target) == Some(Protocol::Uwsgi);
+    Box::new(script)
+}
+
+fn protocol(target: &Target) -> Option<Protocol> {
+    target.upstream.members.first().map(|member| member.backend.protocol)
+}
+
+/// `proxy-fcgi-pathinfo` and its kin: what of the path follows the script.
+pub fn find_path_info(exchange: &mut Exchange) {
+    let Some(proxied) = peek(exchange).and_then(|state| state.proxied.clone()) else { return };
+    let name: &[u8] = match proxied.url.get(..5) {
+        Some(scheme) if scheme.eq_ignore_ascii_case(b"scgi:") => b"proxy-scgi-pathinfo",
+        _ => b"proxy-fcgi-pathinfo",
+    };
+    let (Some(kind), Some((_, path))) = (exchange.environment.first(name), canonical::split(&proxied.url)) else { return };
+    let dot = match kind.to_ascii_lowercase().as_slice() {
+        b"first-dot" => path.iter().position(|byte| *byte == b'.'),
+        b"last-dot" => path.iter().rposition(|byte| *byte == b'.'),
+        _ => Some(0),
+    };
+    let slash = dot.and_then(|dot| Some(dot + path.get(dot..)?.iter().position(|byte| *byte == b'/')?));
+    exchange.path_info = slash.and_then(|slash| path.get(slash..)).unwrap_or_default().to_vec();
+}
+
+/// mod_proxy_uwsgi: all of the path is PATH_INFO, and what stands before it in the request's the script.
+fn of_uwsgi(exchange: &Exchange, target: &Target, script: &mut Script) {
+    let info = with_slash(&target.path);
+    if let Some(name) = exchange.path.strip_suffix(info.as_slice()).filter(|_| info != b"/") {
+        script.variables.push((b"SCRIPT_NAME".to_vec(), name.to_vec()));
+    }
+    script.filename = [b"proxy:uwsgi://".as_slice(), authority_of(target).as_bytes(), &info].concat();
+    script.variables.push((b"PATH_INFO".to_vec(), info));
+}
+
+fn leave(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Arc<Host>,
+    local: &Arc<Local>,
+    target: Target,
+    request_target: Vec<u8>,
+    script: Option<Box<Script>>,
+) -> Verdict {
+    let manner = match manner::interpolates(local) {
+        true => Arc::new(manner::manner(local, host, target.extras, Some(exchange))),
+        false => rules.memo.borrow_mut().manner(local, host, target.extras),
+    };
+    let names = names(exchange, host, &manner);
+    let to = CallTo::Upstream(target.upstream);
+    exchange.call = Some(Box::new(Call { to, target: request_target, script, manner, names }));
+    Verdict::Pass
+}
+
+/// What this server calls itself, where anybody wants to know.
+fn names(exchange: &Exchange, host: &Host, manner: &CallManner) -> CallNames {
+    let origin = if manner.reverse.is_empty() { Vec::new() } else { origin::origin(exchange, host) };
+    let via = match manner.via {
+        saker_pipeline::Via::On | saker_pipeline::Via::Full => {
+            let whole = origin::origin(exchange, host);
+            let at = whole.windows(3).position(|window| window == b"://").map_or(0, |at| at + 3);
+            whole.get(at..).unwrap_or_default().to_vec()
+        }
+        _ => Vec::new(),
+    };
+    CallNames { origin, via }
+}
+
+/// RFC 9110 section 7.6.2, and ProxyMaxForwards.
+fn forwards(exchange: &mut Exchange, host: &Host) -> Option<Verdict> {
+    let left = match exchange.head.view().first("max-forwards") {
+        Some(text) => match std::str::from_utf8(text).ok().and_then(|text| text.trim().parse::<u64>().ok()) {
+            None => return Some(Verdict::Answer(Response::new(Status::BAD_REQUEST))),
+            Some(0) => return Some(at_the_end(exchange, host)),
+            Some(left) => left - 1,
+        },
+        None => host.proxy.forwards_max?,
+    };
+    set_field(exchange, "Max-Forwards", left.to_string().as_bytes());
+    None
+}
+
+/// The last to get it answers it.
+fn at_the_end(exchange: &mut Exchange, host: &Host) -> Verdict {
+    use saker_http::Method;
+    match exchange.head.view().method() {
+        Method::Trace => Verdict::Answer(saker_pipeline::phases::trace_answer(exchange)),
+        Method::Options => Verdict::Answer(methods::with_methods(Status::OK, host)),
+        _ => Verdict::Answer(Response::new(Status::BAD_REQUEST)),
+    }
+}
+
+fn set_field(exchange: &mut Exchange, name: &str, value: &[u8]) {
+    let others = |field: &(&[u8], &[u8])| !field.0.eq_ignore_ascii_case(name.as_bytes());
+    exchange.head = {
+        let view = exchange.head.view();
+        let fields = view.fields().filter(others).chain(std::iter::once((name.as_bytes(), value)));
+        exchange.head.with_fields(fields)
+    };
+}
+
+fn with_slash(path: &[u8]) -> Vec<u8> {
+    if path.starts_with(b"/") { path.to_vec() } else { [b"/", path].concat() }
+}
+
+fn takes_variables(upstream: &Upstream) -> bool {
+    upstream.members.iter().any(|member| member.backend.protocol.takes_variables())
+}
+
+fn target(rules: &ApacheRules, exchange: &Exchange, host: &Host, url: &[u8]) -> Result<Target, Status> {
+    let complain = |reason: &str| {
+        let url = String::from_utf8_lossy(url);
+        error_log::log_client(&message::HANDLER_NOT_THERE, exchange.client.address, format_args!("proxy:{url}: {reason}"));
+    };
+    let (head, path) = canonical::split(url).ok_or(Status::BAD_REQUEST)?;
+    let head = std::str::from_utf8(head).map_err(|_| Status::BAD_REQUEST)?;
+    if host.proxy.blocks(head) {
+        complain("ProxyBlock");
+        return Err(Status::FORBIDDEN);
+    }
+    let found = found(rules, exchange.site_index, host, head).map_err(|reason| {
+        complain(&reason);
+        Status::INTERNAL_SERVER_ERROR
+    })?;
+    let candidate = found.for_path(path).ok_or(Status::INTERNAL_SERVER_ERROR)?;
+    let speaks = candidate.upstream.members.first().map(|member| member.backend.protocol);
+    let is_literal = matches!(speaks, Some(Protocol::FastCgi | Protocol::Uwsgi));
+    let extras = Extras { flushes: candidate.flushes, upgrades: candidate.upgrades, is_literal };
+    Ok(Target { upstream: Arc::clone(&candidate.upstream), extras, is_balancer: candidate.is_balancer, path: path.to_vec() })
+}
+
+/// The same upstreams for the same text, as long as it is remembered: the gateway knows them by their place in memory.
+fn found(rules: &ApacheRules, host_index: usize, host: &Host, head: &str) -> Result<Rc<Found>, String> {
+    let mut all = rules.found_workers.borrow_mut();
+    let of_host = all.entry(host_index).or_default();
+    if let Some(known) = of_host.get(head) {
+        return Ok(Rc::clone(known));
+    }
+    let found = Rc::new(host.proxy.workers.find(head)?);
+    if of_host.len() >= FOUND_MAX {
+        of_host.clear();
+    }
+    of_host.insert(head.into(), Rc::clone(&found));
+    Ok(found)
+}
+
+/// SCRIPT_FILENAME as mod_proxy's modules for programs leave it. Of a balancer the gateway says which member it is.
+fn filename(target: &Target, path: &[u8], local: &Local) -> Vec<u8> {
+    let is_generic = local.proxy.said().and_then(|said| said.is_generic_fastcgi) == Some(true);
+    match protocol(target) {
+        Some(Protocol::FastCgi) if is_generic || target.is_balancer => path.to_vec(),
+        Some(protocol @ (Protocol::FastCgi | Protocol::Scgi | Protocol::Uwsgi)) if !target.is_balancer => {
+            [format!("proxy:{}://{}", protocol.scheme(), authority_of(target)).as_bytes(), path].concat()
+        }
+        _ => path.to_vec(),
+    }
+}
+
+fn authority_of(target: &Target) -> String {
+    target.upstream.members.first().map(|member| authority(&member.backend, &member.authority)).unwrap_or_default()
+}
+
+/// With its port, whether it is the scheme's own or not.
+fn authority(backend: &Backend, known: &str) -> String {
+    match &backend.address {
+        BackendAddress::Tcp { host, port } => format!("{host}:{port}"),
+        BackendAddress::Unix(_) => format!("{known}:{}", backend.protocol.default_port(false)),
+    }
+}

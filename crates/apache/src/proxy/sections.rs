@@ -1,0 +1,118 @@
+//! `<Proxy>` and `<ProxyMatch>`: settings for what is passed on to certain URLs, and for the servers behind them.
+//!
+//! Difficulty: such a section is two things. Its URL is the beginning of the URLs that its settings (access above all) are for; and it names a
+//! worker or balancer that ProxySet, BalancerMember and parameters on its own line are about.
+
+use super::draft::{ProxyDraft, add_member, pairs, set_parameters};
+use crate::{
+    local::Local,
+    modules::{alias::compile, core::texts},
+    reading::Reading,
+};
+use saker_config_apache::Node;
+use saker_expressions::{GlobOptions, Pattern, glob_matches};
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+enum Matcher {
+    Prefix(Box<[u8]>),
+    Wild(Box<[u8]>),
+    Pattern(Arc<Pattern>),
+}
+
+#[derive(Clone, Debug)]
+pub struct ProxySection {
+    matcher: Matcher,
+    pub local: Arc<Local>,
+}
+
+impl ProxySection {
+    /// A URL, before its path is encoded.
+    pub fn is_for(&self, url: &[u8]) -> bool {
+        match &self.matcher {
+            Matcher::Prefix(prefix) => url.starts_with(prefix),
+            Matcher::Wild(glob) => glob_matches(glob, url, GlobOptions::default()),
+            // One that is given up is taken to match: its rules may be what refuses.
+            Matcher::Pattern(pattern) => pattern.is_match(url).unwrap_or(true),
+        }
+    }
+}
+
+/// Reads a section with everything in it. The errors of what is in it are among the diagnostics.
+pub fn read(node: &Node, draft: &mut ProxyDraft, reading: &mut Reading<'_>) -> Result<(), String> {
+    let words = texts(node);
+    let is_pattern = node.is("<ProxyMatch") || words.first().is_some_and(|word| word == "~");
+    let mut words = words.iter().skip(usize::from(words.first().is_some_and(|word| word == "~")));
+    let url = words.next().ok_or_else(|| format!("{} directive requires additional arguments", node.canonical_name()))?;
+    let matcher = match (is_pattern, url.contains(['*', '?', '['])) {
+        (true, _) => Matcher::Pattern(compile(url.as_bytes())?),
+        (_, true) => Matcher::Wild(url.as_bytes().into()),
+        _ => Matcher::Prefix(without_socket(url).as_bytes().into()),
+    };
+    define(node, draft, url, words, &matcher)?;
+    let mut local = Local::default();
+    for child in &node.children {
+        let outcome = match child.canonical_name() {
+            "BalancerMember" => add_member(child, draft, Some(url)),
+            "ProxySet" => set_parameters(child, draft, Some(url)),
+            _ => {
+                crate::load::read_one(child, &mut local, reading);
+                Ok(())
+            }
+        };
+        if let Err(message) = outcome {
+            reading.diagnostics.push(child.error(message, None));
+        }
+    }
+    crate::load::check_access(node, &local, reading);
+    draft.sections.push(Arc::new(ProxySection { matcher, local: Arc::new(local) }));
+    Ok(())
+}
+
+/// Parameters on the section's own line.
+fn define<'w>(
+    node: &Node,
+    draft: &mut ProxyDraft,
+    url: &str,
+    words: impl Iterator<Item = &'w String>,
+    matcher: &Matcher,
+) -> Result<(), String> {
+    let parameters = pairs(words, node.canonical_name())?;
+    match (parameters.is_empty(), matcher) {
+        (true, _) => Ok(()),
+        (_, Matcher::Pattern(_) | Matcher::Wild(_)) => Err("Multiple <ProxyMatch> arguments not (yet) supported.".into()),
+        (_, Matcher::Prefix(_)) if !url.contains(':') => Err("<Proxy > arguments are not supported for non url.".into()),
+        _ => draft.define(url, &parameters).map_err(|error| format!("<Proxy > {error}")),
+    }
+}
+
+/// The URLs of requests name no socket while rules look at them.
+fn without_socket(url: &str) -> &str {
+    match url.get(..5) {
+        Some(scheme) if scheme.eq_ignore_ascii_case("unix:") => url.split_once('|').map_or(url, |(_, url)| url),
+        _ => url,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(matcher: Matcher) -> ProxySection {
+        ProxySection { matcher, local: Arc::default() }
+    }
+
+    #[test]
+    fn which_urls_a_section_is_for() {
+        let bytes = |text: &str| -> Box<[u8]> { text.as_bytes().into() };
+        let prefix = section(Matcher::Prefix(bytes("http://a/x")));
+        assert!(prefix.is_for(b"http://a/xy") && !prefix.is_for(b"http://a/y"));
+        let every = section(Matcher::Wild(bytes("*")));
+        assert!(every.is_for(b"http://a/b/c"));
+        let wild = section(Matcher::Wild(bytes("http://*.example/*")));
+        assert!(wild.is_for(b"http://a.example/b/c") && !wild.is_for(b"http://a.test/"));
+        let pattern = section(Matcher::Pattern(compile(b"^fcgi://").unwrap()));
+        assert!(pattern.is_for(b"fcgi://x/") && !pattern.is_for(b"http://x/"));
+        assert_eq!(without_socket("unix:/a.sock|fcgi://x/"), "fcgi://x/");
+    }
+}

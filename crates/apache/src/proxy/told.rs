@@ -1,0 +1,91 @@
+//! ProxyFCGISetEnvIf: the last word on what a program is told, by expressions over everything that it would be.
+//!
+//! Difficulty: `reqenv()` means the variables as they stand at that moment, those among them that only the gateway makes, and what earlier lines
+//! have changed.
+
+use crate::{facts::Seen, host::Host, modules::proxy::SetEnvIf, state::State};
+use saker_expressions::{Evaluation, Facts, FileFault, FileTest, LocalTime, Variable};
+use saker_files::Watcher;
+use saker_pipeline::Adjust;
+use std::{borrow::Cow, net::IpAddr, rc::Rc, sync::Arc};
+
+type Told = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// `None`: there is nothing to be said.
+pub fn adjust(edits: &[SetEnvIf], host: &Arc<Host>, watcher: &Watcher, state: State) -> Option<Adjust> {
+    if edits.is_empty() {
+        return None;
+    }
+    let (edits, host, watcher) = (edits.to_vec(), Arc::clone(host), watcher.clone());
+    Some(Adjust(Rc::new(move |exchange, mut told| {
+        for edit in &edits {
+            let seen = Seen::new(exchange, &state, &host, &watcher);
+            apply(edit, &seen, &mut told);
+        }
+        told
+    })))
+}
+
+/// One line. What can't be evaluated does not hold.
+fn apply(edit: &SetEnvIf, request: &dyn Facts, told: &mut Told) {
+    let facts = WithVariables { request, told };
+    let mut evaluation = Evaluation::new(&facts);
+    if !edit.condition.evaluate(&mut evaluation).unwrap_or(false) {
+        return;
+    }
+    if let Some(name) = edit.name.strip_prefix('!') {
+        return told.retain(|(known, _)| *known != name.as_bytes());
+    }
+    let value = edit.value.as_ref().map_or(Ok(Vec::new()), |value| value.evaluate(&mut evaluation)).unwrap_or_default();
+    match told.iter_mut().find(|(known, _)| *known == edit.name.as_bytes()) {
+        Some((_, old)) => *old = value,
+        None => told.push((edit.name.as_bytes().to_vec(), value)),
+    }
+}
+
+struct WithVariables<'f> {
+    request: &'f dyn Facts,
+    told: &'f Told,
+}
+
+impl Facts for WithVariables<'_> {
+    fn variable(&self, variable: Variable) -> Option<Cow<'_, [u8]>> {
+        self.request.variable(variable)
+    }
+
+    fn request_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.request.request_field(name)
+    }
+
+    fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.told.iter().find(|(known, _)| known == name).map(|(_, value)| Cow::Borrowed(value.as_slice()))
+    }
+
+    fn process_environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.request.process_environment(name)
+    }
+
+    fn tls_variable(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.request.tls_variable(name)
+    }
+
+    fn client_address(&self) -> Option<IpAddr> {
+        self.request.client_address()
+    }
+
+    fn local_time(&self) -> LocalTime {
+        self.request.local_time()
+    }
+
+    fn file_test(&self, path: &[u8], test: FileTest) -> bool {
+        self.request.file_test(path, test)
+    }
+
+    fn file_bytes(&self, path: &[u8]) -> Option<u64> {
+        self.request.file_bytes(path)
+    }
+
+    fn file_content(&self, path: &[u8], bytes_max: usize) -> Result<Vec<u8>, FileFault> {
+        self.request.file_content(path, bytes_max)
+    }
+}
