@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Row] = &[
     row("ProxyFtpListOnWildcard", PROXY_FTP, C, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
     row("ProxyFtpEscapeWildcards", PROXY_FTP, C, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
     row("ProxyFtpDirCharset", PROXY_FTP, C, "svd", One, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
-    row("ProxyHCTemplate", PROXY_HCHECK, B, "sv", Raw, FILE_INFO, NOWHERE, Honoured),
+    row("ProxyHCTemplate", PROXY_HCHECK, B, "sv", Raw, FILE_INFO, NOWHERE, GATEWAYS),
     row("ProxyHCExpr", PROXY_HCHECK, B, "sv", Raw, FILE_INFO, NOWHERE, GATEWAYS),
     row("ProxyHCTPsize", PROXY_HCHECK, B, "s", One, SERVER, VIRTUAL_HOST, NO_POOL),
     row("ProxyHTMLEvents", PROXY_HTML, B, "svd", Each, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
