@@ -110,11 +110,17 @@ impl Site {
         }
     }
 
-    /// As many lines as apache2 has written, and the same.
+    /// As many lines as apache2 has written, and the same. It writes them after the answers, so those of connections that follow each other
+    /// may change places: the order does not count.
     fn compare(&self, log: &str, expected: usize, shown: fn(&str) -> String) {
         let apache = self.lines("apache", log, expected);
         assert_eq!(apache.len(), expected, "apache2's {log}: {apache:#?}");
         let saker = self.lines("saker", log, expected);
+        let sorted = |mut lines: Vec<String>| {
+            lines.sort_by_key(|line| shown(line));
+            lines
+        };
+        let (apache, saker) = (sorted(apache), sorted(saker));
         let differences: Vec<String> = apache
             .iter()
             .zip(&saker)
