@@ -262,6 +262,7 @@ impl Conversation {
             match transport.poll_write(cx, left) {
                 Poll::Ready(Ok(bytes)) if bytes > 0 => {
                     self.sent += bytes;
+                    self.connection.iter().for_each(|connection| connection.count(bytes));
                     has_sent = true;
                 }
                 Poll::Pending => return Ok(has_sent),
@@ -325,6 +326,7 @@ impl Conversation {
         let read = transport.poll_read(cx, &mut scratch);
         if let Poll::Ready(Ok(bytes)) = read {
             self.input.extend_from_slice(scratch.get(..bytes).unwrap_or_default());
+            self.connection.iter().for_each(|connection| connection.count(bytes));
         }
         read
     }

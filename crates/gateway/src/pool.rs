@@ -211,6 +211,13 @@ impl Connection {
         self.pool.as_ref().map(|pool| &*pool.backend)
     }
 
+    /// Bytes have passed, either way: for the choice among members.
+    pub fn count(&self, bytes: usize) {
+        if let Some(pool) = &self.pool {
+            pool.bytes.set(pool.bytes.get() + bytes as u64);
+        }
+    }
+
     /// For another request.
     pub fn give_back(mut self, kept_max: usize) {
         if let Some(pool) = self.pool.as_ref().filter(|pool| pool.idle_count() < kept_max && self.epoch == pool.epoch.borrow().now())

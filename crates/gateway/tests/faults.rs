@@ -291,6 +291,22 @@ fn shares_are_those_of_the_weights() {
     });
 }
 
+/// A member with answers several times as long is asked less often.
+#[test]
+fn shares_by_traffic() {
+    with_gateway(1, |gateway| async move {
+        let answer: &'static [u8] = format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX: {}\r\n\r\nok", "x".repeat(500)).into_bytes().leak();
+        let (long, short) = (script(once(answer)), script(once(OK)));
+        let members = vec![member(&long.path, tuning()), member(&short.path, tuning())];
+        let upstream = Arc::new(Upstream { balance: Balance::Traffic, ..Upstream::new("traffic", members) });
+        for _ in 0..40 {
+            assert_eq!(fetch(&gateway, &upstream).await.0, 200);
+        }
+        let (long, short) = (long.accepted.load(Ordering::SeqCst), short.accepted.load(Ordering::SeqCst));
+        assert!(long * 3 < short && long > 0, "{long} of the long ones, {short} of the short ones");
+    });
+}
+
 #[test]
 fn nothing_is_left_open() {
     with_gateway(1, |gateway| async move {
