@@ -188,8 +188,8 @@ messages! {
     INCLUDES "SK0812" "apache" Error "server-side includes" "See what the line says; the page goes on behind what is wrong.";
     EXTERNAL_FILTER "SK0813" "apache" Error "an external filter" "See what the line says, or what the program says.";
     HANDLER_NOT_THERE "SK0820" "apache" Error "a file is for a handler that is not there" "See `saker check`; until the handler comes, such files are answered with an error.";
-    SCRIPT_REFUSED "SK0822" "apache" Error "a script was not run" "The line says why; Options ExecCGI or ScriptAlias let scripts be run.";
     CONTENT_FILTER "SK0821" "apache" Error "a content filter failed" "See what the line says; the answer was an error, or was cut where it failed.";
+    SCRIPT_REFUSED "SK0822" "apache" Error "a script was not run" "The line says why; Options ExecCGI or ScriptAlias let scripts be run.";
 
     // 09: programs and servers behind the gateway.
     PROGRAM_FAILED "SK0901" "gateway" Error "a program or server did not answer"
