@@ -39,6 +39,7 @@ impl Loaded {
 pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let read = saker_config_apache::load(setup, files);
     let mut diagnostics = read.diagnostics;
+    proxy::unhonoured::warn(&read.tree.nodes, &mut diagnostics);
     let mut process = Process::default();
     let server_root = read.environment.server_root.clone();
     let aliases = ProviderNames::of(&read.tree);

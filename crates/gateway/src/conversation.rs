@@ -137,6 +137,16 @@ impl Conversation {
         while let Ok(Said::Content(_) | Said::Trailers(_)) = poll_fn(|cx| self.poll_said(cx)).await {}
     }
 
+    /// Nobody listens for a while: that is not the program's silence.
+    pub fn pause(&self) {
+        self.limit.end();
+    }
+
+    /// Listening goes on.
+    pub fn resume(&self) {
+        self.limit.push();
+    }
+
     /// Whether the program can't have begun with this request, as far as anybody can tell: the connection had ended before it.
     pub fn is_unheard(&self) -> bool {
         !self.has_heard && self.connection.as_ref().is_some_and(|connection| connection.is_reused)

@@ -339,6 +339,9 @@ impl Handler for Gateway {
             explain(exchange, &call);
             return Box::pin(std::future::ready(Handled::Answered(Response::new(Status::OK))));
         }
+        if native::is_missing(exchange, &call) {
+            return Box::pin(std::future::ready(Handled::Answered(Response::new(Status::NOT_FOUND))));
+        }
         Box::pin(self.carry_out(exchange, call))
     }
 

@@ -6,7 +6,7 @@
 use saker_config::model::{Action, PathPattern, Proxy, Route};
 use saker_http::{escape, target::Target, target::split};
 use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Script};
-use std::{os::unix::ffi::OsStrExt, sync::Arc};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 /// The call of the route that matches, if it has one.
 pub fn call(exchange: &Exchange) -> Option<Call> {
@@ -21,6 +21,16 @@ pub fn call(exchange: &Exchange) -> Option<Call> {
         manner: Arc::new(manner),
         names: CallNames::default(),
     })
+}
+
+/// A route for names that end in something (`*.php`) is for files: where the root is here, what is none of its files is not there. Programs
+/// would look for the script in the middle of the path otherwise, and PHP run a picture that somebody has uploaded (`/up/a.jpg/x.php`).
+pub fn is_missing(exchange: &Exchange, call: &Call) -> bool {
+    let route = exchange.route.and_then(|at| exchange.site.routes.get(at));
+    let is_for_files =
+        route.is_some_and(|route| matches!(route.pattern, PathPattern::Suffix(_)) && matches!(route.action, Action::Proxy(_)));
+    let (Some(script), Some(root), true) = (&call.script, &exchange.site.root, is_for_files) else { return false };
+    !Path::new(OsStr::from_bytes(&script.filename)).is_file() && root.is_dir()
 }
 
 fn target(exchange: &Exchange, route: &Route, proxy: &Proxy) -> Vec<u8> {

@@ -62,6 +62,8 @@ pub struct Pump {
     state: Rc<RefCell<State>>,
     bounds: Bounds,
     outlives_client: bool,
+    /// There was no room, so nobody listens.
+    is_paused: bool,
     folder: Arc<Path>,
     client: SocketAddr,
     name: String,
@@ -76,7 +78,7 @@ impl Pump {
         client: SocketAddr,
         name: String,
     ) -> Pump {
-        Pump { conversation, state: Rc::default(), bounds, outlives_client, folder, client, name }
+        Pump { conversation, state: Rc::default(), bounds, outlives_client, is_paused: false, folder, client, name }
     }
 
     /// The other end. `length`: what the head promised.
@@ -122,11 +124,17 @@ impl Pump {
 
     fn poll(&mut self, cx: &mut Context<'_>, until_told: bool) -> Poll<()> {
         loop {
+            let has_room = self.has_room(cx);
             if self.is_over() || until_told && self.conversation.has_told_all() {
                 return Poll::Ready(());
             }
-            if !self.has_room(cx) {
+            if !has_room {
+                self.conversation.pause();
+                self.is_paused = true;
                 return Poll::Pending;
+            }
+            if std::mem::take(&mut self.is_paused) {
+                self.conversation.resume();
             }
             match self.conversation.poll_said(cx) {
                 Poll::Pending => return Poll::Pending,
@@ -138,7 +146,7 @@ impl Pump {
     /// Room for more; else, or when the client has gone, the writer waits or ends.
     fn has_room(&mut self, cx: &Context<'_>) -> bool {
         let mut state = self.state.borrow_mut();
-        if state.is_abandoned && !self.outlives_client {
+        if state.is_abandoned && !self.outlives_client && state.outcome.is_none() {
             state.outcome = Some(Err(()));
             return true;
         }

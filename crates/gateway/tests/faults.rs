@@ -234,6 +234,50 @@ fn a_client_that_goes_takes_its_request_along() {
     });
 }
 
+/// It says nothing more, so nothing but the client's leave can end it.
+#[test]
+fn a_client_that_goes_takes_a_silent_request_along() {
+    with_gateway(1, |gateway| async move {
+        let (gone, is_gone) = mpsc::channel();
+        let gone = std::sync::Mutex::new(gone);
+        let backend = script(move |mut stream, _| {
+            read_request(&mut stream);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
+            let _ = gone.lock().unwrap().send(read_request(&mut stream).is_none());
+        });
+        let patient = Tuning { timeout_ms: 600_000, ..tuning() };
+        let upstream = Arc::new(Upstream::new("silent", vec![member(&backend.path, patient)]));
+        let response = get(&gateway, &upstream).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        drop(response);
+        let mut waited = 0;
+        while is_gone.try_recv() != Ok(true) {
+            waited += 1;
+            assert!(waited < 300, "the request is held for nobody");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+}
+
+/// Longer than its time limit: that a program had to wait for its client is not its silence.
+#[test]
+fn a_program_that_waits_for_its_client_is_not_late() {
+    with_gateway(1, |gateway| async move {
+        let backend = script(|mut stream, _| {
+            read_request(&mut stream);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4000000\r\n\r\n");
+            let _ = stream.write_all(&vec![b'x'; 3_999_999]);
+            thread::sleep(Duration::from_millis(200));
+            let _ = stream.write_all(b"x");
+        });
+        let small = Tuning { buffer_memory_bytes: 64 << 10, buffer_disk_bytes: 0, ..tuning() };
+        let upstream = Arc::new(Upstream::new("small", vec![member(&backend.path, small)]));
+        let mut response = get(&gateway, &upstream).await;
+        tokio::time::sleep(Duration::from_millis(1000)).await;
+        assert_eq!(content(&mut response).await.unwrap().len(), 4_000_000);
+    });
+}
+
 #[test]
 fn answers_that_come_before_the_request_is_over() {
     with_gateway(1, |gateway| async move {

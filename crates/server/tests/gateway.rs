@@ -121,3 +121,33 @@ fn routes_of_our_own_configuration() {
     }
     assert_eq!(client.get("/a.txt").unwrap().text(), "file");
 }
+
+/// A picture that somebody has uploaded is no script, whatever the path says behind it: a route for names is for files.
+#[test]
+fn what_is_no_file_is_not_told_to_a_program() {
+    let dir = TempDir::new("gateway-files").unwrap();
+    let listener = UnixListener::bind(dir.join("php.sock")).unwrap();
+    let (sender, seen) = channel();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = sender.send(());
+        }
+    });
+    dir.write("www/up/a.jpg", "a picture").unwrap();
+    dir.write("www/a.php", "a script").unwrap();
+    let configuration = format!(
+        "[[listener]]\naddress = \"{{address}}\"\n\
+         [[upstream]]\nname = \"php\"\nservers = [\"fcgi+unix:{}/php.sock\"]\n\
+         [[site]]\nroot = \"www\"\n[[site.route]]\npath = \"*.php\"\nproxy = \"php\"\n",
+        dir.display()
+    );
+    let saker = Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap();
+    for path in ["/up/a.jpg/x.php", "/up/a.jpg%00.php", "/none.php", "/up/a.jpg/%2e%2e/x.php"] {
+        let status = saker.connect().unwrap().get(path).unwrap().status;
+        assert!(matches!(status, 400 | 403 | 404), "{path}: {status}");
+    }
+    assert_eq!(seen.try_recv().ok(), None);
+    assert_eq!(saker.connect().unwrap().get("/a.php").unwrap().status, 502);
+    assert_eq!(seen.recv_timeout(LONG).ok(), Some(()));
+}

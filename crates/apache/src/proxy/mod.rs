@@ -14,4 +14,5 @@ pub mod pass;
 pub mod sections;
 pub mod told;
 pub mod translate;
+pub mod unhonoured;
 pub mod workers;
