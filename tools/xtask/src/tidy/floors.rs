@@ -18,6 +18,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-tls", 3),
     ("saker-config-apache", 3),
     ("saker-acme", 4),
+    ("saker-cache", 4),
     ("saker-php", 4),
     ("saker-pipeline", 4),
     ("saker-handlers", 5),

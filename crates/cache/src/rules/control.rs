@@ -1,0 +1,302 @@
+//! Cache-Control (RFC 9111 section 5.2): what requests and responses say about caching, read once from all their lines.
+//!
+//! Place in the walk: the first step of every judgement. [`directives`] reads the grammar alone and serves fields of the same shape too.
+//! Difficulty: what is broken must never make a response live longer. A word that forbids counts however it is written, an age counts
+//! only if it is a plain number, and ages that contradict each other are none (section 4.2.1).
+//! Absent on purpose: fields by other names with a grammar of their own ([`super::targeted`]).
+
+use saker_http::{HeadView, KnownField, chars};
+use std::borrow::Cow;
+
+/// Section 1.2.2: what is larger than this is taken for this, 68 years.
+pub const DELTA_SECONDS_MAX: u64 = 1 << 31;
+
+/// An argument in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Seconds {
+    #[default]
+    Absent,
+    Given(u64),
+    /// No number, or two that differ: section 4.2.1 has such a response taken for stale.
+    Invalid,
+}
+
+impl Seconds {
+    /// The number, if it is one.
+    pub fn given(self) -> Option<u64> {
+        match self {
+            Seconds::Given(seconds) => Some(seconds),
+            Seconds::Absent | Seconds::Invalid => None,
+        }
+    }
+
+    fn add(&mut self, directive: &Directive<'_>) {
+        let found = match directive.seconds() {
+            Some(seconds) => Seconds::Given(seconds),
+            None => Seconds::Invalid,
+        };
+        *self = if matches!(self, Seconds::Absent) || *self == found { found } else { Seconds::Invalid };
+    }
+}
+
+/// A directive that may be about the whole response or about some of its fields (sections 5.2.2.4 and 5.2.2.7).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    #[default]
+    Absent,
+    Whole,
+    /// Names in lower case.
+    Fields(Vec<String>),
+}
+
+impl Scope {
+    pub fn is_whole(&self) -> bool {
+        *self == Scope::Whole
+    }
+
+    pub fn fields(&self) -> &[String] {
+        match self {
+            Scope::Fields(names) => names,
+            Scope::Absent | Scope::Whole => &[],
+        }
+    }
+
+    pub fn names(&self, field: &str) -> bool {
+        self.fields().iter().any(|name| name.eq_ignore_ascii_case(field))
+    }
+
+    /// An argument that is no list of names leaves us without a name to hide, so it is about everything.
+    pub(super) fn add(&mut self, argument: Option<&[u8]>) {
+        let names = argument.and_then(field_names);
+        match (names, &mut *self) {
+            (None, _) => *self = Scope::Whole,
+            (Some(_), Scope::Whole) => {}
+            (Some(names), Scope::Absent) => *self = Scope::Fields(names),
+            (Some(names), Scope::Fields(held)) => held.extend(names),
+        }
+    }
+}
+
+/// What a response's Cache-Control (or what stands for it) says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResponseControl {
+    pub max_age: Seconds,
+    pub s_maxage: Seconds,
+    pub stale_while_revalidate: Seconds,
+    pub stale_if_error: Seconds,
+    pub no_cache: Scope,
+    pub private: Scope,
+    pub no_store: bool,
+    pub public: bool,
+    pub must_revalidate: bool,
+    pub proxy_revalidate: bool,
+    pub must_understand: bool,
+    pub no_transform: bool,
+    /// RFC 8246.
+    pub immutable: bool,
+}
+
+impl ResponseControl {
+    /// From all lines of the field, in order.
+    pub fn parse<'a>(lines: impl Iterator<Item = &'a [u8]>) -> ResponseControl {
+        let mut control = ResponseControl::default();
+        lines.flat_map(directives).for_each(|directive| control.add(&directive));
+        control
+    }
+
+    pub(super) fn add(&mut self, directive: &Directive<'_>) {
+        match directive.name.to_ascii_lowercase().as_slice() {
+            b"max-age" => self.max_age.add(directive),
+            b"s-maxage" => self.s_maxage.add(directive),
+            b"stale-while-revalidate" => self.stale_while_revalidate.add(directive),
+            b"stale-if-error" => self.stale_if_error.add(directive),
+            b"no-cache" => self.no_cache.add(directive.argument.as_deref()),
+            b"private" => self.private.add(directive.argument.as_deref()),
+            b"no-store" => self.no_store = true,
+            // The words that allow more count only as the standard writes them.
+            b"public" => self.public |= directive.is_plain(),
+            b"must-understand" => self.must_understand |= directive.is_plain(),
+            b"must-revalidate" => self.must_revalidate = true,
+            b"proxy-revalidate" => self.proxy_revalidate = true,
+            b"no-transform" => self.no_transform = true,
+            // RFC 8246 section 2: arguments are ignored.
+            b"immutable" => self.immutable = true,
+            // Section 5.2.3: extensions that are not known are ignored.
+            _ => {}
+        }
+    }
+}
+
+/// What a request's Cache-Control says (section 5.2.1), and Pragma where there is none (section 5.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestControl {
+    pub max_age: Seconds,
+    pub min_fresh: Seconds,
+    pub max_stale: MaxStale,
+    /// RFC 5861 section 4.
+    pub stale_if_error: Seconds,
+    pub no_cache: bool,
+    pub no_store: bool,
+    pub no_transform: bool,
+    pub only_if_cached: bool,
+}
+
+/// Section 5.2.1.2: without an argument, a stale response of any age will do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MaxStale {
+    #[default]
+    Absent,
+    Any,
+    Seconds(u64),
+}
+
+impl RequestControl {
+    pub fn of(head: HeadView<'_>) -> RequestControl {
+        let mut control = RequestControl::default();
+        if head.has(KnownField::CacheControl) {
+            head.lines(KnownField::CacheControl).flat_map(directives).for_each(|directive| control.add(&directive));
+        } else {
+            control.no_cache = head.all("pragma").flat_map(directives).any(|directive| directive.name.eq_ignore_ascii_case(b"no-cache"));
+        }
+        control
+    }
+
+    fn add(&mut self, directive: &Directive<'_>) {
+        match directive.name.to_ascii_lowercase().as_slice() {
+            b"max-age" => self.max_age.add(directive),
+            b"min-fresh" => self.min_fresh.add(directive),
+            b"max-stale" => self.add_max_stale(directive),
+            b"stale-if-error" => self.stale_if_error.add(directive),
+            b"no-cache" => self.no_cache = true,
+            b"no-store" => self.no_store = true,
+            b"no-transform" => self.no_transform = true,
+            b"only-if-cached" => self.only_if_cached = true,
+            _ => {}
+        }
+    }
+
+    /// Of two, the stricter; one that can't be read allows nothing.
+    fn add_max_stale(&mut self, directive: &Directive<'_>) {
+        let found = match (&directive.argument, directive.seconds()) {
+            (None, _) => MaxStale::Any,
+            (Some(_), seconds) => MaxStale::Seconds(seconds.unwrap_or(0)),
+        };
+        self.max_stale = match (self.max_stale, found) {
+            (MaxStale::Absent | MaxStale::Any, found) => found,
+            (MaxStale::Seconds(held), MaxStale::Seconds(found)) => MaxStale::Seconds(held.min(found)),
+            (held, _) => held,
+        };
+    }
+}
+
+/// One member of a list of directives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directive<'a> {
+    /// As written, without white space around it.
+    pub name: &'a [u8],
+    /// Without its quotes.
+    pub argument: Option<Cow<'a, [u8]>>,
+    /// Whether it is written as the grammar has it: a token, and an argument that is a token or a quoted string, no spaces between.
+    pub sound: bool,
+}
+
+impl Directive<'_> {
+    /// The argument as delta-seconds (section 1.2.2); both forms of argument are accepted (section 5.2).
+    pub fn seconds(&self) -> Option<u64> {
+        self.argument.as_deref().filter(|_| self.sound).and_then(delta_seconds)
+    }
+
+    fn is_plain(&self) -> bool {
+        self.sound && self.argument.is_none()
+    }
+}
+
+/// The directives of one line. Empty members are skipped (RFC 9110 section 5.6.1.2); quoted commas do not separate.
+pub fn directives(line: &[u8]) -> impl Iterator<Item = Directive<'_>> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        while !rest.is_empty() {
+            let (member, after) = take_member(rest);
+            rest = after;
+            let member = chars::trim_ows(member);
+            if !member.is_empty() {
+                return Some(directive(member));
+            }
+        }
+        None
+    })
+}
+
+/// Digits only; a number too large is the largest (section 1.2.2).
+pub fn delta_seconds(text: &[u8]) -> Option<u64> {
+    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    digits.then(|| text.iter().fold(0u64, |sum, byte| (sum * 10 + u64::from(byte - b'0')).min(DELTA_SECONDS_MAX)))
+}
+
+/// Up to the next comma that is not within quotes, and what follows it. A quote that nothing closes quotes nothing: else a `no-store`
+/// behind it would go unheard.
+fn take_member(text: &[u8]) -> (&[u8], &[u8]) {
+    let mut at = 0;
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b',' => return (&text[..at], &text[at + 1..]),
+            b'"' => at += quoted_len(&text[at..]).unwrap_or(1),
+            _ => at += 1,
+        }
+    }
+    (text, b"")
+}
+
+/// Length of the quoted string that the text begins with, quotes included.
+fn quoted_len(text: &[u8]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        match text.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
+fn directive(member: &[u8]) -> Directive<'_> {
+    let (name, argument) = match memchr::memchr2(b'=', b'"', member) {
+        Some(at) if member[at] == b'=' => (&member[..at], Some(&member[at + 1..])),
+        _ => (member, None),
+    };
+    let (argument, argument_sound) = argument.map_or((None, true), |text| {
+        let (text, sound) = unquoted(text);
+        (Some(text), sound)
+    });
+    Directive { name: chars::trim_ows(name), argument, sound: chars::is_token(name) && argument_sound }
+}
+
+/// An argument without its quotes and escapes, and whether it was a token or a quoted string.
+fn unquoted(text: &[u8]) -> (Cow<'_, [u8]>, bool) {
+    let trimmed = chars::trim_ows(text);
+    if trimmed.first() != Some(&b'"') || quoted_len(trimmed) != Some(trimmed.len()) {
+        return (Cow::Borrowed(trimmed), chars::is_token(text));
+    }
+    let inner = &trimmed[1..trimmed.len() - 1];
+    let sound = trimmed.len() == text.len();
+    if !inner.contains(&b'\\') {
+        return (Cow::Borrowed(inner), sound);
+    }
+    let mut escaped = false;
+    let plain = inner.iter().copied().filter(|byte| {
+        escaped = *byte == b'\\' && !escaped;
+        !escaped
+    });
+    (Cow::Owned(plain.collect()), sound)
+}
+
+/// A list of field names in lower case; `None` where it is none.
+fn field_names(list: &[u8]) -> Option<Vec<String>> {
+    let members = list.split(|byte| *byte == b',').map(chars::trim_ows).filter(|name| !name.is_empty());
+    let names: Option<Vec<String>> =
+        members.map(|name| chars::is_token(name).then(|| String::from_utf8_lossy(name).to_ascii_lowercase())).collect();
+    names.filter(|names| !names.is_empty())
+}
+
+#[cfg(test)]
+mod tests;
