@@ -1,4 +1,4 @@
-//! Data bases of keys and values in one file, as `httxt2dbm` makes them for RewriteMap: SDBM, GDBM and Berkeley's hash, read whole.
+//! Databases of keys and values in one file, as `httxt2dbm` and `htdbm` make them: SDBM, GDBM and Berkeley's hash, read whole.
 //!
 //! Difficulty: the files are other programs' memory on disk; every number in them is looked at before it is believed, and what does not fit
 //! is left out. Absent on purpose: the indexes, which are only for finding one key; values of Berkeley's that fill pages of their own, and its
@@ -14,6 +14,27 @@ const GDBM_MAGICS: [u32; 3] = [0x1357_9acf, 0x1357_9ad0, 0x1357_9ace];
 const GDBM_ELEMENT_BYTES: usize = 24;
 /// Before the elements of a bucket: free blocks, the bits of its hash, its number of keys.
 const GDBM_BUCKET_HEAD_BYTES: usize = 8 + 6 * 16 + 8;
+
+/// What a database holds, by the name that APR has for its kind. `content` reads the file with that ending to its name; the error says what is
+/// wrong.
+pub fn read<T>(
+    kind: &str,
+    mut content: impl FnMut(&str) -> Result<Vec<u8>, String>,
+    keep: impl FnOnce(Vec<Pair<'_>>) -> T,
+) -> Result<T, String> {
+    let other = || "it is no database of that kind".to_owned();
+    match kind.to_ascii_lowercase().as_str() {
+        "sdbm" => Ok(keep(sdbm(&content(".pag")?))),
+        "gdbm" => gdbm(&content("")?).map(keep).ok_or_else(other),
+        "db" => berkeley(&content("")?).map(keep).ok_or_else(other),
+        // Which kind APR takes then is a matter of how it was built: the file knows.
+        "default" => match content("") {
+            Ok(whole) => gdbm(&whole).or_else(|| berkeley(&whole)).map(keep).ok_or_else(other),
+            Err(error) => content(".pag").map(|pages| keep(sdbm(&pages))).map_err(|_| error),
+        },
+        _ => Err("there is no such kind of database".into()),
+    }
+}
 
 /// What a file of `.pag` holds: pages of pairs, with the places of both at the beginning, from the end of the page backwards.
 pub fn sdbm(pages: &[u8]) -> Vec<Pair<'_>> {

@@ -250,20 +250,15 @@ impl Seen<'_> {
         Some(map)
     }
 
-    /// As `httxt2dbm` makes them. What kind it really is, the file says.
+    /// As `httxt2dbm` makes them.
     fn read_database(&self, kind: &str, file: &Path) -> Option<Arc<TextMap>> {
         use std::os::unix::ffi::OsStrExt;
         let name = file.as_os_str().as_bytes();
-        let whole = || {
-            let content = self.file_content(name, MAP_BYTES_MAX).ok()?;
-            let pairs = dbm::gdbm(&content).or_else(|| dbm::berkeley(&content))?;
-            Some(Arc::new(TextMap::of_pairs(pairs)))
+        let content = |ending: &str| {
+            let content = self.file_content(&[name, ending.as_bytes()].concat(), MAP_BYTES_MAX);
+            content.map_err(|_| "it can't be read".to_owned())
         };
-        let pages = || {
-            let content = self.file_content(&[name, b".pag"].concat(), MAP_BYTES_MAX).ok()?;
-            Some(Arc::new(TextMap::of_pairs(dbm::sdbm(&content))))
-        };
-        if kind.eq_ignore_ascii_case("sdbm") { pages() } else { whole().or_else(pages) }
+        dbm::read(kind, content, |pairs| Arc::new(TextMap::of_pairs(pairs))).ok()
     }
 
     fn read_map(&self, file: &Path) -> Option<Arc<TextMap>> {

@@ -6,6 +6,7 @@ use crate::{
     host::Host,
     includes, listing,
     local::Local,
+    magic,
     memo::Memo,
     methods,
     modules::{self, mime::Facts},
@@ -425,9 +426,13 @@ fn fallback(exchange: &mut Exchange, local: &Local) -> Verdict {
 /// Type, charset, handler.
 fn describe(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) {
     let Some(own) = peek(exchange) else { return };
+    let mut stamps = Vec::new();
     let facts = match local.mime.use_path_info {
-        Some(true) => local.mime.facts(&[own.filename.as_slice(), &exchange.path_info].concat(), &host.types),
-        _ => local.mime.facts(&own.filename, &host.types),
+        Some(true) => {
+            let name = [own.filename.as_slice(), &exchange.path_info].concat();
+            magic::facts(local, host, watcher, &name, &own.filename, &mut stamps)
+        }
+        _ => magic::facts(local, host, watcher, &own.filename, &own.filename, &mut stamps),
     };
     let handler = own.forced_handler.clone().or_else(|| local.core.set_handler.clone().flatten()).or(facts.handler.clone());
     let is_program = own.is_program;
@@ -436,6 +441,7 @@ fn describe(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &Wat
     // Last of all, ScriptAlias.
     let handler = if is_program { Some("cgi-script".into()) } else { handler.or_else(|| own.is_script_alias.then(|| "cgi-script".into())) };
     let (is_page, handler, media_type) = includes::page(exchange, watcher, local, handler, media_type);
+    exchange.stamps.append(&mut stamps);
     exchange.handler = handler.or_else(|| media_type.clone().filter(|media_type| is_program_type(media_type)));
     let own = state(exchange);
     own.content_lines = content_lines(&facts);

@@ -3,6 +3,7 @@
 use crate::{
     info::Info,
     local::Local,
+    magic::Magic,
     modules::ext_filter::Definition,
     proxy::{pass::Pass, sections::ProxySection, workers::Workers},
     reading::ProviderNames,
@@ -64,6 +65,8 @@ pub struct Host {
     pub rewrite: Option<Arc<RewriteSettings>>,
     /// Of TypesConfig, by extension in lower case.
     pub types: Arc<HashMap<Box<str>, Box<str>>>,
+    /// MimeMagicFile.
+    pub magic: Option<Arc<Magic>>,
     pub trace_enabled: bool,
     /// StrictHostCheck: names that the host does not have are refused.
     pub known_names_only: bool,

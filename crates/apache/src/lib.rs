@@ -26,6 +26,7 @@ mod load;
 mod local;
 mod logs;
 mod made;
+mod magic;
 mod managed;
 mod map_programs;
 mod memo;

@@ -7,6 +7,7 @@ use crate::{
     fixups::{adopt, descend, subrequest},
     host::Host,
     local::Local,
+    magic,
     modules::mime::{Extension, MultiviewsMatch},
     negotiate::{Choice, Variant, alternates, choose, vary},
     rules::ApacheRules,
@@ -112,7 +113,7 @@ fn tried(
     }
     let own = peek(&inner).filter(|own| own.kind == Some(Kind::File))?;
     let local = own.local.as_ref()?;
-    let facts = local.mime.facts(&candidate, &host.types);
+    let facts = magic::facts(local, host, rules.watcher(), &candidate, &own.filename, &mut exchange.stamps);
     // What has a handler and no type is as good as any page.
     let media_type = local.core.force_type.clone().flatten().or(facts.media_type).or_else(|| facts.handler.map(|_| "".into()))?;
     let coding = facts.codings.first().cloned();

@@ -7,6 +7,7 @@ use crate::{
     connections::{Connections, HostConnections},
     host::{Host, HostProxy, ProcessWide, Tokens},
     local::Local,
+    magic::Magic,
     managed::Managed,
     modules::{ext_filter::Definition, loglevel::LogLevel, mime, ssl},
     proxy::{draft::ProxyDraft, parameters::Defaults, workers::Workers},
@@ -15,7 +16,7 @@ use crate::{
     tls::TlsDraft,
 };
 use saker_config::{
-    Diagnostic, Model,
+    Diagnostic, Model, Severity,
     model::{self, Address, CanonicalPort, ErrorLog, Listener, ListenerTls, Origin, Settings, ShownRequests, Site, SiteName, SiteTls},
 };
 use saker_config_apache::Node;
@@ -110,10 +111,11 @@ impl Process {
         let timeout_ms = self.timeout_s.unwrap_or(60).saturating_mul(1000);
         for draft in std::iter::once(main).chain(drafts).filter(|draft| draft.proxy.forwards_requests == Some(true)) {
             let text = "ProxyRequests On: requests for other servers than this one's are not passed on";
-            diagnostics.push(Diagnostic::with_line(saker_config::Severity::Warning, draft.origin.clone(), 0, text.into(), None, ""));
+            diagnostics.push(Diagnostic::with_line(Severity::Warning, draft.origin.clone(), 0, text.into(), None, ""));
         }
         let shared = Shared {
             types: Arc::new(self.types(diagnostics)),
+            magics: magics(main, drafts, diagnostics),
             external_filters: self.external_filters.as_slice().into(),
             defaults: Arc::new(main.local.as_deref().cloned().unwrap_or_default()),
             settings: Arc::default(),
@@ -133,7 +135,7 @@ impl Process {
             let listeners = self.listeners_of(draft);
             if listeners.is_empty() {
                 let text = format!("no Listen directive is for {}: this host is never reached", draft.addresses.join(" "));
-                diagnostics.push(Diagnostic::with_line(saker_config::Severity::Warning, draft.origin.clone(), 0, text, None, ""));
+                diagnostics.push(Diagnostic::with_line(Severity::Warning, draft.origin.clone(), 0, text, None, ""));
                 continue;
             }
             let host = Arc::new(host(main, &shared, draft));
@@ -292,9 +294,29 @@ impl Process {
     }
 }
 
+/// Magic files, each read once. What can't be read matches nothing, and is no reason not to start (mod_mime_magic as it behaves).
+fn magics(main: &HostDraft, drafts: &[HostDraft], diagnostics: &mut Vec<Diagnostic>) -> HashMap<PathBuf, Arc<Magic>> {
+    let mut magics = HashMap::new();
+    for draft in std::iter::once(main).chain(drafts) {
+        let Some(path) = draft.magic_file.as_ref().filter(|path| !magics.contains_key(*path)) else { continue };
+        let complaints = match Magic::read(path) {
+            Ok((magic, complaints)) => {
+                magics.insert(path.clone(), Arc::new(magic));
+                complaints
+            }
+            Err(error) => vec![error],
+        };
+        let warning = |text| Diagnostic::with_line(Severity::Warning, draft.origin.clone(), 0, text, None, "");
+        diagnostics.extend(complaints.into_iter().map(warning));
+    }
+    magics
+}
+
 /// What thousands of hosts have in common, once.
 struct Shared {
     types: Arc<HashMap<Box<str>, Box<str>>>,
+    /// By their files.
+    magics: HashMap<PathBuf, Arc<Magic>>,
     external_filters: Arc<[Definition]>,
     defaults: Arc<Local>,
     settings: Arc<Settings>,
@@ -350,6 +372,7 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
             .unwrap_or_else(|| vec![".htaccess".into()]),
         rewrite,
         types: Arc::clone(&shared.types),
+        magic: draft.magic_file.as_ref().or(main.magic_file.as_ref()).and_then(|path| shared.magics.get(path)).cloned(),
         external_filters: Arc::clone(&shared.external_filters),
         proxy: match draft.proxy.is_empty() && draft.upstream_tls.settled(&main.upstream_tls) == shared.proxy.workers.demands() {
             true => Arc::clone(&shared.proxy),

@@ -39,6 +39,8 @@ pub struct HostDraft {
     pub redirects_max: Option<u8>,
     pub encoded_slashes: Option<EncodedSlashes>,
     pub merge_slashes: Option<bool>,
+    /// MimeMagicFile.
+    pub magic_file: Option<PathBuf>,
     /// `None` as long as nothing was said outside of sections: most hosts among thousands are like that, and share the server's.
     pub local: Option<Box<Local>>,
     pub directories: Vec<Arc<Section>>,
@@ -75,6 +77,7 @@ impl HostDraft {
             redirects_max: None,
             encoded_slashes: None,
             merge_slashes: None,
+            magic_file: None,
             local: None,
             directories: Vec::new(),
             locations: Vec::new(),
@@ -176,6 +179,10 @@ const SETTERS: &[(&str, ServerSet)] = &[
     }),
     ("TypesConfig", |node, _, process, root| {
         process.types_config = first(node).map(|path| (root.join(path), node.origin.clone()));
+        Ok(())
+    }),
+    ("MimeMagicFile", |node, host, _, root| {
+        host.magic_file = first(node).map(|path| root.join(path));
         Ok(())
     }),
     ("ExtFilterDefine", |node, _, process, _| {

@@ -12,6 +12,7 @@ use crate::{
     fixups::{descend, subrequest},
     host::Host,
     local::Local,
+    magic,
     modules::{
         autoindex::{
             Autoindex, FANCY, FOLDERS_FIRST, IGNORE_CLIENT, Item, NO_PREAMBLE, NO_SORTING, SCAN_TITLES, SHOW_FORBIDDEN, TABLE,
@@ -223,7 +224,7 @@ fn tried(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, name: &[u8],
     exchange.stamps.append(&mut inner.stamps);
     let own = peek(&inner)?;
     let local = own.local.as_ref()?;
-    let mut facts = local.mime.facts(name, &host.types);
+    let mut facts = magic::facts(local, host, rules.watcher(), name, &own.filename, &mut exchange.stamps);
     facts.media_type = local.core.force_type.clone().flatten().or_else(|| own.forced_type.clone()).or(facts.media_type);
     Some(facts)
 }
@@ -294,7 +295,7 @@ fn piece(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &Wa
         return None;
     }
     let local = own.local.as_ref()?;
-    let facts = local.mime.facts(&own.filename, &host.types);
+    let facts = magic::facts(local, host, watcher, &own.filename, &own.filename, &mut exchange.stamps);
     let kind = local.core.force_type.clone().flatten().or(facts.media_type)?;
     let policy = link_policy(local.core.options.in_force());
     let relative = own.filename.strip_prefix(b"/").unwrap_or(&own.filename);

@@ -69,7 +69,7 @@ pub(super) const ROWS: &[Row] = &[
     row("RemoveType", MIME, A, "vdh", Each, FILE_INFO, NOWHERE, Honoured),
     row("TypesConfig", MIME, A, "s", One, SERVER, NOWHERE, Honoured),
     row("ModMimeUsePathInfo", MIME, A, "d", Flag, ACCESS, NOWHERE, Honoured),
-    row("MimeMagicFile", MIME_MAGIC, B, "sv", One, SERVER, NOWHERE, Unsupported("types come from names: use AddType or ForceType")),
+    row("MimeMagicFile", MIME_MAGIC, B, "sv", One, SERVER, NOWHERE, Honoured),
     row(
         "CacheNegotiatedDocs",
         NEGOTIATION,

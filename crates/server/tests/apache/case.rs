@@ -27,6 +27,9 @@ pub enum Content {
     /// With its permissions.
     Mode(u32, String),
     Link(String),
+    Bytes(Vec<u8>),
+    /// Of a kind, with a key and its value on each line.
+    Database(String, String),
     Directory,
 }
 
@@ -97,6 +100,8 @@ impl Topic {
                 case.files.push((path.join(" "), Content::Mode(mode, unblanked(content))));
             }
             ["file", path @ ..] => case.files.push((path.join(" "), Content::Text(unblanked(content)))),
+            ["bytes", path] => case.files.push((path.to_string(), Content::Bytes(bytes(&content)?))),
+            ["dbm", path, kind] => case.files.push((path.to_string(), Content::Database(kind.to_string(), content))),
             ["files", paths @ ..] => {
                 // Each says where it is.
                 let named = |path: &&str| (path.to_string(), Content::Text(format!("{}/{path}\n", case.name)));
@@ -114,6 +119,19 @@ impl Topic {
         }
         Ok(())
     }
+}
+
+/// Lines put together, with `\xNN` for what is no text.
+fn bytes(content: &str) -> Result<Vec<u8>, &'static str> {
+    let joined: String = content.lines().collect();
+    let mut parts = joined.split("\\x");
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at_checked(2).ok_or("no byte")?;
+        bytes.push(u8::from_str_radix(code, 16).map_err(|_| "no byte")?);
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    Ok(bytes)
 }
 
 /// Blank lines before the next heading are not the file's.

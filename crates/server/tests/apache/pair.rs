@@ -33,12 +33,14 @@ const MODULES: &[&str] = &[
     "authn_file",
     "authn_core",
     "authn_anon",
+    "authn_dbm",
     "authn_socache",
     "authz_core",
     "authz_host",
     "authz_groupfile",
     "authz_user",
     "authz_owner",
+    "authz_dbm",
     "access_compat",
     "auth_basic",
     "auth_digest",
@@ -214,6 +216,8 @@ fn write_files(dir: &TempDir, topic: &Topic) -> io::Result<()> {
                     let path = aged(dir.write(&path, filled(text, dir, &root, 0))?)?;
                     fs::set_permissions(path, fs::Permissions::from_mode(*mode))?;
                 }
+                Content::Bytes(bytes) => drop(aged(dir.write(&path, bytes)?)?),
+                Content::Database(kind, text) => write_database(dir, &path, kind, text)?,
                 Content::Directory => fs::create_dir_all(dir.join(&path))?,
                 Content::Link(target) => {
                     let path = dir.join(&path);
@@ -222,6 +226,21 @@ fn write_files(dir: &TempDir, topic: &Topic) -> io::Result<()> {
                 }
             }
         }
+    }
+    Ok(())
+}
+
+/// With apache2's own program; those of some kinds are two files.
+fn write_database(dir: &TempDir, path: &str, kind: &str, text: &str) -> io::Result<()> {
+    let source = dir.write(&format!("{path}.source"), text)?;
+    let mut command = Command::new(require("httxt2dbm").map_err(io::Error::other)?);
+    let output = command.args(["-f", kind, "-i"]).arg(source).arg("-o").arg(dir.join(path)).output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(format!("{path}: {}", String::from_utf8_lossy(&output.stderr))));
+    }
+    for file in ["", ".pag", ".dir"].map(|ending| dir.join(format!("{path}{ending}"))).into_iter().filter(|file| file.exists()) {
+        // It is for its owner alone, and apache2 is somebody else by then.
+        fs::set_permissions(file, fs::Permissions::from_mode(0o644))?;
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! How users prove who they are: settings of mod_authn_core, mod_auth_basic, mod_authn_file, mod_authn_anon and mod_authz_groupfile.
+//! How users prove who they are: settings of mod_authn_core, mod_auth_basic, mod_authn_file, mod_authn_anon, mod_authn_dbm and
+//! mod_authz_groupfile, mod_authz_dbm.
 //!
-//! Difficulty: Apache merges each module in its own way. Some lay setting over setting; mod_authn_anon and mod_auth_digest have no merge, so
-//! that a section which says anything of theirs replaces all of it.
+//! Difficulty: Apache merges each module in its own way. Some lay setting over setting; mod_authn_anon, mod_auth_digest and those of DBM have
+//! no merge, so that a section which says anything of theirs replaces all of it.
 
 use crate::{
     load::read_all,
@@ -17,6 +18,8 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Provider {
     File,
+    /// DBM.
+    Database,
     Anonymous,
     /// In front of others, which are looked up in memory anyway: knows nobody.
     Cache,
@@ -50,6 +53,20 @@ impl Default for Anonymous {
     }
 }
 
+/// A DBM file of users, or of the groups that users are in.
+#[derive(Clone, Debug)]
+pub struct Database {
+    pub file: Option<PathBuf>,
+    /// As APR calls it.
+    pub kind: Box<str>,
+}
+
+impl Default for Database {
+    fn default() -> Database {
+        Database { file: None, kind: "default".into() }
+    }
+}
+
 /// mod_auth_digest's own settings.
 #[derive(Clone, Debug, Default)]
 pub struct Digest {
@@ -73,6 +90,8 @@ pub struct Authn {
     pub fake: Option<Option<(Arc<StringExpression>, Arc<StringExpression>)>>,
     pub user_file: Option<PathBuf>,
     pub group_file: Option<PathBuf>,
+    pub user_database: Option<Arc<Database>>,
+    pub group_database: Option<Arc<Database>>,
     pub anonymous: Option<Arc<Anonymous>>,
     pub digest: Option<Arc<Digest>>,
     pub aliases: Option<Arc<HashMap<Box<str>, ProviderAlias>>>,
@@ -88,6 +107,10 @@ impl Authn {
         ("AuthBasicFake", set_fake),
         ("AuthUserFile", |node, local, reading| set_file(node, &mut local.authn.user_file, reading)),
         ("AuthGroupFile", |node, local, reading| set_file(node, &mut local.authn.group_file, reading)),
+        ("AuthDBMUserFile", |node, local, reading| set_database_file(node, &mut local.authn.user_database, reading)),
+        ("AuthDBMType", |node, local, _| set_database_kind(node, &mut local.authn.user_database)),
+        ("AuthDBMGroupFile", |node, local, reading| set_database_file(node, &mut local.authn.group_database, reading)),
+        ("AuthzDBMType", |node, local, _| set_database_kind(node, &mut local.authn.group_database)),
         ("Anonymous", set_anonymous),
         ("Anonymous_MustGiveEmail", |node, local, _| set_anonymous_flag(node, local, |anonymous| &mut anonymous.must_give_email)),
         ("Anonymous_NoUserId", |node, local, _| set_anonymous_flag(node, local, |anonymous| &mut anonymous.without_user)),
@@ -118,6 +141,8 @@ impl Authn {
             fake: said(&self.fake, &over.fake),
             user_file: said(&self.user_file, &over.user_file),
             group_file: said(&self.group_file, &over.group_file),
+            user_database: said(&self.user_database, &over.user_database),
+            group_database: said(&self.group_database, &over.group_database),
             anonymous: said(&self.anonymous, &over.anonymous),
             digest: said(&self.digest, &over.digest),
             aliases,
@@ -165,12 +190,22 @@ fn set_file(node: &Node, slot: &mut Option<PathBuf>, reading: &Reading<'_>) -> R
     Ok(())
 }
 
+fn set_database_file(node: &Node, slot: &mut Option<Arc<Database>>, reading: &Reading<'_>) -> Result<(), String> {
+    set_file(node, &mut Arc::make_mut(slot.get_or_insert_default()).file, reading)
+}
+
+fn set_database_kind(node: &Node, slot: &mut Option<Arc<Database>>) -> Result<(), String> {
+    Arc::make_mut(slot.get_or_insert_default()).kind = first(node).into();
+    Ok(())
+}
+
 fn provider(word: &str, node: &Node, reading: &mut Reading<'_>) -> Result<Provider, String> {
     Ok(match word.to_ascii_lowercase().as_str() {
         "file" => Provider::File,
+        "dbm" => Provider::Database,
         "anon" => Provider::Anonymous,
         "socache" => Provider::Cache,
-        name @ ("dbm" | "dbd" | "ldap" | "fcgi") => {
+        name @ ("dbd" | "ldap" | "fcgi") => {
             reading.warn(node, format!("the provider {name} is not honoured: whoever is asked for a password gets an error"));
             Provider::Missing(name.into())
         }

@@ -125,8 +125,11 @@ impl Inquiry<'_> {
 
     fn look_up(&mut self, provider: &Provider, user: &str, password: &[u8]) -> Found {
         match provider {
-            Provider::File if self.local.authn.as_digest == Some(true) => self.look_up_as_digest(provider, user, password),
-            Provider::File => self.look_up_in_file(user, password),
+            Provider::File | Provider::Database if self.local.authn.as_digest == Some(true) => {
+                self.look_up_as_digest(provider, user, password)
+            }
+            Provider::File => judged(self.user_lines(user), password),
+            Provider::Database => judged(self.database_value(user.as_bytes()), password),
             Provider::Cache => Found::Unknown,
             Provider::Anonymous => anonymous(&self.local.authn, user, password),
             Provider::Alias(name) => {
@@ -137,17 +140,6 @@ impl Inquiry<'_> {
                 self.log(format_args!("the provider {name} is not to be had"));
                 Found::Error
             }
-        }
-    }
-
-    fn look_up_in_file(&mut self, user: &str, password: &[u8]) -> Found {
-        let Some(lines) = self.user_lines(user) else { return Found::Error };
-        let Some(stored) = lines.first().map(|line| field(line)) else { return Found::Unknown };
-        match passwords::check(&String::from_utf8_lossy(stored), password) {
-            Answer::Known(true) => Found::Granted,
-            Answer::Known(false) => Found::Denied,
-            Answer::Wait(pause) => Found::Wait(pause),
-            Answer::Busy => Found::Busy,
         }
     }
 
@@ -176,6 +168,10 @@ impl Inquiry<'_> {
                 let alias = self.local.authn.aliases.as_ref().and_then(|all| all.get(name)).cloned().ok_or(())?;
                 self.with_settings(&alias.local, |inquiry| inquiry.realm_hash(&alias.provider, user, realm))
             }
+            Provider::Database => {
+                let values = self.database_value(&[user.as_bytes(), b":", realm.as_bytes()].concat()).ok_or(())?;
+                Ok(values.first().map(|value| field(value).to_vec()))
+            }
             Provider::Cache => Ok(None),
             Provider::Anonymous | Provider::Missing(_) => Err(()),
         }
@@ -196,6 +192,22 @@ impl Inquiry<'_> {
         }
     }
 
+    /// What AuthDBMUserFile says about a key: one value or none. `None`: it can't be read, which has been logged.
+    fn database_value(&mut self, key: &[u8]) -> Option<Vec<Box<[u8]>>> {
+        let database = self.local.authn.user_database.clone().unwrap_or_default();
+        let Some(path) = &database.file else {
+            self.log(format_args!("AuthDBMUserFile not specified in the configuration"));
+            return None;
+        };
+        match self.records.read_database(self.watcher, &database.kind, path) {
+            Ok(records) => Some(records.get(key).cloned().unwrap_or_default()),
+            Err(error) => {
+                self.log(format_args!("could not open dbm (type {}) auth file: {}: {error}", database.kind, path.display()));
+                None
+            }
+        }
+    }
+
     /// With an alias's settings laid over.
     pub fn with_settings<T>(&mut self, over: &crate::local::Local, ask: impl FnOnce(&mut Self) -> T) -> T {
         let merged = Arc::new(self.local.under(over));
@@ -203,6 +215,18 @@ impl Inquiry<'_> {
         let answer = ask(self);
         self.local = before;
         answer
+    }
+}
+
+/// What was found for the name, the first of it being the password; `None`: nothing could be looked up.
+fn judged(lines: Option<Vec<Box<[u8]>>>, password: &[u8]) -> Found {
+    let Some(lines) = lines else { return Found::Error };
+    let Some(stored) = lines.first().map(|line| field(line)) else { return Found::Unknown };
+    match passwords::check(&String::from_utf8_lossy(stored), password) {
+        Answer::Known(true) => Found::Granted,
+        Answer::Known(false) => Found::Denied,
+        Answer::Wait(pause) => Found::Wait(pause),
+        Answer::Busy => Found::Busy,
     }
 }
 

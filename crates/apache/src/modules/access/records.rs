@@ -1,11 +1,14 @@
-//! Files of users and groups: a name, a colon, and what is said about it, on each line.
+//! Files of users and groups: a name, a colon, and what is said about it, on each line; or databases (DBM) of the same.
 //!
 //! A worker reads one when it is first asked about and again when it has changed. Difficulty: a file that can't be read is not an empty
 //! one; who needs it is answered with an error.
 
+use crate::dbm;
 use saker_files::{Kind, LinkPolicy, Stamp, Watcher, resolve};
 use std::{
     collections::HashMap,
+    ffi::OsStr,
+    hash::Hash,
     os::unix::{ffi::OsStrExt, fs::FileExt},
     path::{Path, PathBuf},
     rc::Rc,
@@ -26,28 +29,50 @@ struct Kept {
 #[derive(Default)]
 pub struct RecordFiles {
     by_path: HashMap<PathBuf, Kept>,
+    /// By their kinds, too.
+    databases: HashMap<(Box<str>, PathBuf), Kept>,
 }
 
 impl RecordFiles {
     /// The error says why the file can't be read.
     pub fn read(&mut self, watcher: &Watcher, path: &Path) -> Result<Rc<Records>, String> {
-        let now_ms = watcher.now_ms();
-        if let Some(kept) = self.by_path.get(path)
-            && kept.stamps.iter().all(|stamp| stamp.is_current(now_ms))
-        {
-            return kept.records.clone();
-        }
-        let mut stamps = Vec::new();
-        let records = read(watcher, path, &mut stamps).map(Rc::new);
-        if self.by_path.len() >= KEPT_MAX {
-            self.by_path.clear();
-        }
-        self.by_path.insert(path.to_owned(), Kept { stamps: stamps.into(), records: records.clone() });
-        records
+        kept(&mut self.by_path, path.to_owned(), watcher, |stamps| Ok(parse(&content(watcher, path, stamps)?)))
+    }
+
+    /// `kind`: as APR calls it. Each key has one value.
+    pub fn read_database(&mut self, watcher: &Watcher, kind: &str, path: &Path) -> Result<Rc<Records>, String> {
+        let pairs = |pairs: Vec<dbm::Pair<'_>>| pairs.into_iter().map(|(key, value)| (key.into(), vec![value.into()])).collect();
+        kept(&mut self.databases, (kind.into(), path.to_owned()), watcher, |stamps| {
+            let read = |ending: &str| {
+                let name = [path.as_os_str().as_bytes(), ending.as_bytes()].concat();
+                content(watcher, Path::new(OsStr::from_bytes(&name)), stamps)
+            };
+            dbm::read(kind, read, pairs)
+        })
     }
 }
 
-fn read(watcher: &Watcher, path: &Path, stamps: &mut Vec<Stamp>) -> Result<Records, String> {
+/// What was read before, as long as nothing has changed.
+fn kept<K: Hash + Eq>(
+    all: &mut HashMap<K, Kept>,
+    key: K,
+    watcher: &Watcher,
+    read: impl FnOnce(&mut Vec<Stamp>) -> Result<Records, String>,
+) -> Result<Rc<Records>, String> {
+    let now_ms = watcher.now_ms();
+    if let Some(kept) = all.get(&key).filter(|kept| kept.stamps.iter().all(|stamp| stamp.is_current(now_ms))) {
+        return kept.records.clone();
+    }
+    let mut stamps = Vec::new();
+    let records = read(&mut stamps).map(Rc::new);
+    if all.len() >= KEPT_MAX {
+        all.clear();
+    }
+    all.insert(key, Kept { stamps: stamps.into(), records: records.clone() });
+    records
+}
+
+fn content(watcher: &Watcher, path: &Path, stamps: &mut Vec<Stamp>) -> Result<Vec<u8>, String> {
     let relative: Vec<&[u8]> =
         path.as_os_str().as_bytes().split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect();
     let found = resolve(watcher, Path::new("/"), &relative.join(&b'/'), LinkPolicy::Follow, stamps).map_err(|error| error.to_string())?;
@@ -56,7 +81,7 @@ fn read(watcher: &Watcher, path: &Path, stamps: &mut Vec<Stamp>) -> Result<Recor
     }
     let mut text = vec![0; found.metadata.size as usize];
     found.file.read_exact_at(&mut text, 0).map_err(|error| error.to_string())?;
-    Ok(parse(&text))
+    Ok(text)
 }
 
 /// Empty lines and those that begin with `#` say nothing.

@@ -59,6 +59,8 @@ pub enum Requirement {
     Group(Words),
     FileOwner,
     FileGroup,
+    DatabaseGroup(Words),
+    DatabaseFileGroup,
     /// `<AuthzProviderAlias>`.
     Alias(Box<[u8]>),
     /// Denies.
@@ -92,6 +94,8 @@ impl Requirement {
             b"group" => Requirement::Group(line(rest)?),
             b"file-owner" => Requirement::FileOwner,
             b"file-group" => Requirement::FileGroup,
+            b"dbm-group" => Requirement::DatabaseGroup(line(rest)?),
+            b"dbm-file-group" => Requirement::DatabaseFileGroup,
             lower if ELSEWHERE.iter().any(|known| known.as_bytes() == lower) => {
                 reading.warn(node, format!("Require {shown} is not honoured: it grants nothing to anybody"));
                 Requirement::Impossible
@@ -141,25 +145,18 @@ impl Requirement {
 }
 
 /// Providers of modules that are not here.
-const ELSEWHERE: &[&str] = &[
-    "dbm-group",
-    "dbm-file-group",
-    "dbd-group",
-    "dbd-login",
-    "dbd-logout",
-    "ldap-user",
-    "ldap-group",
-    "ldap-dn",
-    "ldap-attribute",
-    "ldap-filter",
-    "ldap-search",
-];
+const ELSEWHERE: &[&str] =
+    &["dbd-group", "dbd-login", "dbd-logout", "ldap-user", "ldap-group", "ldap-dn", "ldap-attribute", "ldap-filter", "ldap-search"];
 
 impl Inquiry<'_> {
     fn line(&mut self, words_of: &Words) -> Vec<Vec<u8>> {
+        words(&self.line_text(words_of))
+    }
+
+    fn line_text(&mut self, words_of: &Words) -> Vec<u8> {
         match words_of.constant() {
-            Some(text) => words(text),
-            None => words(&self.evaluate_text(words_of).unwrap_or_default()),
+            Some(text) => text.to_vec(),
+            None => self.evaluate_text(words_of).unwrap_or_default(),
         }
     }
 
@@ -207,9 +204,40 @@ impl Inquiry<'_> {
                 Some(group) => self.is_in_group(&user, &[group]),
                 None => false,
             },
+            Requirement::DatabaseGroup(words) => {
+                // Quotes mean nothing here (mod_authz_dbm as it behaves).
+                let line = self.line_text(words);
+                let groups: Vec<Vec<u8>> = line.split(u8::is_ascii_whitespace).map(<[u8]>::to_vec).collect();
+                return self.check_database_groups(&user, &groups).unwrap_or(Decision::Error);
+            }
+            Requirement::DatabaseFileGroup => {
+                let group = self.owner_name(Path::new("/etc/group"), |metadata| metadata.gid());
+                return self.check_database_groups(&user, group.as_slice()).unwrap_or(Decision::Denied);
+            }
             _ => false,
         };
         if granted { Decision::Granted } else { Decision::Denied }
+    }
+
+    /// mod_authz_dbm: groups are compared letter by letter. `None`: the database can't be read.
+    fn check_database_groups(&mut self, user: &str, groups: &[Vec<u8>]) -> Option<Decision> {
+        let database = self.local.authn.group_database.clone().unwrap_or_default();
+        let Some(path) = &database.file else {
+            self.log(format_args!("No group file was specified in the configuration"));
+            return Some(Decision::Denied);
+        };
+        let records = match self.records.read_database(self.watcher, &database.kind, path) {
+            Ok(records) => records,
+            Err(error) => {
+                self.log(format_args!("could not open dbm (type {}) group access file: {}: {error}", database.kind, path.display()));
+                return None;
+            }
+        };
+        let realm = self.local.authn.name.clone().map(|name| self.text(&name)).unwrap_or_default();
+        let value = records.get(format!("{user}:{realm}").as_bytes()).or_else(|| records.get(user.as_bytes()));
+        let of_user = value.and_then(|values| values.first()).map(|value| database_groups(value)).unwrap_or_default();
+        let is_member = of_user.split(|byte| *byte == b',').any(|group| groups.iter().any(|wanted| !group.is_empty() && wanted == group));
+        Some(if is_member { Decision::Granted } else { Decision::Denied })
     }
 
     /// Names of groups are compared without regard to case, those of users are not.
@@ -240,6 +268,11 @@ impl Inquiry<'_> {
         let found = records.iter().find(|(_, lines)| lines.iter().any(|line| has_number(line)));
         found.map(|(name, _)| name.to_vec())
     }
+}
+
+/// `group,group`, or `password:group,group[:anything]`, so that one file may serve for both.
+fn database_groups(value: &[u8]) -> &[u8] {
+    value.split(|byte| *byte == b':').take(2).last().unwrap_or_default()
 }
 
 fn line(text: &[u8]) -> Result<Words, String> {
