@@ -3,3 +3,18 @@
 //! Place in the walk: asked at the look-up (may this entry answer this request?) and before storing (may this response be kept, how long?).
 
 pub mod control;
+pub mod freshness;
+pub mod judge;
+pub mod life;
+pub mod pass;
+pub mod reuse;
+pub mod settings;
+pub mod structured;
+pub mod targeted;
+pub mod vary;
+
+pub use judge::judge_response;
+pub use life::Life;
+pub use pass::Pass;
+pub use reuse::{Use, age_s, judge_use, may_serve_after_error};
+pub use settings::{ClientControl, RuleSettings};

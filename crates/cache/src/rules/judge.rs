@@ -1,0 +1,193 @@
+//! May this response be stored, and what will its life be? RFC 9111 section 3 for a shared cache, and what is safe beyond it.
+//!
+//! Place in the walk: asked when a response's head is there, before its content is kept.
+//! Difficulty: the standard trusts origins that many applications are not: pages made for one visitor come without a word about it. So
+//! whatever a session cookie, Set-Cookie or Authorization took part in is for all only if the response says so.
+//! Absent on purpose: what is done with the fields ([`super::fields`]), and LSCache's own control, which is asked before this.
+
+use super::{
+    control::{RequestControl, ResponseControl, Seconds},
+    freshness::{Lifetime, Times, is_heuristically_cacheable, lifetime, ms},
+    life::Life,
+    pass::Pass,
+    settings::RuleSettings,
+    targeted::{Policy, policy},
+    vary::Vary,
+};
+use saker_http::{Fields, HeadView, KnownField, Method, Status};
+
+/// Judges a response by its head. `request_ms` is when the request was sent, `response_ms` when the head had come.
+pub fn judge_response(
+    request: HeadView<'_>,
+    status: Status,
+    fields: &Fields,
+    settings: &RuleSettings,
+    request_ms: i64,
+    response_ms: i64,
+) -> Result<Life, Pass> {
+    let policy = policy(fields, settings);
+    by_request(request, settings)?;
+    by_status(status, &policy.control, settings)?;
+    by_control(&policy, settings)?;
+    let vary = Vary::of(fields).ok_or(Pass::VaryAll)?;
+    let audience = Audience::of(request, fields, &policy, settings, &vary)?;
+    let times = Times::of(fields, request_ms, response_ms);
+    let lifetime = lifetime(&policy, fields, status, settings, times);
+    by_lifetime(status, &policy, lifetime)?;
+    let life = life(&policy, fields, settings, times, lifetime, audience);
+    worth_storing(life, fields, &policy, settings)
+}
+
+fn by_request(request: HeadView<'_>, settings: &RuleSettings) -> Result<(), Pass> {
+    // Section 3 and RFC 9110 section 9.2.3: others than GET could be stored, but nobody asks for them a second time.
+    if request.method() != Method::Get {
+        return Err(Pass::Method);
+    }
+    // Section 5.2.1.5.
+    match settings.honours_client() && RequestControl::of(request).no_store && !settings.store_no_store {
+        true => Err(Pass::RequestNoStore),
+        false => Ok(()),
+    }
+}
+
+fn by_status(status: Status, control: &ResponseControl, settings: &RuleSettings) -> Result<(), Pass> {
+    match status.0 {
+        206 if !settings.store_parts => Err(Pass::Partial),
+        // Not final, not a representation, or not a status at all.
+        ..200 | 304 | 600.. => Err(Pass::Status(status.0)),
+        // Section 5.2.2.3.
+        code if control.must_understand && !is_understood(status) => Err(Pass::Status(code)),
+        _ => Ok(()),
+    }
+}
+
+/// Statuses whose caching we know: those of RFC 9110, and those that are registered beside it.
+fn is_understood(status: Status) -> bool {
+    status.0 != 206 && status.reason() != "Unknown"
+}
+
+fn by_control(policy: &Policy, settings: &RuleSettings) -> Result<(), Pass> {
+    let control = &policy.control;
+    // Section 5.2.2.3: must-understand takes no-store back for those who understand; by_status saw to that.
+    if control.no_store && !control.must_understand && !settings.store_no_store {
+        return Err(Pass::NoStore(policy.field.clone()));
+    }
+    match control.private.is_whole() && !settings.store_private {
+        true => Err(Pass::Private(policy.field.clone())),
+        false => Ok(()),
+    }
+}
+
+/// For whom the entry is.
+#[derive(Clone, Copy)]
+struct Audience {
+    sessions: bool,
+    authorized: bool,
+}
+
+impl Audience {
+    fn of(request: HeadView<'_>, fields: &Fields, policy: &Policy, settings: &RuleSettings, vary: &Vary) -> Result<Audience, Pass> {
+        let control = &policy.control;
+        let for_all = says_for_all(policy, settings);
+        let audience = Audience {
+            sessions: for_all || vary.names("cookie"),
+            // Section 3.5.
+            authorized: for_all || control.must_revalidate || vary.names("authorization"),
+        };
+        if request.has(KnownField::Authorization) && !audience.authorized {
+            return Err(Pass::Authorization);
+        }
+        // Section 7.3 warns of storing Set-Cookie; a response that sets one was made for somebody, unless it says otherwise.
+        let set_aside = control.no_cache.names("set-cookie") || control.private.names("set-cookie");
+        if fields.has("set-cookie") && !for_all && !set_aside {
+            return Err(Pass::SetCookie);
+        }
+        match session_cookie(request, settings).filter(|_| !audience.sessions) {
+            Some(name) => Err(Pass::SessionCookie(name)),
+            None => Ok(audience),
+        }
+    }
+}
+
+/// Whether the response (or the operator) says in so many words that it is for a shared cache.
+fn says_for_all(policy: &Policy, settings: &RuleSettings) -> bool {
+    let control = &policy.control;
+    control.public
+        || control.s_maxage.given().is_some()
+        || (policy.targeted && control.max_age.given().is_some())
+        || settings.ttl_override_s.is_some()
+}
+
+/// The name of the first session cookie among the request's.
+pub(super) fn session_cookie(request: HeadView<'_>, settings: &RuleSettings) -> Option<String> {
+    let pairs = request.lines(KnownField::Cookie).flat_map(|line| line.split(|byte| *byte == b';'));
+    let mut names = pairs.filter_map(|pair| pair.split(|byte| *byte == b'=').next()).map(<[u8]>::trim_ascii);
+    names.find(|name| settings.is_session_cookie(name)).map(|name| String::from_utf8_lossy(name).into_owned())
+}
+
+/// The last condition of section 3: something has to say that the response may be stored.
+fn by_lifetime(status: Status, policy: &Policy, lifetime: Lifetime) -> Result<(), Pass> {
+    let said = matches!(lifetime, Lifetime::Explicit(_)) || policy.control.public || policy.targeted;
+    match said || is_heuristically_cacheable(status) {
+        true => Ok(()),
+        false => Err(Pass::NoLifetime),
+    }
+}
+
+fn life(policy: &Policy, fields: &Fields, settings: &RuleSettings, times: Times, lifetime: Lifetime, audience: Audience) -> Life {
+    let control = &policy.control;
+    let born_ms = times.response_ms.saturating_sub(times.initial_age_ms(fields));
+    let always_validates = control.no_cache.is_whole() && settings.ttl_override_s.is_none();
+    let fresh_s = if always_validates { 0 } else { lifetime.seconds() };
+    let fresh_until_ms = born_ms.saturating_add(ms(fresh_s));
+    // Section 4.2.4. s-maxage forbids stale use as well (section 5.2.2.10), but not what the response itself allows beside it.
+    let forbidden = always_validates || control.must_revalidate || control.proxy_revalidate;
+    let by_default = !forbidden && control.s_maxage == Seconds::Absent;
+    let until = |said: Seconds, default_s: u64| {
+        let seconds = if forbidden { 0 } else { said.given().unwrap_or(if by_default { default_s } else { 0 }) };
+        fresh_until_ms.saturating_add(ms(seconds))
+    };
+    let stale_while_revalidate_until_ms = until(control.stale_while_revalidate, settings.stale_while_revalidate_s);
+    let stale_if_error_until_ms = until(control.stale_if_error, settings.stale_if_error_s);
+    let kept_ms = if has_validator(fields) { ms(settings.keep_s) } else { 0 };
+    let last_ms = stale_while_revalidate_until_ms.max(stale_if_error_until_ms).max(times.response_ms);
+    Life {
+        stored_ms: times.response_ms,
+        born_ms,
+        fresh_until_ms,
+        stale_while_revalidate_until_ms,
+        stale_if_error_until_ms,
+        keep_until_ms: last_ms.saturating_add(kept_ms),
+        must_revalidate: !by_default,
+        always_validates,
+        immutable: control.immutable,
+        guessed: matches!(lifetime, Lifetime::Guessed(_)),
+        for_sessions: audience.sessions,
+        for_authorized: audience.authorized,
+        hidden_fields: [control.no_cache.fields(), control.private.fields()].concat(),
+    }
+}
+
+fn worth_storing(life: Life, fields: &Fields, policy: &Policy, settings: &RuleSettings) -> Result<Life, Pass> {
+    if life.hides_too_much() {
+        return Err(Pass::HidesTooMuch);
+    }
+    let useful_ms = life.stale_while_revalidate_until_ms.max(life.stale_if_error_until_ms);
+    let validates = has_validator(fields) && settings.keep_for_validation && settings.keep_s > 0;
+    if useful_ms > life.stored_ms || validates || settings.store_expired {
+        return Ok(life);
+    }
+    let control = &policy.control;
+    let aged = control.max_age != Seconds::Absent || control.s_maxage != Seconds::Absent || control.no_cache.is_whole();
+    match (aged || policy.targeted, fields.has("expires")) {
+        (true, _) => Err(Pass::Stale(policy.field.clone())),
+        (false, true) => Err(Pass::Stale("Expires".into())),
+        (false, false) if life.guessed => Err(Pass::Stale("Last-Modified".into())),
+        (false, false) => Err(Pass::NoLifetime),
+    }
+}
+
+/// What a later request to the origin could be conditional on (section 4.3.1).
+pub(super) fn has_validator(fields: &Fields) -> bool {
+    fields.has("etag") || fields.has("last-modified")
+}

@@ -1,0 +1,167 @@
+//! May this entry answer this request now? RFC 9111 section 4, and RFC 5861.
+//!
+//! Place in the walk: the look-up, once key and Vary have selected an entry. On the hot path: allocates nothing.
+//! Absent on purpose: purges and bans, which the store knows; conditions of the client ([`super::validation`]).
+
+use super::{
+    control::{DELTA_SECONDS_MAX, MaxStale, RequestControl, Seconds},
+    freshness::ms,
+    judge,
+    life::Life,
+    settings::RuleSettings,
+};
+use saker_http::{HeadView, KnownField, Method, Status};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    Fresh,
+    /// Serve it, and ask the origin for a new one in the background.
+    Stale,
+    /// Ask the origin first, conditionally if the entry has something to ask by.
+    Validate(Why),
+    /// Not for this request.
+    NotUsable(Why),
+    /// Nothing usable, and the client wants no other (section 5.2.1.7): answer 504.
+    OnlyIfCached504,
+}
+
+/// What stands against an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    Method,
+    SessionCookie,
+    Authorization,
+    ResponseNoCache,
+    RequestNoCache,
+    RequestMaxAge,
+    RequestMinFresh,
+    Expired,
+    Gone,
+}
+
+impl Why {
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Why::Method => "only GET and HEAD are answered from the cache",
+            Why::SessionCookie => "the request has a session cookie, and the entry does not say that it is for all",
+            Why::Authorization => "the request has Authorization, and the entry does not say that it is for all",
+            Why::ResponseNoCache => "the response said no-cache: it is validated before each use",
+            Why::RequestNoCache => "the request says no-cache",
+            Why::RequestMaxAge => "the entry is older than the max-age of the request",
+            Why::RequestMinFresh => "the entry is not fresh for as long as min-fresh of the request asks",
+            Why::Expired => "the entry is stale",
+            Why::Gone => "the entry is past all its times",
+        }
+    }
+}
+
+pub fn judge_use(request: HeadView<'_>, life: &Life, settings: &RuleSettings, now_ms: i64) -> Use {
+    let found = unless_only_cached(request, life, settings, now_ms);
+    match found {
+        Use::Validate(_) | Use::NotUsable(_) if only_if_cached(request) => Use::OnlyIfCached504,
+        found => found,
+    }
+}
+
+/// The Age field's value (section 4.2.3).
+pub fn age_s(life: &Life, now_ms: i64) -> u64 {
+    let age_ms = now_ms.saturating_sub(life.born_ms);
+    (u64::try_from(age_ms).unwrap_or(0) / 1000).min(DELTA_SECONDS_MAX)
+}
+
+/// Whether the entry may stand in for an answer that did not come or was one of [`is_error`] (RFC 5861 section 4).
+pub fn may_serve_after_error(request: HeadView<'_>, life: &Life, settings: &RuleSettings, now_ms: i64) -> bool {
+    if for_whom(request, life, settings).is_some() || life.always_validates {
+        return false;
+    }
+    if now_ms < life.fresh_until_ms.max(life.stale_if_error_until_ms) {
+        return true;
+    }
+    let asked = settings.honours_client().then(|| RequestControl::of(request).stale_if_error);
+    match asked {
+        Some(Seconds::Given(seconds)) => !life.must_revalidate && now_ms < life.fresh_until_ms.saturating_add(ms(seconds)),
+        _ => false,
+    }
+}
+
+/// RFC 5861 section 4 names these.
+pub fn is_error(status: Status) -> bool {
+    matches!(status.0, 500 | 502 | 503 | 504)
+}
+
+/// Section 5.2.1.7. Honoured always: it asks the origin for nothing.
+pub fn only_if_cached(request: HeadView<'_>) -> bool {
+    request.has(KnownField::CacheControl) && RequestControl::of(request).only_if_cached
+}
+
+fn unless_only_cached(request: HeadView<'_>, life: &Life, settings: &RuleSettings, now_ms: i64) -> Use {
+    if !matches!(request.method(), Method::Get | Method::Head) {
+        return Use::NotUsable(Why::Method);
+    }
+    if let Some(why) = for_whom(request, life, settings) {
+        return Use::NotUsable(why);
+    }
+    if life.always_validates {
+        return Use::Validate(Why::ResponseNoCache);
+    }
+    let control = if settings.honours_client() { RequestControl::of(request) } else { RequestControl::default() };
+    if let Some(why) = client_objects(&control, life, now_ms) {
+        return Use::Validate(why);
+    }
+    by_age(&control, life, now_ms)
+}
+
+/// Section 4.2: fresh while the lifetime is greater than the age.
+fn by_age(control: &RequestControl, life: &Life, now_ms: i64) -> Use {
+    if now_ms < life.fresh_until_ms {
+        return Use::Fresh;
+    }
+    if now_ms < life.stale_while_revalidate_until_ms || client_takes_stale(control, life, now_ms) {
+        return Use::Stale;
+    }
+    match now_ms < life.keep_until_ms {
+        true => Use::Validate(Why::Expired),
+        false => Use::NotUsable(Why::Gone),
+    }
+}
+
+/// Not of the standard: who sends a session cookie or credentials gets what is for all only if it was said to be.
+fn for_whom(request: HeadView<'_>, life: &Life, settings: &RuleSettings) -> Option<Why> {
+    if request.has(KnownField::Authorization) && !life.for_authorized {
+        return Some(Why::Authorization);
+    }
+    let own = !life.for_sessions && request.has(KnownField::Cookie) && judge::session_cookie(request, settings).is_some();
+    own.then_some(Why::SessionCookie)
+}
+
+/// Section 5.2.1.
+fn client_objects(control: &RequestControl, life: &Life, now_ms: i64) -> Option<Why> {
+    if control.no_cache {
+        return Some(Why::RequestNoCache);
+    }
+    let fresh = now_ms < life.fresh_until_ms;
+    // RFC 8246 section 2: a reload does not make anything of a fresh entry that never changes.
+    let too_old = match control.max_age {
+        Seconds::Absent => false,
+        Seconds::Given(_) if fresh && life.immutable => false,
+        // A client that sent no number wants something; the nearest is max-age=0.
+        Seconds::Given(0) | Seconds::Invalid => true,
+        Seconds::Given(seconds) => now_ms.saturating_sub(life.born_ms) > ms(seconds),
+    };
+    // Section 5.2.1.1: unless max-stale is also present.
+    if too_old && control.max_stale == MaxStale::Absent {
+        return Some(Why::RequestMaxAge);
+    }
+    let wanted_until_ms = control.min_fresh.given().map(|seconds| now_ms.saturating_add(ms(seconds)));
+    wanted_until_ms.filter(|until_ms| *until_ms >= life.fresh_until_ms).map(|_| Why::RequestMinFresh)
+}
+
+/// Section 5.2.1.2, unless the response forbids (section 4.2.4).
+fn client_takes_stale(control: &RequestControl, life: &Life, now_ms: i64) -> bool {
+    let within = match control.max_stale {
+        MaxStale::Absent => false,
+        MaxStale::Any => true,
+        MaxStale::Seconds(seconds) => now_ms <= life.fresh_until_ms.saturating_add(ms(seconds)),
+    };
+    within && !life.must_revalidate && now_ms < life.keep_until_ms
+}

@@ -1,0 +1,198 @@
+//! Vary: which fields of a request select among the stored responses of one URI (RFC 9111 section 4.1).
+//!
+//! Place in the walk: the second half of an entry's key.
+//! Difficulty: the bytes of a key must differ whenever the standard says that requests differ, and differ as little as possible otherwise:
+//! each spelling more is a page more to make. White space and case are evened out where a
+//! field's grammar says that they mean nothing.
+//! Absent on purpose: Accept-Encoding, which the entry's own codings answer, and any judgement of what a field's value means.
+
+use super::targeted::lines;
+use saker_http::{Fields, HeadView, chars, chars::trim_ows};
+
+/// More names than this are no list that a sane origin sends.
+const NAMES_MAX: usize = 32;
+
+/// The names of a Vary field, in lower case, sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vary {
+    names: Vec<String>,
+}
+
+impl Vary {
+    /// `None` where nothing can be selected by: `*`, or something that is no list of names.
+    pub fn of(fields: &Fields) -> Option<Vary> {
+        let mut names = Vec::new();
+        let members = lines(fields, "vary").flat_map(|line| line.split(|byte| *byte == b',')).map(trim_ows);
+        for name in members.filter(|name| !name.is_empty()) {
+            if name == b"*" || !chars::is_token(name) {
+                return None;
+            }
+            names.push(std::str::from_utf8(name).ok()?.to_ascii_lowercase());
+        }
+        Vary::new(names)
+    }
+
+    /// From names in any case and order; `None` for too many.
+    pub fn new(mut names: Vec<String>) -> Option<Vary> {
+        names.iter_mut().for_each(|name| name.make_ascii_lowercase());
+        names.retain(|name| name != "accept-encoding");
+        names.sort_unstable();
+        names.dedup();
+        (names.len() <= NAMES_MAX).then_some(Vary { names })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    pub fn names(&self, name: &str) -> bool {
+        self.names.iter().any(|held| held == name)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// The bytes that requests of the same choice share. Empty for an empty list.
+    pub fn secondary_key(&self, request: HeadView<'_>) -> Vec<u8> {
+        let mut key = Vec::new();
+        for name in &self.names {
+            push_sized(&mut key, name.as_bytes());
+            // Section 4.1: absent matches absent only, so an empty value is something else.
+            match combined(request, name) {
+                None => key.extend_from_slice(&u32::MAX.to_le_bytes()),
+                Some(value) => push_sized(&mut key, &value),
+            }
+        }
+        key
+    }
+
+    /// Whether a stored response with that secondary key is one that this request selects.
+    pub fn matches(&self, stored_key: &[u8], request: HeadView<'_>) -> bool {
+        self.secondary_key(request) == stored_key
+    }
+}
+
+fn push_sized(key: &mut Vec<u8>, part: &[u8]) {
+    key.extend_from_slice(&(part.len() as u32).to_le_bytes());
+    key.extend_from_slice(part);
+}
+
+/// All lines of a field as one value, evened out.
+fn combined(request: HeadView<'_>, name: &str) -> Option<Vec<u8>> {
+    let mut value: Option<Vec<u8>> = None;
+    // RFC 9113 section 8.2.3: cookies are joined by semicolons.
+    let separator: &[u8] = if name == "cookie" { b"; " } else { b", " };
+    for line in request.all(name) {
+        match &mut value {
+            None => value = Some(line.to_vec()),
+            Some(value) => {
+                value.extend_from_slice(separator);
+                value.extend_from_slice(line);
+            }
+        }
+    }
+    // Only what a field's own grammar takes for the same may be made the same: lists, and ranges of languages and names of character
+    // sets, which know no case (RFC 9110 sections 12.5.1 to 12.5.4).
+    match name {
+        "accept" => value.map(|value| evened(&value)),
+        "accept-language" | "accept-charset" => value.map(|value| evened(&value).to_ascii_lowercase()),
+        _ => value,
+    }
+}
+
+/// Without white space around commas and semicolons that are not quoted, and without empty members.
+fn evened(value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(value.len());
+    let (mut quoted, mut escaped) = (false, false);
+    for byte in value {
+        let byte = *byte;
+        if !quoted && matches!(byte, b',' | b';') {
+            trim_end(&mut out);
+            if byte == b',' && matches!(out.last(), None | Some(b',')) {
+                continue;
+            }
+        } else if !quoted && matches!(byte, b' ' | b'\t') && matches!(out.last(), None | Some(b',' | b';')) {
+            continue;
+        }
+        quoted ^= byte == b'"' && !escaped;
+        escaped = quoted && byte == b'\\' && !escaped;
+        out.push(byte);
+    }
+    trim_end(&mut out);
+    if out.last() == Some(&b',') {
+        out.pop();
+    }
+    out
+}
+
+fn trim_end(out: &mut Vec<u8>) {
+    while matches!(out.last(), Some(b' ' | b'\t')) {
+        out.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_http::{RequestHead, Version};
+
+    fn key(vary: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+        let mut response = Fields::new();
+        response.append("Vary", vary.as_bytes().to_vec());
+        let request = RequestHead::build("GET", "/", Version::Http11, fields);
+        Vary::of(&response).expect("a list").secondary_key(request.view())
+    }
+
+    /// A Vary list, two requests, and whether one's response answers the other.
+    type Row = (&'static str, &'static [(&'static str, &'static str)], &'static [(&'static str, &'static str)], bool);
+
+    #[test]
+    fn selecting() {
+        let rows: [Row; 24] = [
+            ("Accept-Language", &[("accept-language", "de, en;q=0.5")], &[("Accept-Language", "DE,en; q=0.5")], true),
+            ("Accept-Language", &[("accept-language", "de")], &[("accept-language", "en")], false),
+            ("Accept-Language", &[("accept-language", "de, en")], &[("accept-language", "en, de")], false),
+            ("Accept-Language", &[("accept-language", "de"), ("accept-language", "en")], &[("accept-language", "de,en")], true),
+            ("Accept-Language", &[("accept-language", "de,,en,")], &[("accept-language", "de,en")], true),
+            ("Accept-Language", &[], &[], true),
+            ("Accept-Language", &[], &[("accept-language", "")], false),
+            ("Accept-Encoding", &[("accept-encoding", "gzip")], &[("accept-encoding", "br")], true),
+            ("accept-encoding, foo", &[("accept-encoding", "gzip"), ("foo", "1")], &[("foo", "1")], true),
+            ("Foo", &[("foo", "A")], &[("foo", "a")], false),
+            ("Foo", &[("foo", "1"), ("bar", "1")], &[("foo", "1"), ("bar", "2")], true),
+            ("Foo, Bar", &[("foo", "1"), ("bar", "1")], &[("foo", "1"), ("bar", "2")], false),
+            ("Foo, Bar", &[("foo", "1"), ("bar", "1")], &[("bar", "1"), ("foo", "1")], true),
+            ("Accept", &[("accept", "\"a , b\"")], &[("accept", "\"a,b\"")], false),
+            ("Accept", &[("accept", "\"a\\\" , b\"")], &[("accept", "\"a\\\",b\"")], false),
+            ("Accept", &[("accept", "\"a\" , b")], &[("accept", "\"a\",b")], true),
+            ("Foo", &[("foo", "a ,b")], &[("foo", "a,b")], false),
+            ("Foo", &[("foo", "a"), ("foo", "b")], &[("foo", "a, b")], true),
+            ("Foo", &[("foo", "a b")], &[("foo", "a  b")], false),
+            ("Cookie", &[("cookie", "a=1; b=2")], &[("cookie", "a=1"), ("cookie", "b=2")], true),
+            ("Cookie", &[("cookie", "a=1; b=2")], &[("cookie", "a=1; b=3")], false),
+            ("Cookie", &[("cookie", "a=1; b=2")], &[], false),
+            ("a, b", &[("a", "xb")], &[("a", "x"), ("b", "")], false),
+            ("User-Agent", &[("user-agent", "A (x, like y)")], &[("user-agent", "A (x, like y)")], true),
+        ];
+        for (vary, one, other, same) in rows {
+            assert_eq!(key(vary, one) == key(vary, other), same, "{vary}: {one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn lists_that_select_nothing() {
+        let of = |lines: &[&str]| {
+            let mut fields = Fields::new();
+            lines.iter().for_each(|line| fields.append("vary", line.as_bytes().to_vec()));
+            Vary::of(&fields)
+        };
+        for lines in [&["*"][..], &["a, *"], &["a", "*"], &["a b"], &["\"a\""], &["a;b"]] {
+            assert_eq!(of(lines), None, "{lines:?}");
+        }
+        let many = (0..33).map(|number| format!("x{number}")).collect::<Vec<_>>().join(",");
+        assert_eq!(of(&[&many]), None);
+        assert!(of(&[]).expect("a list").is_empty());
+        assert_eq!(of(&["B, a", "A,,"]).expect("a list").iter().collect::<Vec<_>>(), ["a", "b"]);
+    }
+}
