@@ -204,6 +204,11 @@ messages! {
     PHP_MISSING "SK0924" "php" Error "a PHP file was asked for, and there is no PHP to run it"
         "Install php-fpm, lsphp or php-cgi, or name one in [php].";
     PHP_OTHER_VERSION "SK0925" "php" Warn "a handler names a version of PHP that is not there" "Install it, or name the one that is there.";
+    // 10: the page cache.
+    CACHE_UNREADABLE "SK1001" "cache" Warn "an entry of the page cache can't be read, and is made anew" "If there are many, look after the disk.";
+    CACHE_JOURNAL_FAILED "SK1002" "cache" Error "a purge can't be written down; it holds all the same, and is tried again" "Make room on the disk of the page cache.";
+    CACHE_NOT_STORED "SK1003" "cache" Warn "a response can't be kept" "See what the line says.";
+    CACHE_OFF "SK1004" "cache" Error "there is no page cache" "See what the line says; responses are made anew each time until the next start.";
 }
 
 /// The table as Markdown, for the reference pages.

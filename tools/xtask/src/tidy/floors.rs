@@ -13,6 +13,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-cgi", 2),
     ("saker-config", 2),
     ("saker-expressions", 2),
+    ("saker-store", 2),
     ("saker-rewrite", 3),
     ("saker-ssi", 3),
     ("saker-tls", 3),

@@ -1,0 +1,67 @@
+//! A thread of the store's own: fills the index after a start, puts the journal on the disk, lets go what has expired.
+//!
+//! It holds the store weakly, and ends with it.
+
+use crate::{rebuild, store::Store};
+use saker_telemetry::{error_log, message};
+use std::{
+    io,
+    sync::{Arc, Weak, atomic::Ordering},
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+const PAUSE: Duration = Duration::from_millis(200);
+/// Of the index, looked through for what has expired.
+const SHARDS_AT_A_TIME: usize = 8;
+
+pub fn start(store: &Arc<Store>) -> io::Result<()> {
+    let store = Arc::downgrade(store);
+    thread::Builder::new().name("cache".into()).spawn(move || keep_house(&store)).map(drop)
+}
+
+fn keep_house(weak: &Weak<Store>) {
+    if let Some(store) = weak.upgrade() {
+        // Whoever else holds it is the server; when that has let go, the rest is not worth reading.
+        rebuild::rebuild(&store, now_s(), || Arc::strong_count(&store) > 1);
+    }
+    let mut shard = 0;
+    loop {
+        thread::sleep(PAUSE);
+        let Some(store) = weak.upgrade() else { return };
+        see_to_journal(&store);
+        for _ in 0..SHARDS_AT_A_TIME {
+            shard = (shard + 1) % store.index.shards();
+            sweep(&store, shard);
+        }
+    }
+}
+
+fn sweep(store: &Store, shard: usize) {
+    let now_s = now_s();
+    for hash in store.index.expired(shard, now_s) {
+        if store.index.remove(hash, |slot| slot.keep_until_s < now_s, |slot| store.unlink(slot)) {
+            store.counts.expired.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn see_to_journal(store: &Store) {
+    let to_sync = {
+        let mut journal = store.journal();
+        journal.retry();
+        if journal.is_worth_compacting()
+            && let Err(error) = journal.compact(&store.purges.known())
+        {
+            error_log::log(&message::CACHE_JOURNAL_FAILED, format_args!("{}: {error}", store.root.display()));
+        }
+        journal.take_unsynced()
+    };
+    if let Some(file) = to_sync {
+        let _ = file.sync_data();
+    }
+}
+
+fn now_s() -> u32 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as u32)
+}

@@ -1,0 +1,350 @@
+//! Purges on the disk: records behind one another, written before anybody is told that something is purged.
+//!
+//! A record is its length, its checksum and its payload; the first that does not match ends the reading, because a crash cut it. Difficulty: what
+//! the disk does not take, because it is full, or did not get, because the power failed. A file beside the journal says that it has everything,
+//! and since which start of the machine. Taking it away needs no room; whoever starts without it, or after another start of the machine that
+//! nobody had prepared, begins with an empty cache.
+
+use crate::purges::{Ban, Known, Purge, TagMark};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+const MAGIC: &[u8; 8] = b"SKJOURN1";
+/// There while the journal has everything; in it, the start of the machine, or that everything is on the disk.
+const COMPLETE: &str = "complete";
+const ALL_WRITTEN: &str = "all written";
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// Numbers that a lost journal may have given away at most.
+const NUMBERS_LOST_MAX: u64 = 1 << 40;
+const RECORD_BYTES_MAX: u32 = 16 << 20;
+/// A journal of less is not worth being written anew.
+const COMPACT_BYTES_MIN: u64 = 1 << 20;
+
+/// The numbers of a tag's last purges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    pub hard: u64,
+    pub soft: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    Purged {
+        number: u64,
+        purges: Vec<Purge>,
+    },
+    /// In a journal that was written anew.
+    Mark(TagMark, Times),
+    Floor {
+        number: u64,
+        floor: u64,
+    },
+}
+
+pub struct Journal {
+    folder: PathBuf,
+    file: File,
+    bytes: u64,
+    /// Of the journal when it was last written anew.
+    compact_bytes: u64,
+    /// Written, and perhaps not on the disk yet.
+    is_dirty: bool,
+    /// What the disk did not take.
+    missing: Vec<u8>,
+}
+
+impl Journal {
+    /// Opens the journal of a folder, or begins one. What it does not know any more is what nobody may rely on: the floor says so.
+    pub fn open(folder: &Path) -> io::Result<(Journal, Known)> {
+        let path = folder.join("purges");
+        let mut bytes = Vec::new();
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(&path)?;
+        file.read_to_end(&mut bytes)?;
+        let (mut known, valid) = replay(&bytes);
+        if valid < MAGIC.len() || !is_complete(folder) {
+            // Beyond every number that was ever given away: nothing that lies in the folder may be taken for newer than it is.
+            known.floor = (known.number / NUMBERS_LOST_MAX + 1) * NUMBERS_LOST_MAX;
+            known.number = known.floor;
+        }
+        let mut journal =
+            Journal { folder: folder.into(), file, bytes: valid as u64, compact_bytes: 0, is_dirty: true, missing: Vec::new() };
+        journal.compact(&known)?;
+        journal.mark_complete()?;
+        Ok((journal, known))
+    }
+
+    fn mark_complete(&self) -> io::Result<()> {
+        fs::write(self.folder.join(COMPLETE), boot_id())
+    }
+
+    /// Nothing more will be written.
+    pub fn close(&mut self) {
+        if self.retry() && self.file.sync_data().is_ok() {
+            let _ = fs::write(self.folder.join(COMPLETE), ALL_WRITTEN);
+        }
+    }
+
+    /// In the journal, or not: then it will be tried again, and a start before that begins with nothing.
+    pub fn append(&mut self, record: &Record) -> io::Result<()> {
+        let mut bytes = std::mem::take(&mut self.missing);
+        encode(record, &mut bytes);
+        let outcome = self.write(&bytes);
+        if outcome.is_err() {
+            let _ = fs::remove_file(self.folder.join(COMPLETE));
+            self.missing = bytes;
+        }
+        outcome
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let written = self.file.write_all(bytes);
+        if written.is_err() {
+            // What came in part would hide what follows.
+            self.file.set_len(self.bytes)?;
+        }
+        written?;
+        self.bytes += bytes.len() as u64;
+        self.is_dirty = true;
+        Ok(())
+    }
+
+    /// What failed is tried again. Whether all is well now.
+    pub fn retry(&mut self) -> bool {
+        if self.missing.is_empty() {
+            return true;
+        }
+        let bytes = std::mem::take(&mut self.missing);
+        let is_well = self.write(&bytes).is_ok() && self.mark_complete().is_ok();
+        if !is_well {
+            self.missing = bytes;
+        }
+        is_well
+    }
+
+    /// A second way to the file, where there is something to be put on the disk.
+    pub fn take_unsynced(&mut self) -> Option<File> {
+        std::mem::take(&mut self.is_dirty).then(|| self.file.try_clone().ok()).flatten()
+    }
+
+    pub fn is_worth_compacting(&self) -> bool {
+        self.missing.is_empty() && self.bytes > COMPACT_BYTES_MIN.max(self.compact_bytes * 4)
+    }
+
+    /// Writes what is known anew, in place of how it came to be known.
+    pub fn compact(&mut self, known: &Known) -> io::Result<()> {
+        let mut bytes = MAGIC.to_vec();
+        encode(&Record::Floor { number: known.number, floor: known.floor }, &mut bytes);
+        known.marks.iter().for_each(|(mark, times)| encode(&Record::Mark(*mark, *times), &mut bytes));
+        for Ban { number, text } in &known.bans {
+            encode(&Record::Purged { number: *number, purges: vec![Purge::Ban(text.clone())] }, &mut bytes);
+        }
+        let (new, path) = (self.folder.join("purges.new"), self.folder.join("purges"));
+        fs::write(&new, &bytes)?;
+        let file = OpenOptions::new().read(true).append(true).open(&new)?;
+        file.sync_data()?;
+        fs::rename(&new, &path)?;
+        (self.file, self.bytes, self.compact_bytes) = (file, bytes.len() as u64, bytes.len() as u64);
+        Ok(())
+    }
+}
+
+fn boot_id() -> String {
+    fs::read_to_string(BOOT_ID).unwrap_or_default()
+}
+
+fn is_complete(folder: &Path) -> bool {
+    fs::read_to_string(folder.join(COMPLETE)).is_ok_and(|text| text == ALL_WRITTEN || (!text.is_empty() && text == boot_id()))
+}
+
+/// What records say, and where the last one that is whole ends.
+fn replay(bytes: &[u8]) -> (Known, usize) {
+    let mut known = Known::default();
+    if !bytes.starts_with(MAGIC) {
+        return (known, 0);
+    }
+    let mut at = MAGIC.len();
+    while let Some((record, end)) = decode(bytes, at) {
+        known.apply(&record);
+        at = end;
+    }
+    (known, at)
+}
+
+fn encode(record: &Record, out: &mut Vec<u8>) {
+    let mut payload = Vec::new();
+    match record {
+        Record::Purged { number, purges } => {
+            payload.push(b'P');
+            payload.extend_from_slice(&number.to_le_bytes());
+            for purge in purges {
+                match purge {
+                    Purge::Tag { mark, is_soft } => {
+                        payload.push(if *is_soft { b's' } else { b'h' });
+                        payload.extend_from_slice(&mark.0.to_le_bytes());
+                    }
+                    Purge::Ban(text) => {
+                        payload.push(b'b');
+                        payload.extend_from_slice(&(text.len() as u32).to_le_bytes());
+                        payload.extend_from_slice(text);
+                    }
+                }
+            }
+        }
+        Record::Mark(mark, times) => {
+            payload.push(b'M');
+            [mark.0, times.hard, times.soft].iter().for_each(|number| payload.extend_from_slice(&number.to_le_bytes()));
+        }
+        Record::Floor { number, floor } => {
+            payload.push(b'F');
+            [number, floor].iter().for_each(|number| payload.extend_from_slice(&number.to_le_bytes()));
+        }
+    }
+    out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    out.extend_from_slice(&xxh3_64(&payload).to_le_bytes());
+    out.extend_from_slice(&payload);
+}
+
+fn decode(bytes: &[u8], at: usize) -> Option<(Record, usize)> {
+    let mut rest = bytes.get(at..)?;
+    let length = u32::from_le_bytes(take(&mut rest, 4)?.try_into().ok()?);
+    let sum = number(&mut rest)?;
+    let payload = (length <= RECORD_BYTES_MAX).then(|| take(&mut rest, length as usize)).flatten()?;
+    let end = at + 12 + payload.len();
+    (xxh3_64(payload) == sum).then(|| payload_record(payload)).flatten().map(|record| (record, end))
+}
+
+fn payload_record(payload: &[u8]) -> Option<Record> {
+    let (kind, mut rest) = payload.split_first()?;
+    Some(match kind {
+        b'P' => {
+            let of = number(&mut rest)?;
+            let mut purges = Vec::new();
+            while !rest.is_empty() {
+                purges.push(purge(&mut rest)?);
+            }
+            Record::Purged { number: of, purges }
+        }
+        b'M' => Record::Mark(TagMark(number(&mut rest)?), Times { hard: number(&mut rest)?, soft: number(&mut rest)? }),
+        b'F' => Record::Floor { number: number(&mut rest)?, floor: number(&mut rest)? },
+        _ => return None,
+    })
+}
+
+fn purge(rest: &mut &[u8]) -> Option<Purge> {
+    Some(match take(rest, 1)?.first()? {
+        b'h' => Purge::Tag { mark: TagMark(number(rest)?), is_soft: false },
+        b's' => Purge::Tag { mark: TagMark(number(rest)?), is_soft: true },
+        b'b' => {
+            let length = u32::from_le_bytes(take(rest, 4)?.try_into().ok()?);
+            Purge::Ban(take(rest, length as usize)?.into())
+        }
+        _ => return None,
+    })
+}
+
+fn take<'b>(rest: &mut &'b [u8], bytes: usize) -> Option<&'b [u8]> {
+    let (taken, left) = rest.split_at_checked(bytes)?;
+    *rest = left;
+    Some(taken)
+}
+
+fn number(rest: &mut &[u8]) -> Option<u64> {
+    take(rest, 8)?.try_into().ok().map(u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_testkit::TempDir;
+
+    fn purged(number: u64, mark: u64) -> Record {
+        let purges = vec![Purge::Tag { mark: TagMark(mark), is_soft: mark.is_multiple_of(2) }, Purge::Ban(b"req.url ~ ^/x"[..].into())];
+        Record::Purged { number, purges }
+    }
+
+    fn expected(numbers: std::ops::RangeInclusive<u64>) -> Known {
+        let mut known = Known::default();
+        numbers.for_each(|number| known.apply(&purged(number, number * 10 + number % 2)));
+        known
+    }
+
+    fn write(folder: &Path, numbers: std::ops::RangeInclusive<u64>) {
+        let (mut journal, _) = Journal::open(folder).unwrap();
+        numbers.for_each(|number| journal.append(&purged(number, number * 10 + number % 2)).unwrap());
+    }
+
+    #[test]
+    fn what_was_written_is_known_again() {
+        let dir = TempDir::new("store-journal").unwrap();
+        write(&dir, 1..=3);
+        write(&dir, 4..=5);
+        assert_eq!(tags(Journal::open(&dir).unwrap().1), tags(expected(1..=5)));
+        let (mut journal, known) = Journal::open(&dir).unwrap();
+        journal.compact(&known).unwrap();
+        journal.append(&purged(6, 60)).unwrap();
+        assert_eq!(tags(Journal::open(&dir).unwrap().1), tags(expected(1..=6)));
+    }
+
+    /// Without the number, which begins far beyond those of the tests.
+    fn tags(known: Known) -> (Vec<(TagMark, Times)>, Vec<Ban>) {
+        let mut marks: Vec<_> = known.marks.into_iter().collect();
+        marks.sort_by_key(|(mark, _)| *mark);
+        (marks, known.bans)
+    }
+
+    /// Wherever a crash cuts it, what was whole before is known, and what is written afterwards, too.
+    #[test]
+    fn a_cut_record_takes_nothing_else_along() {
+        let dir = TempDir::new("store-cut").unwrap();
+        let path = dir.join("purges");
+        let mut journal = Journal::open(&dir).unwrap().0;
+        (1..=2).for_each(|number| journal.append(&purged(number, number * 10 + number % 2)).unwrap());
+        let whole = fs::read(&path).unwrap();
+        journal.append(&purged(3, 31)).unwrap();
+        let longer = fs::read(&path).unwrap();
+        for length in whole.len()..longer.len() {
+            fs::write(&path, &longer[..length]).unwrap();
+            let (mut journal, known) = Journal::open(&dir).unwrap();
+            assert_eq!(tags(known), tags(expected(1..=2)), "cut at {length}");
+            journal.append(&purged(3, 31)).unwrap();
+            assert_eq!(tags(Journal::open(&dir).unwrap().1), tags(expected(1..=3)), "cut at {length}");
+        }
+    }
+
+    #[test]
+    fn what_may_lack_something_begins_anew() {
+        let dir = TempDir::new("store-incomplete").unwrap();
+        write(&dir, 1..=2);
+        fs::remove_file(dir.join(COMPLETE)).unwrap();
+        let (_, known) = Journal::open(&dir).unwrap();
+        assert!(known.floor > 2 && known.number >= known.floor, "{known:?}");
+        let again = Journal::open(&dir).unwrap().1;
+        assert_eq!((again.floor, again.number), (known.floor, known.number), "and goes on from there");
+        fs::write(dir.join(COMPLETE), "another start of the machine").unwrap();
+        let after_power_failed = Journal::open(&dir).unwrap().1;
+        assert!(after_power_failed.floor > again.number);
+        Journal::open(&dir).unwrap().0.close();
+        assert_eq!(fs::read_to_string(dir.join(COMPLETE)).unwrap(), ALL_WRITTEN);
+        assert_eq!(Journal::open(&dir).unwrap().1.floor, after_power_failed.floor);
+        fs::write(dir.join("purges"), b"nothing of ours").unwrap();
+        assert!(Journal::open(&dir).unwrap().1.floor > 2);
+    }
+
+    #[test]
+    fn what_the_disk_does_not_take_is_tried_again() {
+        let dir = TempDir::new("store-full").unwrap();
+        let (mut journal, _) = Journal::open(&dir).unwrap();
+        let well = std::mem::replace(&mut journal.file, File::open(dir.join("purges")).unwrap());
+        assert!(journal.append(&purged(1, 11)).is_err(), "it was opened for reading alone");
+        assert!(!journal.retry());
+        assert!(!dir.join(COMPLETE).exists());
+        journal.file = well;
+        assert!(journal.append(&purged(2, 20)).is_ok());
+        assert!(journal.retry());
+        assert!(Journal::open(&dir).unwrap().1.marks.contains_key(&TagMark(11)));
+    }
+}

@@ -1,0 +1,61 @@
+//! Finds out after a start what lies in the folder. The store serves meanwhile.
+
+use crate::{
+    entry::{Coding, PROLOGUE_BYTES, Prologue},
+    store::{Name, Store, slot_of},
+};
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::atomic::Ordering,
+};
+
+/// Reads the prologues of all entries; `goes_on` is asked now and then. Whether it got to the end.
+pub fn rebuild(store: &Store, now_s: u32, goes_on: impl Fn() -> bool) -> bool {
+    let Ok(folders) = fs::read_dir(store.root.join("entries")) else { return false };
+    for folder in folders.flatten() {
+        if !goes_on() {
+            return false;
+        }
+        read_folder(store, &folder.path(), now_s);
+    }
+    store.is_complete.store(true, Ordering::Release);
+    true
+}
+
+/// Codings come after the entries that they belong to, which their names see to.
+fn read_folder(store: &Store, folder: &Path, now_s: u32) {
+    let Ok(files) = fs::read_dir(folder) else { return };
+    let mut names: Vec<_> = files.flatten().map(|file| file.file_name()).collect();
+    names.sort_unstable();
+    for name in names {
+        let path = folder.join(&name);
+        let known = name.to_str().and_then(Name::parse);
+        let Some((Name(hash, coding), prologue)) = known.zip(prologue(&path)) else {
+            let _ = fs::remove_file(path);
+            continue;
+        };
+        match coding {
+            Coding::Identity if slot_of(hash, &prologue).keep_until_s < now_s => drop(fs::remove_file(path)),
+            Coding::Identity => store.index.insert_found(slot_of(hash, &prologue)),
+            coding => {
+                let is_known = store.index.update(hash, |slot| {
+                    if slot.codings & 1 << coding as u8 == 0 {
+                        slot.codings |= 1 << coding as u8;
+                        slot.bytes += prologue.file_bytes();
+                    }
+                });
+                if !is_known {
+                    let _ = fs::remove_file(path);
+                }
+            }
+        }
+    }
+}
+
+fn prologue(path: &Path) -> Option<Prologue> {
+    let mut bytes = [0; PROLOGUE_BYTES];
+    File::open(path).ok()?.read_exact_at(&mut bytes, 0).ok()?;
+    Prologue::decode(&bytes)
+}

@@ -1,0 +1,336 @@
+//! The store: finds entries, purges them, and makes room.
+//!
+//! Layout of the folder: `entries/abc/<hash>` and `<hash>.<coding>`, `new/` for what is being written, `purges` (the journal). Difficulty: the index
+//! is filled in the background after a start. Until then a key that it does not know is looked for on the disk; afterwards it is known not to be
+//! there without a system call.
+
+use crate::{
+    bounds::{Bounds, SiteUse, Totals},
+    entry::{self, Coding, Content, EntryHead, Found, PROLOGUE_BYTES},
+    flights::Flights,
+    housekeeping,
+    index::{Index, Slot},
+    journal::{Journal, Record},
+    purges::{Ban, Purge, Purges, Standing, TagMark},
+    writer::Writer,
+};
+use saker_telemetry::{error_log, message};
+use std::{
+    fmt, fs,
+    fs::File,
+    hash::BuildHasher,
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{SystemTime, UNIX_EPOCH},
+};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
+
+/// Of a key, different from store to store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeyHash(pub u128);
+
+pub struct Store {
+    pub(crate) root: PathBuf,
+    pub(crate) index: Index,
+    pub(crate) bounds: Bounds,
+    pub(crate) purges: Purges,
+    journal: Mutex<Journal>,
+    flights: Arc<Flights>,
+    seed: u64,
+    last_id: AtomicU64,
+    pub(crate) is_complete: AtomicBool,
+    pub(crate) counts: Counts,
+}
+
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub stored: AtomicU64,
+    pub evicted: AtomicU64,
+    pub expired: AtomicU64,
+    pub damaged: AtomicU64,
+    pub purges: AtomicU64,
+}
+
+impl Store {
+    /// Opens the store of a folder, or begins one. What lies there can be found at once; the index comes in the background.
+    pub fn open(root: &Path, bounds: Bounds) -> io::Result<Arc<Store>> {
+        fs::create_dir_all(root.join("entries"))?;
+        let new = root.join("new");
+        if new.exists() {
+            fs::remove_dir_all(&new)?;
+        }
+        fs::create_dir(&new)?;
+        let (journal, known) = Journal::open(root)?;
+        let store = Arc::new(Store {
+            seed: seed(root)?,
+            root: root.into(),
+            index: Index::new(bounds),
+            bounds,
+            purges: Purges::new(known),
+            journal: Mutex::new(journal),
+            flights: Arc::default(),
+            last_id: AtomicU64::new(0),
+            is_complete: AtomicBool::new(false),
+            counts: Counts::default(),
+        });
+        housekeeping::start(&store)?;
+        Ok(store)
+    }
+
+    pub fn hash(&self, key: &[u8]) -> KeyHash {
+        KeyHash(xxh3_128_with_seed(key, self.seed))
+    }
+
+    pub fn flights(&self) -> &Arc<Flights> {
+        &self.flights
+    }
+
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// The entry of a key, whatever purges say of it. Contents up to `memory_bytes_max` are read whole. What can't be read is not there.
+    pub fn find(&self, key: &[u8], memory_bytes_max: u64) -> Option<Found> {
+        let hash = self.hash(key);
+        let slot = self.index.find(hash);
+        if slot.is_none() && self.is_complete.load(Ordering::Acquire) {
+            return None;
+        }
+        let found = self.read(hash, Coding::Identity, memory_bytes_max)?;
+        let (prologue, head, content) = found;
+        if head.key != key {
+            return None;
+        }
+        if slot.is_none() {
+            self.index.insert_found(slot_of(hash, &prologue));
+        }
+        Some(Found { head, id: prologue.id, content })
+    }
+
+    /// The same content in another coding, if it was made from that very entry.
+    pub fn find_coding(&self, key: &[u8], id: u64, coding: Coding, memory_bytes_max: u64) -> Option<Content> {
+        let hash = self.hash(key);
+        if self.index.find(hash).is_some_and(|slot| slot.codings & 1 << coding as u8 == 0) && self.is_complete.load(Ordering::Acquire) {
+            return None;
+        }
+        let (_, head, content) = self.read(hash, coding, memory_bytes_max)?;
+        (head.key == key && head.rules == id.to_le_bytes()).then_some(content)
+    }
+
+    fn read(&self, hash: KeyHash, coding: Coding, memory_bytes_max: u64) -> Option<(entry::Prologue, EntryHead, Content)> {
+        let path = self.path(hash, coding);
+        let outcome = File::open(&path).and_then(|file| entry::read(file, memory_bytes_max));
+        match outcome {
+            Ok(Some((prologue, head, content))) if prologue.coding == coding => Some((prologue, head, content)),
+            Ok(_) => {
+                self.give_up(hash, coding, "it is damaged");
+                None
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if coding == Coding::Identity {
+                    self.index.remove(hash, |_| true, |_| {});
+                }
+                None
+            }
+            Err(error) => {
+                error_log::log(&message::CACHE_UNREADABLE, format_args!("{}: {error}", path.display()));
+                None
+            }
+        }
+    }
+
+    /// A file that is of no use to anybody, as somebody has found out who read it.
+    pub fn give_up(&self, hash: KeyHash, coding: Coding, why: &str) {
+        let path = self.path(hash, coding);
+        self.counts.damaged.fetch_add(1, Ordering::Relaxed);
+        error_log::log(&message::CACHE_UNREADABLE, format_args!("{}: {why}", path.display()));
+        let _ = fs::remove_file(&path);
+        match coding {
+            Coding::Identity => drop(self.index.remove(hash, |_| true, |slot| self.unlink(slot))),
+            coding => drop(self.index.update(hash, |slot| slot.codings &= !(1 << coding as u8))),
+        }
+    }
+
+    /// Whether somebody has looked at the content of an entry since the start; `true` from now on, if `is_sound`.
+    pub fn is_known_sound(&self, hash: KeyHash, is_sound: bool) -> bool {
+        let mut known = false;
+        self.index.update(hash, |slot| {
+            known = slot.is_sound;
+            slot.is_sound |= is_sound;
+        });
+        known
+    }
+
+    /// Begins an entry; it is there once [`Writer::finish`] has returned.
+    pub fn write(self: &Arc<Self>, head: &EntryHead) -> io::Result<Writer> {
+        Writer::begin(self, head, Coding::Identity)
+    }
+
+    /// Begins another coding of an entry's content.
+    pub fn write_coding(self: &Arc<Self>, key: &[u8], id: u64, coding: Coding) -> io::Result<Writer> {
+        let head = EntryHead { key: key.to_vec(), rules: id.to_le_bytes().to_vec(), ..EntryHead::default() };
+        Writer::begin(self, &head, coding)
+    }
+
+    /// Takes an entry away. Workers may go on using what they have of it in memory: purges are what reaches those.
+    pub fn remove(&self, key: &[u8]) -> bool {
+        self.index.remove(self.hash(key), |_| true, |slot| self.unlink(slot))
+    }
+
+    /// The number of the last purge. An entry whose making begins now carries it; and as long as it is the same, whatever held still holds.
+    pub fn moment(&self) -> u64 {
+        self.purges.moment()
+    }
+
+    /// What purges have left of an entry.
+    pub fn standing(&self, moment: u64, marks: impl IntoIterator<Item = TagMark>, is_banned: impl FnMut(&Ban) -> bool) -> Standing {
+        self.purges.standing(moment, marks, is_banned)
+    }
+
+    /// When it returns, nobody gets any more what was purged, whatever happens to this process. An error says that the disk has not taken it: then it
+    /// holds all the same, and the next process begins with an empty cache unless the disk takes it before.
+    pub fn purge(&self, purges: Vec<Purge>) -> io::Result<u64> {
+        let mut journal = self.journal();
+        let number = self.purges.moment() + 1;
+        self.counts.purges.fetch_add(purges.len() as u64, Ordering::Relaxed);
+        let record = Record::Purged { number, purges };
+        let outcome = journal.append(&record);
+        self.purges.apply(&record);
+        drop(journal);
+        if let Err(error) = outcome {
+            error_log::log(&message::CACHE_JOURNAL_FAILED, format_args!("{}: {error}", self.root.display()));
+            return Err(error);
+        }
+        Ok(number)
+    }
+
+    pub fn totals(&self) -> Totals {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Totals {
+            entries: self.index.entries(),
+            bytes: self.index.bytes(),
+            stored: count(&self.counts.stored),
+            evicted: count(&self.counts.evicted),
+            expired: count(&self.counts.expired),
+            damaged: count(&self.counts.damaged),
+            purges: count(&self.counts.purges),
+            is_complete: self.is_complete.load(Ordering::Acquire),
+        }
+    }
+
+    pub fn site_use(&self, site: &[u8]) -> SiteUse {
+        self.index.site(xxh3_64(site))
+    }
+
+    /// The heads of all entries, read from the disk one by one: not for a thread that others wait for. `false` from `each` ends it.
+    pub fn for_each(&self, mut each: impl FnMut(&EntryHead, u64) -> bool) {
+        for shard in 0..self.index.shards() {
+            for hash in self.index.hashes(shard) {
+                let read = File::open(self.path(hash, Coding::Identity)).and_then(|file| entry::read(file, 0));
+                if let Ok(Some((prologue, head, _))) = read
+                    && !each(&head, prologue.content_bytes)
+                {
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Greater than every other one.
+    pub(crate) fn next_id(&self) -> u64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+        let next = |last: u64| Some(now.max(last + 1));
+        self.last_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).map_or(now, |last| now.max(last + 1))
+    }
+
+    pub(crate) fn path(&self, hash: KeyHash, coding: Coding) -> PathBuf {
+        let name = Name(hash, coding).to_string();
+        let mut path = self.root.join("entries");
+        path.push(&name[..3]);
+        path.push(name);
+        path
+    }
+
+    pub(crate) fn unlink(&self, slot: &Slot) {
+        for coding in Coding::ALL {
+            if coding == Coding::Identity || slot.codings & 1 << coding as u8 != 0 {
+                let _ = fs::remove_file(self.path(slot.hash, coding));
+            }
+        }
+    }
+
+    /// Lets entries go until `bytes` more of a site fit.
+    pub(crate) fn make_room(&self, site: u64, bytes: u64) {
+        // What was put in meanwhile may have to go, too; but nobody is kept at it for ever.
+        for _ in 0..10_000 {
+            let Some(victim) = self.index.victim(site, bytes) else { return };
+            if self.index.remove(victim, |_| true, |slot| self.unlink(slot)) {
+                self.counts.evicted.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.journal().close();
+    }
+}
+
+pub(crate) fn slot_of(hash: KeyHash, prologue: &entry::Prologue) -> Slot {
+    Slot {
+        hash,
+        bytes: prologue.file_bytes(),
+        site: prologue.site,
+        keep_until_s: u32::try_from(prologue.keep_until_ms / 1000).unwrap_or(u32::MAX),
+        codings: 0,
+        is_used: false,
+        is_sound: false,
+    }
+}
+
+/// As files are called.
+pub(crate) struct Name(pub KeyHash, pub Coding);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0.0)?;
+        match self.1 {
+            Coding::Identity => Ok(()),
+            coding => write!(f, ".{}", coding as u8),
+        }
+    }
+}
+
+impl Name {
+    pub fn parse(name: &str) -> Option<Name> {
+        let (hash, coding) = name.split_once('.').unwrap_or((name, "0"));
+        let number: u8 = coding.parse().ok()?;
+        let coding = Coding::ALL.into_iter().find(|coding| *coding as u8 == number)?;
+        let hash = (hash.len() == 32).then(|| u128::from_str_radix(hash, 16).ok()).flatten()?;
+        Some(Name(KeyHash(hash), coding))
+    }
+}
+
+/// Made once per folder, so that nobody outside can choose keys with the same hash.
+fn seed(root: &Path) -> io::Result<u64> {
+    let path = root.join("seed");
+    if let Ok(bytes) = fs::read(&path)
+        && let Ok(bytes) = bytes.try_into()
+    {
+        return Ok(u64::from_le_bytes(bytes));
+    }
+    let seed = foldhash::quality::RandomState::default().hash_one(SystemTime::now());
+    fs::write(path, seed.to_le_bytes())?;
+    Ok(seed)
+}
+
+const _: () = assert!(PROLOGUE_BYTES.is_multiple_of(8));

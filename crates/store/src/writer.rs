@@ -1,0 +1,127 @@
+//! Writes an entry: content as it comes, the prologue last, then the name that it is found by.
+//!
+//! What is dropped before its end leaves nothing behind. The file is renamed while the index holds its slot, so that the two say the same.
+
+use crate::{
+    entry::{Coding, EntryHead, PROLOGUE_BYTES, Prologue},
+    store::{Store, slot_of},
+};
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+pub struct Writer {
+    store: Arc<Store>,
+    file: File,
+    /// Until it has its name; empty afterwards.
+    path: PathBuf,
+    key: Vec<u8>,
+    head: Vec<u8>,
+    prologue: Prologue,
+    hasher: Box<Xxh3>,
+}
+
+impl Writer {
+    pub(crate) fn begin(store: &Arc<Store>, head: &EntryHead, coding: Coding) -> io::Result<Writer> {
+        let id = store.next_id();
+        let path = store.root.join("new").join(format!("{id:x}"));
+        let mut file = File::create_new(&path)?;
+        let encoded = head.encode();
+        let prologue = Prologue {
+            coding,
+            head_bytes: u32::try_from(encoded.len()).map_err(|_| io::ErrorKind::FileTooLarge)?,
+            content_bytes: 0,
+            content_sum: 0,
+            id,
+            moment: head.moment,
+            keep_until_ms: head.keep_until_ms,
+            site: xxh3_64(&head.site),
+        };
+        let written = file.write_all(&[&[0; PROLOGUE_BYTES][..], &encoded].concat());
+        let writer =
+            Writer { store: Arc::clone(store), file, path, key: head.key.clone(), head: encoded, prologue, hasher: Box::default() };
+        written.map(|()| writer)
+    }
+
+    /// Of the content so far.
+    pub fn content_bytes(&self) -> u64 {
+        self.prologue.content_bytes
+    }
+
+    pub fn write(&mut self, content: &[u8]) -> io::Result<()> {
+        let bytes = self.prologue.content_bytes + content.len() as u64;
+        if self.store.bounds.entry_bytes_max > 0 && bytes > self.store.bounds.entry_bytes_max {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.file.write_all(content)?;
+        self.hasher.update(content);
+        self.prologue.content_bytes = bytes;
+        Ok(())
+    }
+
+    /// From now on it is found. Its id.
+    pub fn finish(mut self) -> io::Result<u64> {
+        self.prologue.content_sum = self.hasher.digest();
+        self.file.write_all_at(&self.prologue.encode(&self.head), 0)?;
+        match self.prologue.coding {
+            Coding::Identity => self.place_entry()?,
+            coding => self.place_coding(coding)?,
+        }
+        self.path = PathBuf::new();
+        Ok(self.prologue.id)
+    }
+
+    fn place_entry(&self) -> io::Result<()> {
+        let store = &self.store;
+        let hash = store.hash(&self.key);
+        store.make_room(self.prologue.site, self.prologue.file_bytes());
+        let mut slot = slot_of(hash, &self.prologue);
+        slot.is_sound = true;
+        let old = store.index.find(hash).map_or(0, |slot| slot.codings);
+        store.index.insert(slot, || {
+            // Codings of the one before it.
+            let codings = Coding::ALL.into_iter().filter(|coding| *coding != Coding::Identity && old & 1 << *coding as u8 != 0);
+            codings.for_each(|coding| drop(fs::remove_file(store.path(hash, coding))));
+            self.rename(Coding::Identity)
+        })?;
+        store.counts.stored.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn place_coding(&self, coding: Coding) -> io::Result<()> {
+        let hash = self.store.hash(&self.key);
+        let mut outcome = Err(io::ErrorKind::NotFound.into());
+        self.store.index.update(hash, |slot| {
+            outcome = self.rename(coding);
+            if outcome.is_ok() && slot.codings & 1 << coding as u8 == 0 {
+                slot.codings |= 1 << coding as u8;
+                slot.bytes += self.prologue.file_bytes();
+            }
+        });
+        outcome
+    }
+
+    fn rename(&self, coding: Coding) -> io::Result<()> {
+        let to = self.store.path(self.store.hash(&self.key), coding);
+        match fs::rename(&self.path, &to) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                to.parent().map_or(Ok(()), fs::create_dir_all)?;
+                fs::rename(&self.path, &to)
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.path.as_os_str().is_empty() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
