@@ -4,8 +4,8 @@
 //! with a certificate signed by this machine's own authority.
 
 use crate::model::{
-    AccessLog, AccessLogTarget, Acme, Address, Automatic, CertificateFiles, Limits, Listener, ListenerTls, Model, Origin, Php, PhpPools,
-    PhpUse, Server, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
+    AccessLog, AccessLogTarget, Acme, Address, Automatic, CacheStore, CertificateFiles, Limits, Listener, ListenerTls, Model, Origin, Php,
+    PhpPools, PhpUse, Server, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
 };
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
@@ -97,6 +97,7 @@ impl Model {
             limits: Limits::default(),
             tls: ServerTls { acme: options.acme.clone(), ..ServerTls::default() },
             php: Php::default(),
+            cache: CacheStore::default(),
             php_pools: PhpPools::default(),
             listeners: plain.chain(encrypted).collect(),
             sites: vec![Arc::new(site(options))],

@@ -1,6 +1,7 @@
 //! What a loaded configuration is: one `Model`, shared by all workers, never changed after it was built.
 
 mod action;
+mod cache;
 mod limits;
 mod listener;
 mod origin;
@@ -13,6 +14,7 @@ mod tls;
 mod upstream;
 
 pub use action::{Action, Proxy, Redirect, RedirectPiece};
+pub use cache::{CacheStore, CacheUse};
 pub use limits::Limits;
 pub use listener::{Address, Listener};
 pub use origin::{Origin, Sourced};
@@ -37,6 +39,7 @@ pub struct Model {
     pub server: Server,
     pub limits: Limits,
     pub tls: ServerTls,
+    pub cache: CacheStore,
     pub php: Php,
     /// What there is of it, once that has been looked for.
     pub php_pools: PhpPools,

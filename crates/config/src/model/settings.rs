@@ -1,8 +1,8 @@
 //! Settings that may differ from path to path: the site's, with a route's (later: a directory's, a .htaccess file's) laid over.
 
-use super::{Origin, PhpUse, Throttle};
+use super::{CacheUse, Origin, PhpUse, Throttle};
 use saker_http::Status;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -13,6 +13,8 @@ pub struct Settings {
     /// Content-Type of error pages that are texts; `None`: by what the text looks like.
     pub error_text_type: Option<String>,
     pub throttle: Throttle,
+    /// What the page cache does; shared by all paths for which it does the same.
+    pub cache: Arc<CacheUse>,
     /// Who runs PHP files.
     pub php: PhpUse,
     /// Answer TRACE (RFC 9110 section 9.3.8)? Off by default.

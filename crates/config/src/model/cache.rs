@@ -1,0 +1,121 @@
+//! The page cache: the store that the process has (`[cache]`), and what is done with it for a path (`[site.cache]`, Apache's directives).
+
+use std::{net::IpAddr, path::PathBuf};
+
+/// `[cache]`: where entries are kept, and how many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheStore {
+    /// `None`: below the state directory.
+    pub folder: Option<PathBuf>,
+    /// Of all entries; 0: no limit.
+    pub bytes_max: u64,
+    pub entries_max: u64,
+    /// Of one site's; 0: no limit of their own.
+    pub site_bytes_max: u64,
+    pub site_entries_max: u64,
+    /// What workers together keep in memory of it.
+    pub memory_bytes_max: u64,
+    /// Entries with more content are not kept.
+    pub entry_bytes_max: u64,
+    /// Who may purge by request (PURGE, REFRESH, BAN), besides whom a site names: addresses with the length of their network.
+    pub purgers: Vec<(IpAddr, u8)>,
+}
+
+impl Default for CacheStore {
+    fn default() -> CacheStore {
+        let loopback = [(IpAddr::from([127, 0, 0, 0]), 8), (IpAddr::from(std::net::Ipv6Addr::LOCALHOST), 128)];
+        CacheStore {
+            folder: None,
+            bytes_max: 10 << 30,
+            entries_max: 2_000_000,
+            site_bytes_max: 0,
+            site_entries_max: 0,
+            memory_bytes_max: 64 << 20,
+            entry_bytes_max: 64 << 20,
+            purgers: loopback.into(),
+        }
+    }
+}
+
+/// What the cache does for requests to a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheUse {
+    /// Requests are answered from it, and responses kept in it.
+    pub is_on: bool,
+    /// For all, and for one visitor alone (LSCache's private entries).
+    pub public: bool,
+    pub private: bool,
+    /// HTTP's own words are heard (RFC 9111: Cache-Control, Expires, CDN-Cache-Control and their kin).
+    pub obeys_http: bool,
+    /// LSCache's are (X-LiteSpeed-Cache-Control and its kin), before HTTP's own.
+    pub obeys_lscache: bool,
+    /// Seconds that a response is fresh for which says nothing about it; `None`: such responses are not kept.
+    pub ttl_default_s: Option<u64>,
+    /// In place of whatever the response says.
+    pub ttl_override_s: Option<u64>,
+    pub ttl_max_s: Option<u64>,
+    /// Of an LSCache entry that says no age: public, private.
+    pub lscache_ttl_s: (u64, u64),
+    /// A response without a word, but with a Last-Modified, is fresh for that part of its age, in percent.
+    pub heuristic_percent: u64,
+    /// How long after its end an entry is served while a new one is made, and while none can be had.
+    pub grace_s: u64,
+    pub stale_if_error_s: u64,
+    /// What the client says of freshness (reload) is heard, as mod_cache does.
+    pub honours_client: bool,
+    /// Parameters of the query that make no other page: names, or their beginnings with `*`.
+    pub ignored_parameters: Vec<String>,
+    /// Requests with a query, and those with cookies, are served from it and kept, too.
+    pub with_query: bool,
+    pub with_cookies: bool,
+    /// A request with such a cookie is answered by the application; names, or their beginnings with `*`. Where the response says that it is for all, it
+    /// is kept all the same.
+    pub session_cookies: Option<Vec<String>>,
+    /// Cookies whose values make another page.
+    pub vary_cookies: Vec<String>,
+    /// Paths that are left alone, by what they contain.
+    pub excluded_paths: Vec<String>,
+    /// The client is told what the cache did: Cache-Status (RFC 9211); X-LiteSpeed-Cache always is where LSCache's words are heard.
+    pub tells_status: bool,
+    /// Response fields that are not kept.
+    pub ignored_fields: Vec<String>,
+    /// Kept although the response says otherwise (mod_cache's CacheStorePrivate, -NoStore, -Expired).
+    pub stores_private: bool,
+    pub stores_no_store: bool,
+    pub stores_expired: bool,
+    /// Others that may purge this site's entries by request.
+    pub purgers: Vec<(IpAddr, u8)>,
+}
+
+impl Default for CacheUse {
+    /// Off; and when it is on, what is safe without knowing the site.
+    fn default() -> CacheUse {
+        CacheUse {
+            is_on: false,
+            public: true,
+            private: true,
+            obeys_http: true,
+            obeys_lscache: true,
+            ttl_default_s: None,
+            ttl_override_s: None,
+            ttl_max_s: None,
+            lscache_ttl_s: (3600, 3600),
+            heuristic_percent: 0,
+            grace_s: 10,
+            stale_if_error_s: 0,
+            honours_client: false,
+            ignored_parameters: Vec::new(),
+            with_query: true,
+            with_cookies: true,
+            session_cookies: None,
+            vary_cookies: Vec::new(),
+            excluded_paths: Vec::new(),
+            tells_status: false,
+            ignored_fields: Vec::new(),
+            stores_private: false,
+            stores_no_store: false,
+            stores_expired: false,
+            purgers: Vec::new(),
+        }
+    }
+}
