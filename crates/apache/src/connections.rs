@@ -1,10 +1,10 @@
-//! What the MPM's, mod_http2's, mod_reqtimeout's directives and RemoteIPProxyProtocol say about listeners and connections.
+//! What the MPM's and mod_http2's directives and RemoteIPProxyProtocol say about listeners and connections.
 //!
 //! Difficulty: Apache says much of it for hosts, while a connection has no host before its first request: what one host says of a listener
 //! holds for the listener. Absent on purpose: numbers of threads and processes, of which a core here has one.
 
 use crate::{
-    modules::{core::texts, dir::set_flag, reqtimeout::ReadTimeout},
+    modules::{core::texts, dir::set_flag},
     server::ServerSet,
 };
 use saker_config::model::{Limits, Listener, Model};
@@ -25,7 +25,6 @@ pub struct Connections {
     streams_max: Option<u64>,
     window_bytes: Option<u64>,
     stream_errors_max: Option<u64>,
-    read_timeout: ReadTimeout,
 }
 
 /// What a host says about the connections of its addresses.
@@ -59,7 +58,6 @@ impl Connections {
         if let Some(seconds) = self.graceful_timeout_s {
             model.server.shutdown_timeout_ms = if seconds == 0 { NO_LIMIT_MS } else { seconds.saturating_mul(1000) };
         }
-        self.limit(&mut model.limits);
     }
 
     /// Requests that may be answered at a time, where something is said about it.
@@ -69,13 +67,12 @@ impl Connections {
         [self.request_workers_max, possible].into_iter().flatten().min()
     }
 
-    fn limit(&self, limits: &mut Limits) {
+    pub fn limit(&self, limits: &mut Limits) {
         limits.requests_at_a_time_max = self.requests_at_a_time_max().unwrap_or(0);
         let set = |slot: &mut u64, said: Option<u64>| *slot = said.filter(|said| *said > 0).unwrap_or(*slot);
         set(&mut limits.http2_streams_max, self.streams_max);
         set(&mut limits.http2_window_bytes, self.window_bytes);
         set(&mut limits.http2_resets_max, self.stream_errors_max);
-        self.read_timeout.apply(limits);
     }
 }
 
@@ -142,7 +139,6 @@ const OTHERS: &[(&str, ServerSet)] = &[
         }
         Ok(())
     }),
-    ("RequestReadTimeout", |node, _, process, _| process.connections.read_timeout.read(&texts(node))),
 ];
 
 pub fn setters() -> impl Iterator<Item = &'static (&'static str, ServerSet)> {

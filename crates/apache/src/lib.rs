@@ -21,6 +21,7 @@ mod host;
 mod htaccess;
 mod includes;
 mod info;
+mod limits;
 mod listing;
 mod load;
 mod local;

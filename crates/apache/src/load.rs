@@ -59,8 +59,8 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let info = read.environment.modules.has_any(&["info_module"]).then(|| Info {
         modules: read.environment.modules.rows().collect(),
         server_root: server_root.clone(),
-        timeout_s: process.timeout_s.unwrap_or(60),
-        keep_alive_timeout_ms: process.keep_alive_timeout_ms.unwrap_or(5_000),
+        timeout_s: main.limits.timeout_s.unwrap_or(60),
+        keep_alive_timeout_ms: main.limits.keep_alive_timeout_ms(),
         remarks: process.module_remarks.clone(),
         tree: read.tree,
     });

@@ -6,6 +6,7 @@
 use crate::{
     connections::{Connections, HostConnections},
     host::{Host, HostProxy, ProcessWide, Tokens},
+    limits::LimitsDraft,
     local::Local,
     magic::Magic,
     managed::Managed,
@@ -17,7 +18,9 @@ use crate::{
 };
 use saker_config::{
     Diagnostic, Model, Severity,
-    model::{self, Address, CanonicalPort, ErrorLog, Listener, ListenerTls, Origin, Settings, ShownRequests, Site, SiteName, SiteTls},
+    model::{
+        self, Address, CanonicalPort, ErrorLog, Limits, Listener, ListenerTls, Origin, Settings, ShownRequests, Site, SiteName, SiteTls,
+    },
 };
 use saker_config_apache::Node;
 use saker_http::path::{EncodedSlashes, Slashes};
@@ -38,9 +41,6 @@ pub struct Listen {
     pub origin: Origin,
 }
 
-/// Whatever is said, no head is larger.
-const HEAD_BYTES_MAX: u64 = 16 << 20;
-
 #[derive(Clone, Debug, Default)]
 pub struct Process {
     pub listens: Vec<Listen>,
@@ -51,10 +51,6 @@ pub struct Process {
     pub error_log: Option<ErrorLogTarget>,
     pub types_config: Option<(PathBuf, Origin)>,
     pub external_filters: Vec<Definition>,
-    pub timeout_s: Option<u64>,
-    pub keep_alive: Option<bool>,
-    pub keep_alive_timeout_ms: Option<u64>,
-    pub keep_alive_requests_max: Option<u64>,
     pub connections: Connections,
     pub managed: Managed,
     pub tokens: Option<Tokens>,
@@ -64,9 +60,6 @@ pub struct Process {
     pub see_request_tail: Option<bool>,
     /// AddModuleInfo.
     pub module_remarks: Vec<(Box<str>, Box<str>)>,
-    pub request_fields_max: Option<u64>,
-    pub request_field_bytes_max: Option<u64>,
-    pub request_line_bytes_max: Option<u64>,
     /// SSLVHostSNIPolicy strict.
     pub same_host_only: bool,
     pub ticket_keys: Vec<PathBuf>,
@@ -108,7 +101,7 @@ impl Process {
             let origin = main.origin.clone();
             diagnostics.push(Diagnostic::without_source(origin, "no listening sockets available: there is no Listen directive".into()));
         }
-        let timeout_ms = self.timeout_s.unwrap_or(60).saturating_mul(1000);
+        let timeout_ms = main.limits.timeout_s.unwrap_or(60).saturating_mul(1000);
         for draft in std::iter::once(main).chain(drafts).filter(|draft| draft.proxy.forwards_requests == Some(true)) {
             let text = "ProxyRequests On: requests for other servers than this one's are not passed on";
             diagnostics.push(Diagnostic::with_line(Severity::Warning, draft.origin.clone(), 0, text.into(), None, ""));
@@ -121,11 +114,11 @@ impl Process {
             settings: Arc::default(),
             tls: Arc::new(TlsDraft::default().site(&main.tls, false)),
             same_host_only: self.same_host_only,
-            process: Arc::new(self.process_wide()),
+            process: Arc::new(self.process_wide(main)),
             proxy: Arc::new(host_proxy(main, main, timeout_ms)),
             timeout_ms,
         };
-        let mut model = self.model(main.local.as_ref().map(|local| &local.loglevel));
+        let mut model = self.model(main);
         diagnostics.extend(std::iter::once(main).chain(drafts).flat_map(|draft| draft.logs.complaints(&main.logs)));
         let mut hosts = Vec::new();
         let claimed: Vec<Address> = drafts.iter().flat_map(|draft| self.listeners_of(draft)).collect();
@@ -197,17 +190,17 @@ impl Process {
         }
     }
 
-    fn process_wide(&self) -> ProcessWide {
+    fn process_wide(&self, main: &HostDraft) -> ProcessWide {
         ProcessWide {
             tokens: self.tokens,
             extended_status: self.extended_status.unwrap_or_default(),
             names_requests: self.names_requests,
             request_workers_max: self.connections.requests_at_a_time_max(),
-            timeout_s: self.timeout_s,
+            timeout_s: main.limits.timeout_s,
         }
     }
 
-    fn model(&self, loglevel: Option<&LogLevel>) -> Model {
+    fn model(&self, main: &HostDraft) -> Model {
         let mut model = Model::default();
         for listen in &self.listens {
             for address in listen.addresses() {
@@ -216,11 +209,12 @@ impl Process {
                 }
             }
         }
-        let (server, limits) = (&mut model.server, &mut model.limits);
+        model.limits = self.limits(&main.limits);
+        let server = &mut model.server;
         server.sites_in_order = true;
         server.user = self.user.clone();
         server.group = self.group.clone();
-        server.error_log = self.error_log(loglevel);
+        server.error_log = self.error_log(main.local.as_ref().map(|local| &local.loglevel));
         server.pid_file = self.pid_file.clone();
         model.php.ini.clone_from(&self.php_ini);
         model.tls.ticket_keys.clone_from(&self.ticket_keys);
@@ -230,24 +224,14 @@ impl Process {
             (Some(true), _) => ShownRequests::Beginnings,
             _ => ShownRequests::None,
         };
-        if let Some(seconds) = self.timeout_s {
-            (limits.body_timeout_ms, limits.write_timeout_ms) = (seconds * 1000, seconds * 1000);
-        }
-        limits.keep_alive_timeout_ms = self.keep_alive_timeout_ms.unwrap_or(5_000);
-        limits.requests_per_connection_max = match self.keep_alive {
-            Some(false) => 1,
-            _ => self.keep_alive_requests_max.unwrap_or(100),
-        };
-        limits.header_count_max = self.request_fields_max.filter(|count| *count > 0).unwrap_or(100);
-        let line = self.request_line_bytes_max.unwrap_or(8190);
-        limits.head_bytes_max = limits.head_bytes_max.max(line * 4);
-        // One more passes: Apache counts what is left of the line break.
-        limits.request_line_bytes_max = line + 1;
-        // Apache's default for LimitRequestFieldSize; some lines of that length have room.
-        limits.field_bytes_max = self.request_field_bytes_max.unwrap_or(8190) + 1;
-        limits.head_bytes_max = limits.head_bytes_max.max(line + limits.field_bytes_max.saturating_mul(4)).min(HEAD_BYTES_MAX);
-        limits.body_bytes_max = 0;
         model
+    }
+
+    fn limits(&self, said: &LimitsDraft) -> Limits {
+        let mut limits = Limits { body_bytes_max: 0, ..Limits::default() };
+        self.connections.limit(&mut limits);
+        said.apply(&mut limits);
+        limits
     }
 
     fn site(&self, main: &HostDraft, shared: &Shared, draft: &HostDraft, host: &Host, listeners: Vec<Address>) -> Site {
@@ -264,9 +248,16 @@ impl Process {
             canonical_name: host.server_name.as_deref().map(Into::into),
             canonical_port: port_of(draft).map_or(CanonicalPort::Scheme, CanonicalPort::Named),
             tls: shared.tls_of(main, draft),
+            limits: self.own_limits(main, draft),
             settings: Arc::clone(&shared.settings),
             ..Site::new(draft.origin.clone())
         }
+    }
+
+    /// `None`: those of the server.
+    fn own_limits(&self, main: &HostDraft, draft: &HostDraft) -> Option<Arc<Limits>> {
+        let said = draft.limits.over(&main.limits);
+        (said != main.limits).then(|| Arc::new(self.limits(&said)))
     }
 
     /// A listener speaks TLS if a host on it has SSLEngine on, or if the Listen line says https.

@@ -3,6 +3,7 @@
 use crate::{
     connections::{self, HostConnections},
     host::Tokens,
+    limits::{self, LimitsDraft},
     local::Local,
     logs::HostLogs,
     managed,
@@ -49,6 +50,7 @@ pub struct HostDraft {
     pub tls: TlsDraft,
     pub upstream_tls: UpstreamTlsDraft,
     pub connections: HostConnections,
+    pub limits: LimitsDraft,
     pub proxy: ProxyDraft,
     pub origin: Origin,
 }
@@ -85,6 +87,7 @@ impl HostDraft {
             tls: TlsDraft::default(),
             upstream_tls: UpstreamTlsDraft::default(),
             connections: HostConnections::default(),
+            limits: LimitsDraft::default(),
             proxy: ProxyDraft::default(),
             origin,
         }
@@ -193,15 +196,8 @@ const SETTERS: &[(&str, ServerSet)] = &[
         process.external_filters.push(definition);
         Ok(())
     }),
-    ("Timeout", |node, _, process, _| set_number(node, &mut process.timeout_s)),
-    ("KeepAlive", |node, _, process, _| super::modules::dir::set_flag(node, &mut process.keep_alive)),
-    ("KeepAliveTimeout", set_keep_alive_timeout),
-    ("MaxKeepAliveRequests", |node, _, process, _| set_number(node, &mut process.keep_alive_requests_max)),
     ("StrictHostCheck", |node, host, _, _| crate::modules::dir::set_flag(node, &mut host.known_names_only)),
     ("LimitInternalRecursion", set_recursion),
-    ("LimitRequestFields", |node, _, process, _| set_number(node, &mut process.request_fields_max)),
-    ("LimitRequestFieldsize", |node, _, process, _| set_number(node, &mut process.request_field_bytes_max)),
-    ("LimitRequestLine", |node, _, process, _| set_number(node, &mut process.request_line_bytes_max)),
 ];
 
 pub fn server_setter(name: &str) -> Option<ServerSet> {
@@ -209,6 +205,7 @@ pub fn server_setter(name: &str) -> Option<ServerSet> {
         .iter()
         .chain(tls::setters())
         .chain(connections::setters())
+        .chain(limits::SETTERS)
         .chain(managed::SETTERS)
         .chain(upstream_tls::SETTERS)
         .chain(draft::SETTERS)
@@ -231,33 +228,11 @@ fn first(node: &Node) -> Option<String> {
     texts(node).into_iter().next()
 }
 
-fn set_number(node: &Node, slot: &mut Option<u64>) -> Result<(), String> {
-    let word = first(node).unwrap_or_default();
-    *slot = Some(word.parse().map_err(|_| format!("{} must be a number of 0 or more, not {word}", node.canonical_name()))?);
-    Ok(())
-}
-
 /// Of redirects, then of subrequests, which are bounded together with them here.
 fn set_recursion(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
     let wrong = || "LimitInternalRecursion: a number of 1 or more is expected".to_owned();
     let number: u64 = first(node).and_then(|word| word.parse().ok()).filter(|number| *number > 0).ok_or_else(wrong)?;
     host.redirects_max = Some(u8::try_from(number).unwrap_or(u8::MAX));
-    Ok(())
-}
-
-/// Seconds, or with a unit (`500ms`).
-fn set_keep_alive_timeout(node: &Node, _: &mut HostDraft, process: &mut Process, _: &Path) -> Result<(), String> {
-    let word = first(node).unwrap_or_default();
-    let digits = word.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let number: u64 = digits.parse().map_err(|_| "KeepAliveTimeout has wrong format".to_owned())?;
-    let factor = match word.get(digits.len()..).unwrap_or_default() {
-        "" | "s" => 1000,
-        "ms" => 1,
-        "mi" | "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return Err("KeepAliveTimeout has wrong format".into()),
-    };
-    process.keep_alive_timeout_ms = Some(number.saturating_mul(factor));
     Ok(())
 }
 
@@ -281,7 +256,7 @@ mod tests {
     #[test]
     fn every_directive_has_one_setter_and_is_a_row() {
         let mut seen = std::collections::HashSet::new();
-        let all = SETTERS.iter().chain(tls::setters()).chain(connections::setters()).chain(managed::SETTERS);
+        let all = SETTERS.iter().chain(tls::setters()).chain(connections::setters()).chain(managed::SETTERS).chain(limits::SETTERS);
         for (name, _) in all.chain(upstream_tls::SETTERS).chain(draft::SETTERS) {
             assert!(seen.insert(*name), "{name} twice");
             let row = saker_config_apache::find_row(name.as_bytes());

@@ -32,11 +32,20 @@ pub(crate) enum Shape {
     Trailers,
 }
 
+/// What of a head is over its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooLarge {
+    /// 414.
+    Target,
+    /// 431.
+    Fields,
+}
+
 /// What the connection wants to know of a head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HeadFacts {
     /// Over a limit: the store has what fitted.
-    pub too_large: bool,
+    pub too_large: Option<TooLarge>,
     pub content_length: Option<u64>,
     pub is_connect: bool,
     pub priority: Priority,
@@ -57,6 +66,8 @@ pub(crate) struct HeadReader<'s> {
     shape: Shape,
     bytes_left: usize,
     fields_left: u32,
+    target_bytes_max: usize,
+    field_bytes_max: usize,
     pseudo: PseudoFields,
     /// The pseudo-fields are complete, because a regular one has come.
     in_fields: bool,
@@ -83,6 +94,8 @@ impl<'s> HeadReader<'s> {
             shape,
             bytes_left: limits.header_list_bytes_max as usize,
             fields_left: limits.header_count_max,
+            target_bytes_max: limits.target_bytes_max as usize,
+            field_bytes_max: limits.field_bytes_max as usize,
             pseudo: PseudoFields::default(),
             in_fields: false,
             has_host: false,
@@ -96,7 +109,7 @@ impl<'s> HeadReader<'s> {
         if let Some(reason) = self.fault {
             return Err(reason);
         }
-        if self.facts.too_large {
+        if self.facts.too_large.is_some() {
             self.finish_cut_off();
         } else {
             self.end_pseudo_fields()?;
@@ -124,9 +137,18 @@ impl<'s> HeadReader<'s> {
         let is_further_cookie = kind == NameKind::Known(KnownField::Cookie) && self.store.has_cookies();
         let fields = u32::from(!is_further_cookie);
         let bytes = name.len() + value.len() + FIELD_OVERHEAD_BYTES;
-        if self.facts.too_large || bytes > self.bytes_left || fields > self.fields_left {
-            self.facts.too_large = true;
+        if self.facts.too_large.is_some() {
             return false;
+        }
+        if bytes > self.bytes_left || fields > self.fields_left {
+            self.facts.too_large = Some(TooLarge::Fields);
+            return false;
+        }
+        let max = if kind == NameKind::Path { self.target_bytes_max.saturating_add(name.len()) } else { self.field_bytes_max };
+        if name.len() + value.len() > max {
+            // The target is kept, for the log.
+            self.facts.too_large = Some(if kind == NameKind::Path { TooLarge::Target } else { TooLarge::Fields });
+            return kind == NameKind::Path;
         }
         self.bytes_left -= bytes;
         self.fields_left -= fields;

@@ -23,6 +23,7 @@ mod window;
 
 pub use connection::{Connection, Event, HeadEncoder, OpenError, PREFACE};
 pub use error::{ErrorCode, Fault, Reason};
+pub use head_reader::TooLarge;
 pub use head_store::HeadStore;
 pub use hpack::Indexing;
 pub use limits::Limits;

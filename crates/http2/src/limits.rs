@@ -13,6 +13,10 @@ pub struct Limits {
     pub header_list_bytes_max: u32,
     /// Fields in a head or in trailers, pseudo-fields included. All `cookie` fields count as one, since clients cut cookies up (RFC 9113 section 8.2.3).
     pub header_count_max: u32,
+    /// `:path` of a request.
+    pub target_bytes_max: u32,
+    /// Name and value of one field together.
+    pub field_bytes_max: u32,
     /// CONTINUATION frames in one field block; with `frame_bytes_max` this bounds the bytes that wait for its end.
     pub continuation_frames_max: u32,
     /// Streams that ended badly by the peer's doing: reset by it before we had answered, or refused or reset by us for its faults.
@@ -52,6 +56,8 @@ impl Default for Limits {
             concurrent_streams_max: 128,
             header_list_bytes_max: 32 * 1024,
             header_count_max: 100,
+            target_bytes_max: u32::MAX,
+            field_bytes_max: u32::MAX,
             continuation_frames_max: 8,
             resets_max: 100,
             resets_per_second: 20,

@@ -125,7 +125,9 @@ async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, clie
 
 /// `None`: it failed, and everything that is to be said about it has been said.
 async fn handshake(worker: &Rc<Worker>, mut secured: Secured, client: &Client) -> Option<Secured> {
-    let limit_ms = worker.services().generation.model.limits.tls_handshake_timeout_ms;
+    let services = worker.services();
+    let limits = services.generation.connection_limits(client, b"").map_or(&services.generation.model.limits, Arc::as_ref);
+    let limit_ms = limits.tls_handshake_timeout_ms;
     let shaken = shake(worker, &mut secured, Duration::from_millis(limit_ms)).await;
     let counters = &worker.counters;
     match shaken {

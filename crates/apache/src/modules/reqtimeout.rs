@@ -1,7 +1,7 @@
 //! mod_reqtimeout: how long a client may take over its handshake, its head and its body. The drivers keep the time.
 //!
 //! Difficulty: Apache puts the end off with each byte that comes. For a head, which is short, the end is where that would lead at most; for a
-//! body it is put off as it comes. What is said applies to all hosts, because no host is known yet when a head is waited for.
+//! body it is put off as it comes. Whose word counts is told in `limits`.
 
 use saker_config::model::Limits;
 
@@ -37,6 +37,11 @@ impl ReadTimeout {
             *stage = Some(Stage::parse(value).map_err(|error| format!("RequestReadTimeout: {word}: {error}"))?);
         }
         Ok(())
+    }
+
+    /// A host's, with the server's for what it leaves out.
+    pub fn over(&self, server: &ReadTimeout) -> ReadTimeout {
+        ReadTimeout { handshake: self.handshake.or(server.handshake), head: self.head.or(server.head), body: self.body.or(server.body) }
     }
 
     pub fn apply(&self, limits: &mut Limits) {

@@ -228,6 +228,7 @@ impl SiteDraft {
             canonical_name: None,
             canonical_port: CanonicalPort::Local,
             tls: Arc::new(self.site_tls),
+            limits: None,
             https_redirect,
             routes: self.routes,
             settings: Arc::new(self.settings),

@@ -1,6 +1,6 @@
 //! `[[site]]`: hosts, their document root, routes and settings.
 
-use super::{AccessLog, Action, Address, Origin, Settings, SiteTls};
+use super::{AccessLog, Action, Address, Limits, Origin, Settings, SiteTls};
 use saker_http::Status;
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -42,6 +42,9 @@ pub struct Site {
     pub canonical_name: Option<Arc<str>>,
     pub canonical_port: CanonicalPort,
     pub tls: Arc<SiteTls>,
+    /// Of requests for it, and of connections to its address if it is the first there, where they are not the server's. Only Apache's
+    /// configuration has such.
+    pub limits: Option<Arc<Limits>>,
     /// Requests over plain HTTP are sent to HTTPS.
     pub https_redirect: Option<HttpsRedirect>,
     /// First match wins.
@@ -64,6 +67,7 @@ impl Site {
             canonical_name: None,
             canonical_port: CanonicalPort::Local,
             tls: Arc::default(),
+            limits: None,
             https_redirect: None,
             routes: Vec::new(),
             settings: Arc::default(),

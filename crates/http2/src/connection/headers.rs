@@ -7,7 +7,7 @@ use super::receive::Turn;
 use super::{Connection, Event};
 use crate::error::Reason;
 use crate::frame::{FrameHeader, flag};
-use crate::head_reader::{HeadFacts, HeadReader, Shape};
+use crate::head_reader::{HeadFacts, HeadReader, Shape, TooLarge};
 use crate::head_store::HeadStore;
 use crate::stream::{Stream, StreamId};
 
@@ -93,11 +93,11 @@ impl Connection {
         let shape = Shape::Request { extended_connect: self.extended_connect };
         let facts = self.decode(bytes, shape, turn.head)?;
         match self.admit(opening).and(facts).and_then(|facts| self.request_stream(opening, facts)) {
-            Ok((mut stream, is_too_large)) => {
+            Ok((mut stream, too_large)) => {
                 stream.priority = priority.unwrap_or(stream.priority);
                 self.streams.insert(stream);
                 self.last_processed = stream.id;
-                Ok(Some(head_event(opening, is_too_large)))
+                Ok(Some(head_event(opening, too_large)))
             }
             Err(reason) => self.reset_for(opening.stream, reason, turn),
         }
@@ -116,12 +116,12 @@ impl Connection {
         }
     }
 
-    fn request_stream(&self, opening: Opening, facts: HeadFacts) -> Result<(Stream, bool), Reason> {
+    fn request_stream(&self, opening: Opening, facts: HeadFacts) -> Result<(Stream, Option<TooLarge>), Reason> {
         let mut stream = Stream::new(opening.stream, self.peer.initial_window_bytes, self.limits.stream_window_bytes);
         stream.head_received = true;
         stream.is_tunnel = facts.is_connect;
         stream.priority = facts.priority;
-        stream.content_left = facts.content_length.filter(|_| !facts.too_large && !facts.is_connect);
+        stream.content_left = facts.content_length.filter(|_| facts.too_large.is_none() && !facts.is_connect);
         stream.end_remote_if(opening.end_stream)?;
         Ok((stream, facts.too_large))
     }
@@ -145,9 +145,9 @@ impl Connection {
         });
         match outcome {
             Ok(None) => self.count_empty_frame(turn.now_ms).map(|()| Some(Event::Informational { stream: id })),
-            Ok(Some(is_too_large)) => {
+            Ok(Some(too_large)) => {
                 self.close_if_ended(id);
-                Ok(Some(head_event(opening, is_too_large)))
+                Ok(Some(head_event(opening, too_large)))
             }
             Err(reason) => self.reset_for(id, reason, turn),
         }
@@ -164,7 +164,7 @@ impl Connection {
             // RFC 9113 section 8.1.
             (_, false, _) => Err(Reason::NotTrailers),
             (_, _, Err(reason)) => Err(reason),
-            (_, _, Ok(HeadFacts { too_large: true, .. })) => Err(Reason::TrailersTooLarge),
+            (_, _, Ok(HeadFacts { too_large: Some(_), .. })) => Err(Reason::TrailersTooLarge),
             _ => stream.end_remote_if(true),
         };
         if let Err(reason) = outcome {
@@ -199,9 +199,12 @@ impl Connection {
     }
 }
 
-fn head_event<'a>(opening: Opening, is_too_large: bool) -> Event<'a> {
+fn head_event<'a>(opening: Opening, too_large: Option<TooLarge>) -> Event<'a> {
     let Opening { stream, end_stream, .. } = opening;
-    if is_too_large { Event::HeadTooLarge { stream, end_stream } } else { Event::Head { stream, end_stream } }
+    match too_large {
+        Some(what) => Event::HeadTooLarge { stream, end_stream, what },
+        None => Event::Head { stream, end_stream },
+    }
 }
 
 /// RFC 9113 section 6.1: the first byte of a padded frame says how many at its end are padding.

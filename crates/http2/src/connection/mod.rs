@@ -16,6 +16,7 @@ mod send;
 
 use crate::error::{ErrorCode, Fault, Reason};
 use crate::flood::Floods;
+use crate::head_reader::TooLarge;
 use crate::hpack::{Decoder, Encoder};
 use crate::limits::Limits;
 use crate::priority::Priority;
@@ -39,9 +40,9 @@ pub enum Event<'a> {
     Head { stream: StreamId, end_stream: bool },
     /// Client: a response with a status of 1xx is in the head store; the final one is still to come.
     Informational { stream: StreamId },
-    /// A head over `header_list_bytes_max` or `header_count_max`: 431 (server). The store has what fitted; a method or target that did
+    /// A head over a limit: 431 or 414 (server). The store has what fitted; a method or target that did
     /// not come is empty.
-    HeadTooLarge { stream: StreamId, end_stream: bool },
+    HeadTooLarge { stream: StreamId, end_stream: bool, what: TooLarge },
     /// Content. `flow_bytes` (content and padding) have to be released, also where the stream has ended meanwhile.
     Data { stream: StreamId, data: &'a [u8], flow_bytes: usize, end_stream: bool },
     /// Trailers are in the head store. They end the peer's side of the stream.

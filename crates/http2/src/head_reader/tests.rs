@@ -88,7 +88,7 @@ fn requests_that_are_well_formed() {
     ];
     for (fields, shape, want) in rows {
         let (store, facts) = read(fields, shape);
-        assert!(facts.is_ok_and(|facts| !facts.too_large), "{fields:?} {facts:?}");
+        assert!(facts.is_ok_and(|facts| facts.too_large.is_none()), "{fields:?} {facts:?}");
         assert_eq!(line(&store), want);
     }
 }
@@ -251,7 +251,7 @@ fn the_list_may_be_as_large_as_the_limit_and_no_larger() {
         let limits = Limits { header_list_bytes_max: size - less, ..Limits::default() };
         let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
         let (store, facts) = read_with(&fields, REQUEST, &limits);
-        assert_eq!(facts.unwrap().too_large, want);
+        assert_eq!(facts.unwrap().too_large.is_some(), want);
         assert_eq!(store.view().first("name").is_none(), want);
         assert_eq!(store.view().start_line(), b"GET / HTTP/2.0");
     }
@@ -262,12 +262,26 @@ fn the_count_of_fields_has_a_limit_in_which_cookies_are_one() {
     let limits = Limits { header_count_max: 6, ..Limits::default() };
     let count = |fields: &[(&str, &str)]| {
         let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
-        read_with(&fields, REQUEST, &limits).1.unwrap().too_large
+        read_with(&fields, REQUEST, &limits).1.unwrap().too_large.is_some()
     };
     assert!(!count(&get(&[("a", "1"), ("b", "2")])));
     assert!(count(&get(&[("a", "1"), ("b", "2"), ("c", "3")])));
     assert!(!count(&get(&[("a", "1"), ("cookie", "2"), ("cookie", "3"), ("cookie", "4")])));
     assert!(count(&get(&[("a", "1"), ("cookie", "2"), ("b", "3")])));
+}
+
+#[test]
+fn a_target_and_a_field_have_limits_of_their_own() {
+    let limits = Limits { target_bytes_max: 6, field_bytes_max: 20, ..Limits::default() };
+    let over = |path: &str, value: &str| {
+        let fields = get(&[(":path", path), ("name", value)]);
+        let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
+        let (store, facts) = read_with(&fields, REQUEST, &limits);
+        (facts.unwrap().too_large, line(&store))
+    };
+    assert_eq!(over("/12345", "1234567890123456").0, None);
+    assert_eq!(over("/123456", "1"), (Some(TooLarge::Target), "GET /123456 HTTP/2.0".into()));
+    assert_eq!(over("/12345", "12345678901234567").0, Some(TooLarge::Fields));
 }
 
 #[test]
@@ -280,7 +294,7 @@ fn a_head_that_does_not_fit_keeps_what_came() {
     ];
     for (fields, want) in rows {
         let (store, facts) = read(fields, REQUEST);
-        assert!(facts.unwrap().too_large);
+        assert!(facts.unwrap().too_large.is_some());
         assert_eq!(line(&store), want);
     }
     // What was malformed before the limit stays so.

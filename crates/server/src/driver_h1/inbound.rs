@@ -17,7 +17,7 @@ use saker_http1::{
     Connection as ConnectionLine, HeadExtra, Parsed, Reject, RequestLimits, ResponseFraming, check_request, encode_head, keep_alive,
     parse_request,
 };
-use saker_pipeline::{Body, Response, ResponseHead, field_edits, respond, throttle::Admission};
+use saker_pipeline::{Body, Generation, Response, ResponseHead, field_edits, respond, throttle::Admission};
 use saker_telemetry::{Metric, error_log, message};
 
 /// Bodies up to this size are copied behind their head; beyond it a second buffer in the same write is cheaper.
@@ -68,8 +68,7 @@ impl Next {
 /// Serves what is in `bytes`; responses are appended to `out`.
 pub fn serve(worker: &Worker, session: &mut Session, bytes: &[u8], index: &mut HeadIndex, out: &mut Vec<u8>) -> Next {
     let services = worker.services.borrow();
-    let limits = &services.generation.model.limits;
-    let request_limits = request_limits(limits);
+    let request_limits = request_limits(session.limits(&services.generation));
     let mut at = 0;
     loop {
         if at == bytes.len() {
@@ -106,9 +105,9 @@ pub fn serve(worker: &Worker, session: &mut Session, bytes: &[u8], index: &mut H
             refuse_with(session, Status::MISDIRECTED_REQUEST, request, out);
             return Next::Close { cause: Cause::Unread };
         }
-        match resolved(worker, session, view, stays, out) {
-            Some(Fast::Done) if stays => {}
-            Some(Fast::Done) => return Next::Close { cause: Cause::Done },
+        match resolved(worker, session, &services.generation, view, stays, out) {
+            Some(Fast::Done { stays: true }) => {}
+            Some(Fast::Done { stays: false }) => return Next::Close { cause: Cause::Done },
             Some(Fast::Send(sending)) => return Next::Send { sending, rest: at },
             Some(Fast::Held(admission)) => return walk(session, request, view, may_stay, Some(admission), at, out),
             None => return walk(session, request, view, may_stay, None, at, out),
@@ -146,7 +145,7 @@ pub fn request_limits(limits: &Limits) -> RequestLimits {
 
 enum Fast {
     /// The response is in `out`.
-    Done,
+    Done { stays: bool },
     /// Its body is not.
     Send(Box<Sending>),
     /// It has to wait, or is refused.
@@ -154,7 +153,14 @@ enum Fast {
 }
 
 /// Answers from a resolved resource, if there is one for this request.
-fn resolved(worker: &Worker, session: &mut Session, view: HeadView<'_>, stays: bool, out: &mut Vec<u8>) -> Option<Fast> {
+fn resolved(
+    worker: &Worker,
+    session: &mut Session,
+    generation: &Generation,
+    view: HeadView<'_>,
+    stays: bool,
+    out: &mut Vec<u8>,
+) -> Option<Fast> {
     let key = fast_key(&session.client.listener, view)?;
     let now = saker_net::clock::turn_s();
     let mut resources = worker.resources.borrow_mut();
@@ -171,6 +177,7 @@ fn resolved(worker: &Worker, session: &mut Session, view: HeadView<'_>, stays: b
     if view.method() == Method::Head {
         response.body = Body::Empty;
     }
+    let stays = session.stays_at(generation, entry.site_index) && stays;
     let start = out.len();
     append_head(worker, &entry.settings, &mut response, view, stays, now, out);
     let facts = Facts {
@@ -195,7 +202,7 @@ fn resolved(worker: &Worker, session: &mut Session, view: HeadView<'_>, stays: b
         }
     };
     log::now(session, view, &facts, body_bytes, (out.len() - start) as u64);
-    Some(Fast::Done)
+    Some(Fast::Done { stays })
 }
 
 /// Appends a whole head, of either kind.

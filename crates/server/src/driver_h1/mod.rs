@@ -14,6 +14,7 @@ mod upgrade;
 mod walk;
 mod watch;
 
+pub use inbound::request_limits;
 pub use start::{first_read, run};
 
 use crate::{

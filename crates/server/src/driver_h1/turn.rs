@@ -180,7 +180,7 @@ impl Connection {
         }
         io.input.extend_from_slice(bytes);
         let services = self.session.worker.services();
-        let limits = inbound::request_limits(&services.generation.model.limits);
+        let limits = inbound::request_limits(self.session.limits(&services.generation));
         Joined::Appended(self.scanner.worth_parsing(&io.input, &limits))
     }
 
@@ -234,11 +234,10 @@ impl Connection {
         }
         let now_ms = super::now_ms();
         let services = self.session.worker.services.borrow();
-        let limits = &services.generation.model.limits;
         match (partial, self.in_head) {
-            (false, _) => self.deadline.arm(now_ms + limits.keep_alive_timeout_ms),
+            (false, _) => self.deadline.arm(now_ms + self.session.idle_timeout_ms(&services.generation)),
             // The limit is for the whole head, so more of it does not move it.
-            (true, false) => self.deadline.arm(now_ms + limits.head_timeout_ms),
+            (true, false) => self.deadline.arm(now_ms + self.session.limits(&services.generation).head_timeout_ms),
             (true, true) => {}
         }
         self.in_head = partial;
@@ -326,7 +325,8 @@ impl Connection {
             return Poll::Ready(Err(Cause::WriteTimeout));
         }
         if progress || !self.writing {
-            let limit = self.session.worker.services().generation.model.limits.write_timeout_ms;
+            let services = self.session.worker.services();
+            let limit = self.session.limits(&services.generation).write_timeout_ms;
             self.deadline.arm(super::now_ms() + limit);
         }
         self.writing = true;

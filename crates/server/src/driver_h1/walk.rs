@@ -12,7 +12,7 @@ use crate::{
     site_logs::SiteLogs,
 };
 use saker_config::model::Limits;
-use saker_http::{Method, RequestHead, Status, Version};
+use saker_http::{HeadView, Method, RequestHead, Status, Version};
 use saker_http1::{BodyFraming, Connection as ConnectionLine, Expectation, ResponseFraming, expectation, keep_alive};
 use saker_pipeline::{Body, BodyError, Exchange, LogFacts, NoBody, RequestBody, Response, ResponseHead, Services, phases, respond};
 use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
@@ -54,7 +54,8 @@ impl Connection {
         }
         let log_facts = log_facts(&logs, &exchange);
         remember(&self.session.worker, &mut exchange, log_facts.clone(), request.framing == BodyFraming::None, &services);
-        let stays = request.may_stay && keep_alive(request.head.view()) && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
+        let goes_on = self.session.stays_at(&services.generation, exchange.site_index);
+        let stays = goes_on && request.may_stay && keep_alive(request.head.view()) && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
         let limit = phases::body_bytes_max(&exchange, &services);
         state.borrow_mut().limit(if limit == 0 { DRAIN_BYTES_MAX } else { limit.min(DRAIN_BYTES_MAX) });
         let mut sending = self.sending(&exchange, response, stays, began_ns, logs, log_facts);
@@ -68,11 +69,11 @@ impl Connection {
         self.sending = Some(sending);
         self.unseen_input = true;
         let drained = poll_fn(|cx| self.poll_sending(cx)).await;
-        self.after(drained, &state).await
+        self.after(drained, &state, view).await
     }
 
     fn exchange(&mut self, head: RequestHead, services: &Services, state: &Rc<RefCell<BodyState>>) -> Exchange {
-        let limits = &services.generation.model.limits;
+        let limits = self.session.content_limits(&services.generation, head.view());
         state.borrow_mut().limit(limits.body_bytes_max);
         let body: Box<dyn RequestBody> = match state.borrow().is_end() {
             true => Box::new(NoBody),
@@ -146,7 +147,7 @@ impl Connection {
     }
 
     /// Reads what is left of the request's body, or ends the connection because of it.
-    async fn after(&mut self, then: Then, state: &Rc<RefCell<BodyState>>) -> Option<Step> {
+    async fn after(&mut self, then: Then, state: &Rc<RefCell<BodyState>>, view: HeadView<'_>) -> Option<Step> {
         let left = !state.borrow().is_end();
         match then {
             Then::Close(Cause::Done) if left => return Some(Step::Close(Cause::Unread)),
@@ -158,7 +159,8 @@ impl Connection {
             Then::Continue => {}
         }
         let services = self.session.worker.services();
-        let mut body = self.body(state, &services.generation.model.limits);
+        let limits = self.session.content_limits(&services.generation, view);
+        let mut body = self.body(state, limits);
         loop {
             match poll_fn(|cx| body.poll_chunk(cx)).await {
                 Some(Ok(_)) => {}

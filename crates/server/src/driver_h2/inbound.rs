@@ -4,7 +4,7 @@
 use super::{Connection, INLINE_BYTES_MAX, OUT_BYTES_MAX, head, stream::Stream, turn::Ending};
 use crate::serving::{Busy, Cause, Facts, Pending, Throttled, fast_key, log};
 use saker_http::{HeadView, Method, Status};
-use saker_http2::{ErrorCode, Event, Fault, HeadStore, StreamId};
+use saker_http2::{ErrorCode, Event, Fault, HeadStore, StreamId, TooLarge};
 use saker_pipeline::{Body, BodyError, Response, ResponseHead, field_edits, respond, throttle::Admission};
 use saker_telemetry::{Metric, access_log::ConnectionStatus, error_log, message};
 use std::rc::Rc;
@@ -42,7 +42,13 @@ impl Connection {
                 None => self.request(stream, end_stream, head.view(), out),
                 Some(protocol) => self.ask_for_tunnel(stream, end_stream, protocol, head.view(), out),
             },
-            Event::HeadTooLarge { stream, .. } => self.refuse(stream, Status::REQUEST_HEADER_FIELDS_TOO_LARGE, head.view(), out),
+            Event::HeadTooLarge { stream, what, .. } => {
+                let status = match what {
+                    TooLarge::Target => Status::URI_TOO_LONG,
+                    TooLarge::Fields => Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                };
+                self.refuse(stream, status, head.view(), out);
+            }
             Event::Data { stream, data, flow_bytes, end_stream } => self.content(stream, data, flow_bytes, end_stream, out),
             Event::Trailers { stream } => self.upload_end(stream),
             Event::Reset { stream, .. } => self.reset(stream, out),

@@ -2,6 +2,7 @@
 
 use super::{Connection, LINGER, LINGER_BYTES_MAX, inbox::Inbox, stream::Stream, wait::Limit, wakeups::Wakeups};
 use crate::{
+    driver_h1::request_limits,
     io::Io,
     serving::{Cause, Session},
 };
@@ -19,8 +20,10 @@ pub enum Beginning {
 }
 
 /// Runs a connection to its end.
-pub async fn run(session: Session, io: Io, beginning: Beginning) {
-    let limits = limits(&session.worker.services().generation.model.limits);
+pub async fn run(mut session: Session, io: Io, beginning: Beginning) {
+    let services = session.worker.services();
+    session.take_limits_of_name();
+    let limits = limits(session.limits(&services.generation));
     let extended_connect = session.http2.extended_connect;
     let mut connection = Connection::new(session, io, saker_http2::Connection::server(limits, extended_connect));
     match beginning {
@@ -101,7 +104,10 @@ fn limits(limits: &model::Limits) -> Limits {
     Limits {
         concurrent_streams_max: number(limits.http2_streams_max),
         header_list_bytes_max: number(limits.head_bytes_max),
-        header_count_max: number(limits.header_count_max),
+        // Beside the pseudo-fields; `:authority` stands for Host, which counts in HTTP/1, too.
+        header_count_max: number(limits.header_count_max.saturating_add(3)),
+        target_bytes_max: u32::try_from(request_limits(limits).target_bytes_max).unwrap_or(u32::MAX),
+        field_bytes_max: u32::try_from(request_limits(limits).field_bytes_max).unwrap_or(u32::MAX),
         continuation_frames_max: number(limits.http2_continuations_max),
         resets_max: number(limits.http2_resets_max),
         resets_per_second: per_second(limits.http2_resets_max),

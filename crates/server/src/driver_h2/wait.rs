@@ -68,7 +68,7 @@ impl Connection {
 
     fn limit_ms(&self, limit: Limit) -> Option<u64> {
         let services = self.session.worker.services();
-        let limits = &services.generation.model.limits;
+        let limits = self.session.limits(&services.generation);
         match limit {
             Limit::None => None,
             Limit::Idle => Some(limits.keep_alive_timeout_ms.min(REST_AFTER_MS)),

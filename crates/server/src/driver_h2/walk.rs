@@ -56,7 +56,7 @@ impl Connection {
         let upload = (!end_stream).then(|| Rc::new(RefCell::new(upload(view, &services))));
         let body: Box<dyn RequestBody> = match &upload {
             None => Box::new(NoBody),
-            Some(upload) => Box::new(self.body(id, upload, &services.generation.model.limits)),
+            Some(upload) => Box::new(self.body(id, upload, self.session.content_limits(&services.generation, view))),
         };
         let site = Arc::clone(&services.generation.no_site);
         let now = saker_net::clock::realtime_s();

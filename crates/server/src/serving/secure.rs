@@ -14,6 +14,10 @@ impl Secure {
         Secure { server_name: info.server_name.clone(), identities: Arc::clone(identities) }
     }
 
+    pub fn server_name(&self) -> Option<&str> {
+        self.server_name.as_deref()
+    }
+
     /// Whether a request is for a host whose site demands something else of a handshake than this one's did, a client certificate above
     /// all: 421 (RFC 9110 section 15.5.20). Costs a comparison where all sites demand the same.
     pub fn is_misdirected(&self, view: HeadView<'_>) -> bool {

@@ -5,8 +5,8 @@ use super::{
     pace::{self, Accounts, Direction, Pace},
 };
 use crate::{connection::Opened, worker::Worker};
-use saker_config::model::Settings;
-use saker_http::HeadView;
+use saker_config::model::{Limits, Settings};
+use saker_http::{HeadView, KnownField, host};
 use saker_pipeline::{
     Client, Generation,
     throttle::{Admission, requests},
@@ -24,6 +24,10 @@ pub struct Session {
     /// Requests so far.
     pub requests: u32,
     pub http2: Http2Terms,
+    /// Those of the host that the connection is for, as far as that is known before a request; `None`: the server's.
+    limits: Option<Arc<Limits>>,
+    /// KeepAliveTimeout of the host that was asked last, where hosts differ.
+    idle_timeout_ms: Option<u64>,
     secure: Option<Secure>,
     /// Made when a limit first asks for them.
     accounts: Option<Accounts>,
@@ -50,8 +54,11 @@ pub enum Throttled {
 impl Session {
     pub fn new(worker: Rc<Worker>, mut client: Client, opened: Opened, http2: Http2Terms, secure: Option<Secure>) -> Session {
         client.account = opened.account().map(Arc::clone);
-        let generation = worker.services.borrow().generation.number;
-        Session { worker, client: Rc::new(client), opened, generation, requests: 0, http2, secure, accounts: None }
+        let services = worker.services();
+        let limits = services.generation.connection_limits(&client, b"").cloned();
+        let generation = services.generation.number;
+        let client = Rc::new(client);
+        Session { worker, client, opened, generation, requests: 0, http2, limits, idle_timeout_ms: None, secure, accounts: None }
     }
 
     /// The same connection, as another driver goes on with it.
@@ -63,6 +70,8 @@ impl Session {
             generation: self.generation,
             requests: self.requests,
             http2: self.http2,
+            limits: self.limits.clone(),
+            idle_timeout_ms: self.idle_timeout_ms,
             secure: self.secure.take(),
             accounts: self.accounts.take(),
         }
@@ -116,10 +125,51 @@ impl Session {
         if self.generation != generation.number {
             self.follow(generation);
         }
-        let requests_max = generation.model.limits.requests_per_connection_max;
         self.requests = self.requests.saturating_add(1);
         self.worker.counters.increment(protocol);
+        // Where hosts differ, over HTTP/1 the one that is asked decides: `stays_at`.
+        let is_decided = protocol == Metric::RequestsHttp2 || !generation.limits_differ;
+        let requests_max = if is_decided { self.limits(generation).requests_per_connection_max } else { 0 };
         (requests_max == 0 || u64::from(self.requests) < requests_max) && !self.worker.draining.get()
+    }
+
+    /// Whether the site that was asked lets an HTTP/1 connection go on, and how long without a request. Costs a comparison where no site has
+    /// limits of its own.
+    pub fn stays_at(&mut self, generation: &Generation, site: usize) -> bool {
+        if !generation.limits_differ {
+            return true;
+        }
+        let limits = generation.site_limits(site);
+        self.idle_timeout_ms = Some(limits.keep_alive_timeout_ms);
+        limits.requests_per_connection_max == 0 || u64::from(self.requests) < limits.requests_per_connection_max
+    }
+
+    /// Of heads, and of writing.
+    pub fn limits<'s>(&'s self, generation: &'s Generation) -> &'s Limits {
+        self.limits.as_deref().unwrap_or(&generation.model.limits)
+    }
+
+    /// Of the content of a request: those of the host that is asked.
+    pub fn content_limits<'g>(&self, generation: &'g Generation, view: HeadView<'_>) -> &'g Limits {
+        let model = &generation.model.limits;
+        if !generation.limits_differ {
+            return model;
+        }
+        let authority = view.known(KnownField::Host).and_then(host::parse_authority);
+        let name = authority.map(|authority| host::canonical_host(authority.host)).unwrap_or_default();
+        generation.connection_limits(&self.client, &name).map_or(model, Arc::as_ref)
+    }
+
+    /// How long the connection may wait for a request.
+    pub fn idle_timeout_ms(&self, generation: &Generation) -> u64 {
+        self.idle_timeout_ms.unwrap_or(self.limits(generation).keep_alive_timeout_ms)
+    }
+
+    /// From now on the limits are those of the host that the handshake was for.
+    pub fn take_limits_of_name(&mut self) {
+        let Some(name) = self.secure.as_ref().and_then(Secure::server_name) else { return };
+        let services = self.worker.services();
+        self.limits = services.generation.connection_limits(&self.client, name.to_ascii_lowercase().as_bytes()).cloned();
     }
 }
 
@@ -127,6 +177,8 @@ impl Session {
     /// After a reload: accounts are those of the new configuration's sites, and there may be limits where there were none.
     fn follow(&mut self, generation: &Generation) {
         self.generation = generation.number;
+        self.limits = generation.connection_limits(&self.client, b"").cloned();
+        self.idle_timeout_ms = None;
         if self.opened.account().is_none() {
             // A limit on connections is for new ones: whether the address has too many does not matter to this one.
             self.opened.admit(self.client.ip());

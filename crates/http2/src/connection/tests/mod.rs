@@ -105,7 +105,7 @@ fn words(event: Event<'_>) -> String {
     match event {
         Event::Head { stream, end_stream } => format!("head {}{}", stream.0, end(end_stream)),
         Event::Informational { stream } => format!("informational {}", stream.0),
-        Event::HeadTooLarge { stream, end_stream } => format!("too large {}{}", stream.0, end(end_stream)),
+        Event::HeadTooLarge { stream, end_stream, .. } => format!("too large {}{}", stream.0, end(end_stream)),
         Event::Data { stream, data, flow_bytes, end_stream } => format!("data {} {}/{flow_bytes}{}", stream.0, data.len(), end(end_stream)),
         Event::Trailers { stream } => format!("trailers {}", stream.0),
         Event::Reset { stream, code } => format!("reset {} {}", stream.0, code.as_str()),
