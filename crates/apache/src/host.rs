@@ -34,6 +34,8 @@ pub struct ProcessWide {
     /// mod_unique_id is loaded.
     pub names_requests: bool,
     pub request_workers_max: Option<u64>,
+    /// RegisterHttpMethod.
+    pub methods: Vec<Box<str>>,
     /// Of programs, among others.
     pub timeout_s: Option<u64>,
 }
@@ -70,6 +72,8 @@ pub struct Host {
     pub trace_enabled: bool,
     /// StrictHostCheck: names that the host does not have are refused.
     pub known_names_only: bool,
+    /// HttpProtocolOptions RegisteredMethods.
+    pub registered_methods_only: bool,
     /// LimitInternalRecursion.
     pub redirects_max: Option<u8>,
     pub proxy: Arc<HostProxy>,

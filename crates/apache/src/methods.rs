@@ -29,6 +29,19 @@ const KNOWN: &[&[u8]] = &[
     b"MERGE",
 ];
 
+/// Whether Apache would have a number for it, RegisterHttpMethod considered.
+fn is_registered(exchange: &Exchange, host: &Host) -> bool {
+    let view = exchange.head.view();
+    let token = view.method_token();
+    view.method() != Method::Extension || KNOWN.contains(&token) || host.process.methods.iter().any(|own| own.as_bytes() == token)
+}
+
+/// HttpProtocolOptions RegisteredMethods: others are refused before anybody is asked.
+pub fn refusal(exchange: &Exchange, host: &Host) -> Option<Status> {
+    let is_refused = host.registered_methods_only && !is_registered(exchange, host);
+    is_refused.then_some(Status::NOT_IMPLEMENTED)
+}
+
 /// The answer to methods that read no file. `None`: the file answers.
 pub fn answer(exchange: &mut Exchange, host: &Host) -> Option<Response> {
     let view = exchange.head.view();
@@ -40,7 +53,7 @@ pub fn answer(exchange: &mut Exchange, host: &Host) -> Option<Response> {
             return None;
         }
         Method::Options => Status::OK,
-        Method::Extension if !KNOWN.contains(&view.method_token()) => Status::NOT_IMPLEMENTED,
+        Method::Extension if !is_registered(exchange, host) => Status::NOT_IMPLEMENTED,
         _ => Status::METHOD_NOT_ALLOWED,
     };
     let mut response = with_methods(status, host);

@@ -58,6 +58,10 @@ pub struct Process {
     pub extended_status: Option<bool>,
     pub names_requests: bool,
     pub see_request_tail: Option<bool>,
+    /// RegisterHttpMethod.
+    pub methods: Vec<Box<str>>,
+    /// What is read otherwise than it was meant.
+    pub remarks: Vec<(Origin, String)>,
     /// AddModuleInfo.
     pub module_remarks: Vec<(Box<str>, Box<str>)>,
     /// SSLVHostSNIPolicy strict.
@@ -105,6 +109,9 @@ impl Process {
         for draft in std::iter::once(main).chain(drafts).filter(|draft| draft.proxy.forwards_requests == Some(true)) {
             let text = "ProxyRequests On: requests for other servers than this one's are not passed on";
             diagnostics.push(Diagnostic::with_line(Severity::Warning, draft.origin.clone(), 0, text.into(), None, ""));
+        }
+        for (origin, text) in &self.remarks {
+            diagnostics.push(Diagnostic::with_line(saker_config::Severity::Warning, origin.clone(), 0, text.clone(), None, ""));
         }
         let shared = Shared {
             types: Arc::new(self.types(diagnostics)),
@@ -196,6 +203,7 @@ impl Process {
             extended_status: self.extended_status.unwrap_or_default(),
             names_requests: self.names_requests,
             request_workers_max: self.connections.requests_at_a_time_max(),
+            methods: self.methods.clone(),
             timeout_s: main.limits.timeout_s,
         }
     }
@@ -370,6 +378,7 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
             false => Arc::new(host_proxy(main, draft, shared.timeout_ms)),
         },
         trace_enabled: draft.trace_enabled.or(main.trace_enabled).unwrap_or(true),
+        registered_methods_only: draft.registered_methods_only.or(main.registered_methods_only).unwrap_or(false),
         known_names_only: draft.known_names_only.or(main.known_names_only).unwrap_or(false),
         redirects_max: draft.redirects_max.or(main.redirects_max),
         strict_names: [&main.tls, &draft.tls].iter().any(|tls| tls.strict_names == Some(true)),

@@ -326,10 +326,11 @@ fn script_uri(exchange: &Exchange, host: &Host) -> Option<Vec<u8>> {
     Some([origin(exchange, host).as_slice(), exchange.environment.first(b"SCRIPT_URL")?].concat())
 }
 
-/// What host and connection alone decide: MDRequireHttps, StrictHostCheck, and names of handshakes.
+/// What host and connection alone decide: MDRequireHttps, StrictHostCheck, HttpProtocolOptions, and names of handshakes.
 fn before_the_path(exchange: &mut Exchange, host: &Host) -> Option<Response> {
     let is_stranger = host.known_names_only && !is_named(exchange);
-    let refusal = is_stranger.then_some(Status::BAD_REQUEST).or_else(|| modules::ssl::refusal_of_name(exchange, host));
+    let refusal = is_stranger.then_some(Status::BAD_REQUEST).or_else(|| methods::refusal(exchange, host));
+    let refusal = refusal.or_else(|| modules::ssl::refusal_of_name(exchange, host));
     to_https(exchange).or_else(|| refusal.map(Response::new))
 }
 

@@ -37,6 +37,7 @@ pub struct HostDraft {
     pub access_file_names: Option<Vec<Box<str>>>,
     pub trace_enabled: Option<bool>,
     pub known_names_only: Option<bool>,
+    pub registered_methods_only: Option<bool>,
     pub redirects_max: Option<u8>,
     pub encoded_slashes: Option<EncodedSlashes>,
     pub merge_slashes: Option<bool>,
@@ -76,6 +77,7 @@ impl HostDraft {
             access_file_names: None,
             trace_enabled: None,
             known_names_only: None,
+            registered_methods_only: None,
             redirects_max: None,
             encoded_slashes: None,
             merge_slashes: None,
@@ -198,6 +200,11 @@ const SETTERS: &[(&str, ServerSet)] = &[
     }),
     ("StrictHostCheck", |node, host, _, _| crate::modules::dir::set_flag(node, &mut host.known_names_only)),
     ("LimitInternalRecursion", set_recursion),
+    ("HttpProtocolOptions", set_protocol_options),
+    ("RegisterHttpMethod", |node, _, process, _| {
+        process.methods.extend(texts(node).into_iter().map(Into::into));
+        Ok(())
+    }),
 ];
 
 pub fn server_setter(name: &str) -> Option<ServerSet> {
@@ -226,6 +233,29 @@ fn error_log(text: &str, root: &Path) -> Result<ErrorLogTarget, String> {
 
 fn first(node: &Node) -> Option<String> {
     texts(node).into_iter().next()
+}
+
+/// Requests are read strictly whatever is said: who reads them otherwise than a proxy before him can be played off against it (RFC 9112
+/// section 11.2).
+fn set_protocol_options(node: &Node, host: &mut HostDraft, process: &mut Process, _: &Path) -> Result<(), String> {
+    for word in texts(node) {
+        let remark = match word.to_ascii_lowercase().as_str() {
+            "registeredmethods" | "lenientmethods" => {
+                host.registered_methods_only = Some(word.eq_ignore_ascii_case("registeredmethods"));
+                None
+            }
+            "strict" | "require1.0" => None,
+            "unsafe" => Some("HttpProtocolOptions Unsafe: requests are read strictly all the same"),
+            "allow0.9" => Some("HttpProtocolOptions Allow0.9: HTTP/0.9 is not spoken"),
+            _ => {
+                return Err(format!(
+                    "HttpProtocolOptions accepts 'Unsafe' or 'Strict', 'RegisteredMethods' or 'LenientMethods', and 'Require1.0' or 'Allow0.9', not {word}"
+                ));
+            }
+        };
+        process.remarks.extend(remark.map(|text| (node.origin.clone(), text.to_owned())));
+    }
+    Ok(())
 }
 
 /// Of redirects, then of subrequests, which are bounded together with them here.
