@@ -26,6 +26,9 @@ pub trait Dialogue {
     /// Content of the request, as it comes. Never called with an empty slice, with more than [`Dialogue::content_max`], or after `end`.
     fn content(&mut self, content: &[u8], out: &mut Vec<u8>);
 
+    /// Trailer fields of the request, just before `end`. Lost where the protocol has no words for them.
+    fn trailers(&mut self, _fields: Fields) {}
+
     /// The content is over. Called once for each request, also for those without content, and once more for each [`Event::Asks`] that comes after
     /// it. A request that ends sooner, because its sender went away or the program answered without reading it, never calls this, and the
     /// connection is not used again.

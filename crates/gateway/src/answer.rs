@@ -20,7 +20,8 @@ pub fn response(head: ResponseHead, call: &Call) -> Response {
     let mut fields = head.fields;
     let nominated = fields.first("Connection").map(<[u8]>::to_vec).unwrap_or_default();
     let nominated: Vec<&[u8]> = nominated.split(|byte| *byte == b',').filter(|option| !option.is_empty()).collect();
-    fields.retain(|name| !is_of_connection(name.as_bytes(), &nominated));
+    // RFC 9110 section 6.6.2: an announcement of what comes behind the content, and does.
+    fields.retain(|name| is_server && name.eq_ignore_ascii_case("trailer") || !is_of_connection(name.as_bytes(), &nominated));
     if !manner.reverse.is_empty() || !manner.reverse_cookie_paths.is_empty() || !manner.reverse_cookie_domains.is_empty() {
         reverse(&mut fields, manner, &call.names.origin);
     }

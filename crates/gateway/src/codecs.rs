@@ -1,28 +1,37 @@
 //! The one list of protocols: which codec speaks for which.
 
 use crate::{
-    forward,
-    http1_dialogue::{Address, Http1Dialogue},
+    forward::{self, Address},
+    http1_dialogue::Http1Dialogue,
 };
 use saker_cgi::{Ajp, Dialogue, FastCgi, Lsapi, Scgi, Uwsgi, fastcgi::Role};
 use saker_config::model::{Member, Protocol};
 use saker_pipeline::{Call, Exchange, Via};
 
-/// Makes the codec for one request. `target`: path and query at this member.
-pub fn dialogue(exchange: &Exchange, call: &Call, member: &Member, target: Vec<u8>, has_content: bool) -> Box<dyn Dialogue> {
+/// Makes the codec for one request; `None`: many share a connection (HTTP/2). `target`: path and query at this member.
+pub fn dialogue(exchange: &Exchange, call: &Call, member: &Member, target: Vec<u8>, has_content: bool) -> Option<Box<dyn Dialogue>> {
     let tuning = &member.tuning;
-    match member.backend.protocol {
+    Some(match member.backend.protocol {
         Protocol::FastCgi => Box::new(FastCgi::new(Role::Responder, tuning.kept_max > 0)),
         Protocol::Scgi => Box::new(Scgi::new()),
         Protocol::Uwsgi => Box::new(Uwsgi::new(0, 0)),
         Protocol::Lsapi => Box::new(Lsapi::new()),
         Protocol::Ajp => Box::new(Ajp::new(tuning.secret.as_ref().map(|secret| secret.as_bytes()))),
-        Protocol::Http1 => Box::new(Http1Dialogue::new(Address {
-            target,
-            host: forward::host(exchange, member, &call.manner),
-            lines: forward::lines(exchange, call),
-            blocks_via: call.manner.via == Via::Block,
-            upgrade: forward::upgrade(exchange, &call.manner, has_content),
-        })),
+        Protocol::Http1 => {
+            let upgrade = forward::upgrade(exchange, &call.manner, has_content);
+            Box::new(Http1Dialogue::new(Address { upgrade, ..address(exchange, call, member, target) }))
+        }
+        Protocol::Http2 => return None,
+    })
+}
+
+/// What a server is told beside what the client said.
+pub fn address(exchange: &Exchange, call: &Call, member: &Member, target: Vec<u8>) -> Address {
+    Address {
+        target,
+        host: forward::host(exchange, member, &call.manner),
+        lines: forward::lines(exchange, call),
+        blocks_via: call.manner.via == Via::Block,
+        upgrade: None,
     }
 }

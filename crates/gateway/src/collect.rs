@@ -5,6 +5,7 @@
 //! length (mod_proxy_http does the same). Difficulty: what was read must still be given, whoever is asked in the end.
 
 use crate::spool::unnamed;
+use saker_http::Fields;
 use saker_pipeline::{BodyError, Chunk, RequestBody};
 use std::{
     collections::VecDeque,
@@ -28,6 +29,7 @@ pub struct Collected {
     /// `None`: all of it is here.
     rest: Option<Box<dyn RequestBody>>,
     bytes: u64,
+    trailers: Option<Fields>,
 }
 
 struct Disk {
@@ -41,11 +43,14 @@ pub async fn collect(content: Box<dyn RequestBody>, whole: bool, folder: &Path) 
     if content.length().is_some() {
         return Ok(content);
     }
-    let mut collected = Collected { chunks: VecDeque::new(), disk: None, rest: None, bytes: 0 };
+    let mut collected = Collected { chunks: VecDeque::new(), disk: None, rest: None, bytes: 0, trailers: None };
     let mut content = content;
     while whole || collected.bytes < AHEAD_BYTES_MAX {
         match poll_fn(|cx| content.poll_chunk(cx)).await {
-            None => return Ok(Box::new(collected)),
+            None => {
+                collected.trailers = content.trailers();
+                return Ok(Box::new(collected));
+            }
             Some(chunk) => collected.push(chunk?, folder).map_err(|_| BodyError::Source)?,
         }
     }
@@ -90,6 +95,10 @@ impl RequestBody for Collected {
             return Poll::Ready(Some(piece));
         }
         self.rest.as_mut().map_or(Poll::Ready(None), |rest| rest.poll_chunk(cx))
+    }
+
+    fn trailers(&mut self) -> Option<Fields> {
+        self.rest.as_mut().and_then(|rest| rest.trailers()).or_else(|| self.trailers.take())
     }
 
     fn length(&self) -> Option<u64> {

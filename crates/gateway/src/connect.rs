@@ -1,7 +1,7 @@
 //! Making connections. Difficulty: a Unix socket whose queue is full says "try again" instead of waiting, so we wait in its place.
 
 use crate::{failure::Failure, secured::Secured, transport::Transport};
-use saker_config::model::{Backend, BackendAddress};
+use saker_config::model::{Backend, BackendAddress, Protocol};
 use saker_net::Stream;
 use saker_tls::ClientTls;
 use std::{io, net::SocketAddr, path::Path, time::Duration};
@@ -23,7 +23,11 @@ pub async fn connect(backend: &Backend, tls: Option<&ClientTls>, timeout_ms: u64
         let stream = connected.map_err(Failure::Unreachable)?;
         Ok(match tls {
             None => Transport::Socket(stream),
-            Some(tls) => Transport::Tls(Box::new(Secured::connect(stream, tls, None).await?)),
+            Some(tls) => {
+                // RFC 9113 section 3.2: HTTP/2 over TLS is agreed upon; for the rest nothing has to be.
+                let protocol = (backend.protocol == Protocol::Http2).then_some(&b"h2"[..]);
+                Transport::Tls(Box::new(Secured::connect(stream, tls, protocol).await?))
+            }
         })
     };
     match timeout(Duration::from_millis(timeout_ms), connecting).await {

@@ -12,7 +12,6 @@ use saker_pipeline::{Chunk, NoBody, RequestBody};
 use std::{
     any::Any,
     cell::RefCell,
-    future::poll_fn,
     io,
     net::SocketAddr,
     ops::Range,
@@ -130,11 +129,6 @@ impl Conversation {
                 }
             }
         }
-    }
-
-    /// Lets the program say the rest of what nobody wants to hear, as long as its time limits hold.
-    pub async fn hear_out(&mut self) {
-        while let Ok(Said::Content(_) | Said::Trailers(_)) = poll_fn(|cx| self.poll_said(cx)).await {}
     }
 
     /// Nobody listens for a while: that is not the program's silence.
@@ -305,6 +299,7 @@ impl Conversation {
                 Poll::Ready(Some(Ok(chunk))) if chunk.is_empty() => {}
                 Poll::Ready(Some(Ok(chunk))) => self.tell(&chunk, most),
                 Poll::Ready(None) => {
+                    content.trailers().into_iter().for_each(|fields| self.dialogue.trailers(fields));
                     self.dialogue.end(&mut self.out);
                     self.is_end_told = true;
                     self.content = None;
@@ -361,11 +356,11 @@ impl Conversation {
 pub struct Limit {
     deadlines: Rc<Deadlines>,
     deadline: Rc<Deadline>,
-    timeout_ms: u64,
+    pub timeout_ms: u64,
 }
 
 impl Limit {
-    fn new(desk: &Desk, timeout_ms: u64) -> Limit {
+    pub fn new(desk: &Desk, timeout_ms: u64) -> Limit {
         let limit = Limit { deadlines: Rc::clone(&desk.deadlines), deadline: desk.deadlines.add(), timeout_ms };
         limit.push();
         limit
@@ -375,7 +370,7 @@ impl Limit {
         self.deadline.arm(clock::monotonic_ms() + self.timeout_ms);
     }
 
-    fn end(&self) {
+    pub fn end(&self) {
         self.deadline.disarm();
     }
 

@@ -2,6 +2,7 @@
 
 use saker_cgi::{Broken, Refused};
 use saker_http::Status;
+use saker_http2::ErrorCode;
 use saker_pipeline::BodyError;
 use saker_tls::Fault;
 use std::{fmt, io};
@@ -30,6 +31,10 @@ pub enum Failure {
     Refused(Refused),
     /// What came back can't be understood.
     Broken(Broken),
+    /// It says that it has not begun with the request (RFC 9113 section 8.7), none of whose content is gone.
+    Unprocessed,
+    /// It ended the request's stream (RFC 9113 section 5.4.2).
+    Reset(ErrorCode),
     /// The connection broke while it was used.
     Io(io::Error),
     /// Nothing moved for too long.
@@ -44,16 +49,19 @@ impl Failure {
     /// Apache's choices (mod_proxy): 503 where nobody could be reached, 504 where nobody said anything, 502 for what can't be understood.
     pub fn status(&self) -> Status {
         match self {
-            Failure::Unreachable(_) | Failure::QueueFull | Failure::QueueTimeout | Failure::NoMember | Failure::MemberGone => {
-                Status::SERVICE_UNAVAILABLE
-            }
+            Failure::Unprocessed
+            | Failure::Unreachable(_)
+            | Failure::QueueFull
+            | Failure::QueueTimeout
+            | Failure::NoMember
+            | Failure::MemberGone => Status::SERVICE_UNAVAILABLE,
             Failure::ConnectTimeout | Failure::Timeout => Status::GATEWAY_TIMEOUT,
             Failure::Refused(refused) => refused.status(),
             // Nobody could be started now.
             Failure::NotStarted(error) if is_shortage(error) => Status::SERVICE_UNAVAILABLE,
             Failure::NotStarted(_) => Status::INTERNAL_SERVER_ERROR,
             Failure::Broken(broken) => broken.fault.status(),
-            Failure::Io(_) | Failure::Length | Failure::Tls(_) | Failure::Unspoken => Status::BAD_GATEWAY,
+            Failure::Io(_) | Failure::Reset(_) | Failure::Length | Failure::Tls(_) | Failure::Unspoken => Status::BAD_GATEWAY,
             Failure::Unusable(_) => Status::INTERNAL_SERVER_ERROR,
             Failure::Client(BodyError::TooLarge) => Status::CONTENT_TOO_LARGE,
             Failure::Client(BodyError::TimedOut) => Status::REQUEST_TIMEOUT,
@@ -71,7 +79,7 @@ impl Failure {
 
     /// The member could not be reached at all: whatever the request is, another may have it.
     pub fn is_before_request(&self) -> bool {
-        matches!(self, Failure::Unreachable(_) | Failure::ConnectTimeout | Failure::Tls(_) | Failure::Unspoken)
+        matches!(self, Failure::Unreachable(_) | Failure::ConnectTimeout | Failure::Tls(_) | Failure::Unspoken | Failure::Unprocessed)
             || matches!(self, Failure::Broken(broken) if broken.is_untouched)
     }
 
@@ -82,7 +90,7 @@ impl Failure {
 
     /// Seconds after which a client may try again.
     pub fn retry_after_s(&self) -> Option<u32> {
-        matches!(self, Failure::QueueFull | Failure::QueueTimeout | Failure::Unreachable(_))
+        matches!(self, Failure::QueueFull | Failure::QueueTimeout | Failure::Unreachable(_) | Failure::Unprocessed)
             .then_some(5)
             .or_else(|| matches!(self, Failure::NotStarted(error) if is_shortage(error)).then_some(5))
     }
@@ -111,6 +119,8 @@ impl fmt::Display for Failure {
             Failure::Refused(refused) => f.write_str(refused.as_str()),
             Failure::Broken(broken) if broken.excerpt.is_empty() => f.write_str(broken.fault.as_str()),
             Failure::Broken(broken) => write!(f, "{}: {}", broken.fault.as_str(), broken.excerpt.escape_ascii()),
+            Failure::Unprocessed => f.write_str("does not take the request now"),
+            Failure::Reset(code) => write!(f, "ended the request's stream: {}", code.as_str()),
             Failure::Io(error) => write!(f, "connection broke: {error}"),
             Failure::Timeout => f.write_str("nothing came in time"),
             Failure::Length => f.write_str("the content is not as long as was said"),

@@ -1,13 +1,37 @@
 //! What goes from one connection to another, and what stays.
 
 use saker_config::model::{BackendAddress, Member};
-use saker_http::{KnownField, Version};
+use saker_http::{HeadView, KnownField, Version};
 use saker_pipeline::{Call, CallManner, Exchange, Via};
 
 /// A field line that we say.
 pub struct Line {
     pub name: &'static str,
     pub value: Vec<u8>,
+}
+
+/// The line and the fields that are ours to say.
+pub struct Address {
+    pub target: Vec<u8>,
+    pub host: Vec<u8>,
+    /// Behind the client's own fields; a name that is here is not taken from those.
+    pub lines: Vec<Line>,
+    /// Via of the client's stays behind (ProxyVia Block).
+    pub blocks_via: bool,
+    /// Protocols that the client asks to change to, and may.
+    pub upgrade: Option<Vec<u8>>,
+}
+
+impl Address {
+    /// What the client said and what we say; framing, Host and Connection are each protocol's own.
+    pub fn fields<'a>(&'a self, head: HeadView<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let nominated: Vec<&[u8]> = head.all("connection").flat_map(|value| value.split(|byte| *byte == b',')).collect();
+        let is_ours = |name: &[u8]| self.lines.iter().any(|line| line.name.as_bytes().eq_ignore_ascii_case(name));
+        let is_blocked = |name: &[u8]| self.blocks_via && name.eq_ignore_ascii_case(b"via");
+        let passes = move |name: &[u8]| !is_of_connection(name, &nominated) && !is_ours(name) && !is_blocked(name);
+        let ours = self.lines.iter().map(|line| (line.name.as_bytes(), line.value.as_slice()));
+        head.fields().filter(move |(name, _)| passes(name)).chain(ours)
+    }
 }
 
 /// RFC 9110 section 7.6.1, and what older servers send: fields that are for the next hop only. `nominated`: options of Connection.

@@ -3,10 +3,9 @@
 use crate::{
     answer, cgi,
     choice::Group,
-    codecs,
-    collect::collect,
     conversation::{Conversation, Desk, READ_BYTES_MAX, Said, Terms},
     failure::Failure,
+    hearing::Hearing,
     native,
     pool::{Connection, Pool},
     programs::Programs,
@@ -15,13 +14,12 @@ use crate::{
     variables,
 };
 use foldhash::fast::RandomState;
-use saker_cgi::php::push_settings;
 use saker_cgi::{PlainCgi, ProgramRequest, ResponseHead, Variables};
-use saker_config::model::{Backend, Member, Protocol, Upstream};
-use saker_http::{KnownField, Method, Status};
+use saker_config::model::{Backend, Upstream};
+use saker_http::{KnownField, Method, Status, Version};
 use saker_net::{Deadlines, clock};
 use saker_pipeline::{
-    Body, BodyStream, Call, CallTo, Chunk, Exchange, Handled, Handler, LocalFuture, NoBody, ProcessManner, RequestBody, Response, Script,
+    Body, BodyStream, Call, CallTo, Chunk, Exchange, Handled, Handler, LocalFuture, NoBody, ProcessManner, Response, Script,
 };
 use saker_telemetry::{error_log, message};
 use std::{
@@ -45,13 +43,13 @@ const FORGOTTEN_MS: u64 = 600_000;
 
 /// One per worker.
 pub struct Gateway {
-    desk: Desk,
-    workers: usize,
+    pub(crate) desk: Desk,
+    pub(crate) workers: usize,
     /// For responses that are too long for memory.
-    folder: Arc<Path>,
+    pub(crate) folder: Arc<Path>,
     pools: RefCell<HashMap<Arc<Backend>, Rc<Pool>, RandomState>>,
     groups: RefCell<HashMap<usize, Rc<Group>, RandomState>>,
-    variables: RefCell<Variables>,
+    pub(crate) variables: RefCell<Variables>,
     programs: Programs,
 }
 
@@ -107,157 +105,37 @@ impl Gateway {
         let request = ProgramRequest { variables: &nothing, content_length, head: exchange.head.view(), path: &[], settings: &[] };
         let terms = Terms { kept_max: 0, timeout_ms, client: exchange.client.address };
         let dialogue = Box::new(PlainCgi::new(!cgi::says_whole_head(script)));
-        let mut conversation =
-            Conversation::begin(connection, terms, dialogue, &request, content, &self.desk).map_err(|(failure, _)| failure)?;
-        match poll_fn(|cx| conversation.poll_said(cx)).await? {
-            Said::Head(head) => Ok(Heard { head, conversation, name, bounds: PROGRAM_BOUNDS, busy: None }),
+        let begun = Conversation::begin(connection, terms, dialogue, &request, content, &self.desk);
+        let mut hearing = Hearing::Connection(Box::new(begun.map_err(|(failure, _)| failure)?));
+        match poll_fn(|cx| hearing.poll_said(cx)).await? {
+            Said::Head(head) => Ok(Heard { head, hearing, name, bounds: PROGRAM_BOUNDS, busy: None }),
             _ => Err(Failure::Broken(saker_cgi::Fault::Premature.into())),
         }
     }
 
-    /// Asks members until one has said the head of a response.
-    async fn ask(&self, exchange: &mut Exchange, call: &Call, group: &Rc<Group>) -> Result<Heard, (Failure, String)> {
-        let mut content = std::mem::replace(&mut exchange.body, Box::new(NoBody));
-        if content.length().is_none() {
-            // Its end is the client's business, and its time limits.
-            let collected = collect(content, call.script.is_some(), &self.folder).await;
-            content = collected.map_err(|error| (Failure::Client(error), group.upstream.name.to_string()))?;
-        }
-        let (mut tried, mut again) = (Vec::new(), None);
-        loop {
-            let is_fresh = again.is_some();
-            let at = match again.take() {
-                Some(at) => at,
-                None => group.choose(exchange, &tried).map_err(|failure| (failure, group.upstream.name.to_string()))?,
-            };
-            let (Some(member), Some(pool)) = (group.upstream.members.get(at), group.pools.get(at)) else {
-                return Err((Failure::NoMember, group.upstream.name.to_string()));
-            };
-            let named = |failure| (failure, pool.backend.to_string());
-            let busy = Busy::new(pool);
-            let outcome = self.ask_member(exchange, call, member, pool, is_fresh, &mut content).await;
-            let (failure, is_unheard) = match outcome {
-                Ok((head, conversation)) => {
-                    note(group, member, pool, head.status);
-                    let bounds = Bounds { memory_bytes: member.tuning.buffer_memory_bytes, disk_bytes: member.tuning.buffer_disk_bytes };
-                    return Ok(Heard { head, conversation, name: member.backend.to_string(), bounds, busy: Some(busy) });
-                }
-                Err(failed) => failed,
-            };
-            // It ended between two requests; that says nothing about how the backend is.
-            if is_unheard && !is_fresh {
-                again = Some(at);
-                continue;
-            }
-            if failure.counts_against_member() && !member.ignores_errors {
-                pool.fail(member.tuning.retry_ms);
-            }
-            tried.push(at);
-            let attempts_max = group.upstream.attempts_max.unwrap_or(usize::MAX);
-            if !failure.is_before_request() || tried.len() > attempts_max || tried.len() >= group.pools.len() {
-                return Err(named(failure));
-            }
-            error_log::log_client(
-                &message::PROGRAM_FAILED,
-                exchange.client.address,
-                format_args!("{}: {failure}, the next is asked", pool.backend),
-            );
-        }
-    }
-
-    /// One attempt at one member. An error says whether the same may be tried on a fresh connection.
-    async fn ask_member(
-        &self,
-        exchange: &Exchange,
-        call: &Call,
-        member: &Member,
-        pool: &Rc<Pool>,
-        is_fresh: bool,
-        content: &mut Box<dyn RequestBody>,
-    ) -> Result<(ResponseHead, Conversation), (Failure, bool)> {
-        let tuning = &member.tuning;
-        let connection = pool.acquire(tuning, self.workers, is_fresh).await.map_err(|failure| (failure, false))?;
-        let given = std::mem::replace(content, Box::new(NoBody));
-        let mut conversation = match self.begin(exchange, call, member, connection, given) {
-            Ok(conversation) => conversation,
-            Err((failure, given)) => {
-                *content = given;
-                return Err((failure, false));
-            }
-        };
-        match poll_fn(|cx| conversation.poll_said(cx)).await {
-            Ok(Said::Head(head) | Said::Switched(head)) => Ok((head, conversation)),
-            Ok(_) => Err((Failure::Broken(saker_cgi::Fault::Unswitchable.into()), false)),
-            Err(failure) => {
-                let is_safe = matches!(failure, Failure::Broken(_) | Failure::Io(_)) && conversation.is_unheard();
-                let again = conversation.take_content();
-                let may_again = is_safe && again.is_some() && exchange.head.view().method().is_idempotent();
-                *content = again.unwrap_or_else(|| Box::new(NoBody));
-                Err((failure, may_again))
-            }
-        }
-    }
-
-    fn begin(
-        &self,
-        exchange: &Exchange,
-        call: &Call,
-        member: &Member,
-        connection: Connection,
-        content: Box<dyn RequestBody>,
-    ) -> Result<Conversation, (Failure, Box<dyn RequestBody>)> {
-        let backend = &member.backend;
-        let mut variables = self.variables.borrow_mut();
-        let content_length = content.length();
-        match &call.script {
-            Some(script) => {
-                variables::fill(exchange, script, content_length, &mut variables);
-                variables::finish(exchange, script, call.upstream_name(), member, &mut variables);
-            }
-            // It has words for a few of them.
-            None if backend.protocol == Protocol::Ajp => {
-                variables::fill(exchange, &native::about_server(exchange), content_length, &mut variables);
-            }
-            None => variables.clear(),
-        }
-        let hidden = (backend.protocol == Protocol::Lsapi).then(|| variables::without_credentials(exchange, call)).flatten();
-        let head = hidden.as_ref().unwrap_or(&exchange.head).view();
-        let settings = call.script.as_ref().map(|script| variables::settings(&script.php)).unwrap_or_default();
-        if backend.protocol != Protocol::Lsapi && push_settings(&settings, &mut variables) > 0 {
-            error_log::log_client(&message::PROGRAM_SETTING, exchange.client.address, format_args!("{backend}"));
-        }
-        let target = [member.path.as_bytes(), &call.target].concat();
-        let path = target.split(|byte| *byte == b'?').next().unwrap_or_default().to_vec();
-        let request = ProgramRequest { variables: &variables, content_length, head, path: &path, settings: &settings };
-        let dialogue = codecs::dialogue(exchange, call, member, target, content_length != Some(0));
-        let timeout_ms = call.manner.timeout.map_or(member.tuning.timeout_ms, |timeout| timeout.as_millis() as u64);
-        let terms = Terms { kept_max: member.tuning.kept_max, timeout_ms, client: exchange.client.address };
-        Conversation::begin(connection, terms, dialogue, &request, content, &self.desk)
-    }
-
     async fn answer(&self, exchange: &mut Exchange, call: &Call, heard: Heard) -> Handled {
-        let Heard { head, mut conversation, name, bounds, busy } = heard;
+        let Heard { head, mut hearing, name, bounds, busy } = heard;
         if head.is_local_redirect
             && call.manner.follows_locations
             && let Some(location) = head.fields.first("Location").map(<[u8]>::to_vec)
         {
-            conversation.hear_out().await;
+            hearing.hear_out().await;
             return self.follow(exchange, call, &location);
         }
         if matches!(call.to, CallTo::Process(_)) && head.status == Status::FOUND && !head.is_status_said {
             // As Apache: who wants a page of his own with a redirect says its status.
-            conversation.hear_out().await;
+            hearing.hear_out().await;
             return Handled::Answered(answer::response(head, call));
         }
         if call.script.is_some()
             && let Some(status) = answer::unwanted(&head, exchange)
         {
-            conversation.hear_out().await;
+            hearing.hear_out().await;
             return Handled::Answered(answer::unsent(head, status, call));
         }
         let (status, length) = (head.status, head.length);
         if status == Status::SWITCHING_PROTOCOLS {
-            return Handled::Answered(answer::switched(head, conversation.into_tunnel(Box::new(busy))));
+            return Handled::Answered(answer::switched(head, hearing.into_tunnel(Box::new(busy))));
         }
         if answer::is_overridden(status, &call.manner) {
             return Handled::Answered(answer::overriding(&head));
@@ -269,8 +147,10 @@ impl Gateway {
             true => Bounds { memory_bytes: READ_BYTES_MAX, disk_bytes: 0 },
             false => bounds,
         };
-        let pump = Pump::new(conversation, bounds, call.manner.outlives_client, Arc::clone(&self.folder), exchange.client.address, name);
-        response.body = self.body(pump, length, has_content, busy).await;
+        let pump = Pump::new(hearing, bounds, call.manner.outlives_client, Arc::clone(&self.folder), exchange.client.address, name);
+        // Over HTTP/2 both directions have time limits of their own.
+        let is_told_first = exchange.head.view().version() != Version::Http2;
+        response.body = self.body(pump, length, has_content, is_told_first, busy).await;
         Handled::Answered(response)
     }
 
@@ -289,15 +169,17 @@ impl Gateway {
     }
 
     /// All of it, where all of it is there; else what comes while it is sent.
-    async fn body(&self, mut pump: Pump, length: Option<u64>, has_content: bool, busy: Option<Busy>) -> Body {
+    async fn body(&self, mut pump: Pump, length: Option<u64>, has_content: bool, is_told_first: bool, busy: Option<Busy>) -> Body {
         if let Some(whole) = pump.whole(WHOLE_BYTES_MAX) {
             return match has_content {
                 true => Body::Memory(Chunk::from(whole)),
                 false => Body::Stream(Box::new(Unsent(length))),
             };
         }
-        // Both ends of the client's connection share its time limits: its content is heard out first.
-        pump.run(true).await;
+        // Both ends of an HTTP/1 client's connection share its time limits: its content is heard out first.
+        if is_told_first {
+            pump.run(true).await;
+        }
         let body = pump.body(length);
         if !pump.is_over() {
             tokio::task::spawn_local(async move {
@@ -355,20 +237,20 @@ impl Handler for Gateway {
 }
 
 /// A head that was heard, and the conversation that goes on behind it.
-struct Heard {
-    head: ResponseHead,
-    conversation: Conversation,
+pub struct Heard {
+    pub head: ResponseHead,
+    pub hearing: Hearing,
     /// For the log.
-    name: String,
-    bounds: Bounds,
-    busy: Option<Busy>,
+    pub name: String,
+    pub bounds: Bounds,
+    pub busy: Option<Busy>,
 }
 
 /// Counts a request as under way.
-struct Busy(Rc<Pool>);
+pub struct Busy(Rc<Pool>);
 
 impl Busy {
-    fn new(pool: &Rc<Pool>) -> Busy {
+    pub fn new(pool: &Rc<Pool>) -> Busy {
         pool.busy.set(pool.busy.get() + 1);
         Busy(Rc::clone(pool))
     }
@@ -404,14 +286,6 @@ fn explain(exchange: &mut Exchange, call: &Call) {
     };
     let file = call.script.as_ref().map(|script| format!(", for {}", String::from_utf8_lossy(&script.filename))).unwrap_or_default();
     exchange.trace("content", None, || format!("would be asked: {whom}{file}; what it answers is not known here"));
-}
-
-/// A member has said a head: it is well, unless that status counts as a failure.
-fn note(group: &Group, member: &Member, pool: &Pool, status: Status) {
-    match group.upstream.failure_statuses.contains(&status.0) {
-        true => pool.fail(member.tuning.retry_ms),
-        false => pool.succeed(),
-    }
 }
 
 fn refusal(exchange: &Exchange, failure: &Failure, status: Status, complaint: &str) -> Response {

@@ -14,19 +14,7 @@ use saker_http1::{
     encode_chunk_head, encode_last_chunk,
 };
 
-use crate::forward::{Line, is_of_connection, protocols};
-
-/// The line and the fields that are ours to say.
-pub struct Address {
-    pub target: Vec<u8>,
-    pub host: Vec<u8>,
-    /// Behind the client's own fields; a name that is here is not taken from those.
-    pub lines: Vec<Line>,
-    /// Via of the client's stays behind (ProxyVia Block).
-    pub blocks_via: bool,
-    /// Protocols that the client asks to change to, and may.
-    pub upgrade: Option<Vec<u8>>,
-}
+use crate::forward::{Address, is_of_connection, protocols};
 
 pub struct Http1Dialogue {
     address: Address,
@@ -35,6 +23,8 @@ pub struct Http1Dialogue {
     index: ResponseIndex,
     state: State,
     stays: bool,
+    /// Of the request.
+    trailers: Option<Fields>,
 }
 
 enum State {
@@ -50,7 +40,8 @@ enum State {
 
 impl Http1Dialogue {
     pub fn new(address: Address) -> Http1Dialogue {
-        Http1Dialogue { address, method: Method::Get, is_chunked: false, index: ResponseIndex::default(), state: State::Head, stays: false }
+        let (method, index, state) = (Method::Get, ResponseIndex::default(), State::Head);
+        Http1Dialogue { address, method, is_chunked: false, index, state, stays: false, trailers: None }
     }
 
     fn head(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Broken> {
@@ -126,15 +117,12 @@ impl Dialogue for Http1Dialogue {
         self.is_chunked = framing == BodyFraming::Chunked;
         let address = &self.address;
         let line = RequestLine { method: request.head.method_token(), target: &address.target, host: &address.host };
-        let nominated: Vec<&[u8]> = request.head.all("connection").flat_map(|value| value.split(|byte| *byte == b',')).collect();
-        let is_ours = |name: &[u8]| address.lines.iter().any(|line| line.name.as_bytes().eq_ignore_ascii_case(name));
-        let is_blocked = |name: &[u8]| address.blocks_via && name.eq_ignore_ascii_case(b"via");
-        let passes = |name: &[u8]| !is_of_connection(name, &nominated) && !is_ours(name) && !is_blocked(name);
-        let theirs = request.head.fields().filter(|(name, _)| passes(name));
-        let ours = address.lines.iter().map(|line| (line.name.as_bytes(), line.value.as_slice()));
+        let fields = address.fields(request.head);
+        // RFC 9110 section 6.6.2: what comes behind chunks is announced before them.
+        let announced = request.head.all("trailer").filter(|_| self.is_chunked).map(|names| (&b"Trailer"[..], names));
         let upgrade = address.upgrade.as_deref().map(|protocols| (&b"Upgrade"[..], protocols));
         let connection = if upgrade.is_some() { ClientConnection::Upgrade } else { ClientConnection::KeepAlive };
-        encode_request_head(line, theirs.chain(ours).chain(upgrade), framing, connection, out).map_err(|_| Refused::MethodUnknown)
+        encode_request_head(line, fields.chain(announced).chain(upgrade), framing, connection, out).map_err(|_| Refused::MethodUnknown)
     }
 
     fn content(&mut self, content: &[u8], out: &mut Vec<u8>) {
@@ -146,9 +134,13 @@ impl Dialogue for Http1Dialogue {
         out.extend_from_slice(CHUNK_END);
     }
 
+    fn trailers(&mut self, fields: Fields) {
+        self.trailers = Some(fields);
+    }
+
     fn end(&mut self, out: &mut Vec<u8>) {
         if self.is_chunked {
-            encode_last_chunk(None, out);
+            encode_last_chunk(self.trailers.as_ref(), out);
         }
     }
 
@@ -188,7 +180,8 @@ fn head_of(view: ResponseView<'_>, length: Option<u64>) -> ResponseHead {
     let mut fields = Fields::new();
     for (name, value) in view.fields() {
         let is_switch = view.status() == Status::SWITCHING_PROTOCOLS && name.eq_ignore_ascii_case(b"upgrade");
-        if (is_switch || !is_of_connection(name, &nominated)) && !name.eq_ignore_ascii_case(b"content-length") {
+        let is_announcement = view.status() != Status::SWITCHING_PROTOCOLS && name.eq_ignore_ascii_case(b"trailer");
+        if (is_switch || is_announcement || !is_of_connection(name, &nominated)) && !name.eq_ignore_ascii_case(b"content-length") {
             // httparse lets tokens through alone, which are ASCII.
             fields.append(known_name(std::str::from_utf8(name).unwrap_or_default()), value.to_vec());
         }

@@ -5,8 +5,8 @@
 //!
 //! Absent on purpose: a common pool of all workers, which would need locks and wake-ups across cores. Limits are each worker's share.
 
-use crate::{connect::connect, failure::Failure, transport::Transport};
-use saker_config::model::{Backend, BackendAddress, Epoch, Tuning};
+use crate::{connect::connect, failure::Failure, http2::Links, transport::Transport};
+use saker_config::model::{Backend, BackendAddress, Epoch, Protocol, Tuning};
 use saker_net::clock;
 use saker_tls::ClientTls;
 use std::{
@@ -29,6 +29,8 @@ pub struct Pool {
     pub backend: Arc<Backend>,
     /// Made when it is first needed.
     tls: OnceCell<ClientTls>,
+    /// Of HTTP/2, where requests share them.
+    pub links: Links,
     /// Of the last request; time limits of idle connections are looked at without one.
     kept_ms: Cell<u64>,
     epoch: RefCell<Epoch>,
@@ -48,6 +50,7 @@ impl Pool {
         Pool {
             backend,
             tls: OnceCell::new(),
+            links: Links::default(),
             kept_ms: Cell::new(0),
             epoch: RefCell::default(),
             idle: RefCell::default(),
@@ -61,10 +64,7 @@ impl Pool {
 
     /// Takes an idle connection, makes one, or waits for one where there may be no more. `is_fresh`: no kept one will do.
     pub async fn acquire(self: &Rc<Self>, tuning: &Tuning, workers: usize, is_fresh: bool) -> Result<Connection, Failure> {
-        self.kept_ms.set(tuning.kept_ms);
-        if *self.epoch.borrow() != tuning.epoch {
-            *self.epoch.borrow_mut() = tuning.epoch.clone();
-        }
+        self.note(tuning);
         let most = share(tuning.connections_max, workers);
         loop {
             if !is_fresh && let Some(connection) = self.kept() {
@@ -75,6 +75,23 @@ impl Pool {
             }
             self.wait(tuning, workers).await?;
         }
+    }
+
+    pub fn note(&self, tuning: &Tuning) {
+        self.kept_ms.set(tuning.kept_ms);
+        if *self.epoch.borrow() != tuning.epoch {
+            *self.epoch.borrow_mut() = tuning.epoch.clone();
+        }
+    }
+
+    /// Of what is behind the address now.
+    pub fn epoch(&self) -> u32 {
+        self.epoch.borrow().now()
+    }
+
+    /// Whether one more connection may be made.
+    pub fn has_room(&self, tuning: &Tuning, workers: usize) -> bool {
+        tuning.connections_max == 0 || self.open.get() < share(tuning.connections_max, workers)
     }
 
     fn kept(self: &Rc<Self>) -> Option<Connection> {
@@ -96,7 +113,7 @@ impl Pool {
         dropped
     }
 
-    async fn connect(self: &Rc<Self>, tuning: &Tuning) -> Result<Connection, Failure> {
+    pub async fn connect(self: &Rc<Self>, tuning: &Tuning) -> Result<Connection, Failure> {
         self.open.set(self.open.get() + 1);
         // Counted from here on, and no longer when dropped, whatever happens.
         let epoch = self.epoch.borrow().now();
@@ -114,7 +131,8 @@ impl Pool {
             BackendAddress::Tcp { host, .. } => host,
             BackendAddress::Unix(_) => "localhost",
         };
-        let made = ClientTls::load(settings, host, &[b"http/1.1"]).map_err(Failure::Unusable)?;
+        let protocol: &[u8] = if self.backend.protocol == Protocol::Http2 { b"h2" } else { b"http/1.1" };
+        let made = ClientTls::load(settings, host, &[protocol]).map_err(Failure::Unusable)?;
         Ok(Some(self.tls.get_or_init(|| made)))
     }
 
@@ -151,7 +169,8 @@ impl Pool {
 
     /// Closes what has been idle too long, or has ended.
     pub fn sweep(&self, now_ms: u64) {
-        let (kept_ms, epoch) = (self.kept_ms.get(), self.epoch.borrow().now());
+        let (kept_ms, epoch) = (self.kept_ms.get(), self.epoch());
+        self.links.sweep(now_ms, kept_ms, epoch);
         let mut idle = self.idle.borrow_mut();
         let before = idle.len();
         idle.retain_mut(|one| one.epoch == epoch && now_ms.saturating_sub(one.since_ms) < kept_ms && !one.transport.is_stale());
@@ -181,7 +200,7 @@ impl Pool {
 }
 
 /// A worker's part of a limit of the process: at least one, unless there is no limit.
-fn share(all: usize, workers: usize) -> usize {
+pub fn share(all: usize, workers: usize) -> usize {
     all.div_ceil(workers.max(1))
 }
 

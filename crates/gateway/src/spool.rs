@@ -4,10 +4,7 @@
 //! that either may stop first: a client that goes stops the program (unless it outlives its client), and a response that breaks must be
 //! seen to break, not to end.
 
-use crate::{
-    conversation::{Conversation, Said},
-    failure::Failure,
-};
+use crate::{conversation::Said, failure::Failure, hearing::Hearing};
 use saker_http::Fields;
 use saker_net::clock;
 use saker_pipeline::{BodyError, BodyStream, Chunk};
@@ -58,7 +55,7 @@ struct Disk {
 
 /// The end where the response is heard.
 pub struct Pump {
-    conversation: Conversation,
+    hearing: Hearing,
     state: Rc<RefCell<State>>,
     bounds: Bounds,
     outlives_client: bool,
@@ -70,15 +67,8 @@ pub struct Pump {
 }
 
 impl Pump {
-    pub fn new(
-        conversation: Conversation,
-        bounds: Bounds,
-        outlives_client: bool,
-        folder: Arc<Path>,
-        client: SocketAddr,
-        name: String,
-    ) -> Pump {
-        Pump { conversation, state: Rc::default(), bounds, outlives_client, is_paused: false, folder, client, name }
+    pub fn new(hearing: Hearing, bounds: Bounds, outlives_client: bool, folder: Arc<Path>, client: SocketAddr, name: String) -> Pump {
+        Pump { hearing, state: Rc::default(), bounds, outlives_client, is_paused: false, folder, client, name }
     }
 
     /// The other end. `length`: what the head promised.
@@ -91,7 +81,7 @@ impl Pump {
         let mut cx = Context::from_waker(Waker::noop());
         let mut content = Vec::new();
         while content.len() <= bytes_max {
-            match self.conversation.poll_said(&mut cx) {
+            match self.hearing.poll_said(&mut cx) {
                 Poll::Ready(Ok(Said::Content(more))) if content.is_empty() => content = more,
                 Poll::Ready(Ok(Said::Content(more))) => content.extend_from_slice(&more),
                 Poll::Ready(Ok(Said::End)) => return Some(content),
@@ -125,18 +115,18 @@ impl Pump {
     fn poll(&mut self, cx: &mut Context<'_>, until_told: bool) -> Poll<()> {
         loop {
             let has_room = self.has_room(cx);
-            if self.is_over() || until_told && self.conversation.has_told_all() {
+            if self.is_over() || until_told && self.hearing.has_told_all() {
                 return Poll::Ready(());
             }
             if !has_room {
-                self.conversation.pause();
+                self.hearing.pause();
                 self.is_paused = true;
                 return Poll::Pending;
             }
             if std::mem::take(&mut self.is_paused) {
-                self.conversation.resume();
+                self.hearing.resume();
             }
-            match self.conversation.poll_said(cx) {
+            match self.hearing.poll_said(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(said) => self.take(said),
             }

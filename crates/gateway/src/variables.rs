@@ -58,7 +58,7 @@ pub fn fill(exchange: &Exchange, script: &Script, content_length: Option<u64>, v
 /// What is added once it is known who is asked; then the configuration has the last word.
 pub fn finish(exchange: &Exchange, script: &Script, balancer: &str, member: &Member, variables: &mut Variables) {
     if script.names_member {
-        let url = format!("{}://{}{}", member.backend.protocol.scheme(), member.authority, member.path);
+        let url = format!("{}://{}{}", member.backend.scheme(), member.authority, member.path);
         variables.set(b"SCRIPT_FILENAME", &[b"proxy:", url.as_bytes(), &script.filename].concat());
         variables.set(b"BALANCER_NAME", balancer.as_bytes());
         variables.set(b"BALANCER_WORKER_NAME", url.as_bytes());

@@ -129,6 +129,11 @@ pub trait RequestBody {
     /// Nothing (more) will come.
     fn is_end(&self) -> bool;
 
+    /// Trailer fields, asked for once after the last chunk.
+    fn trailers(&mut self) -> Option<Fields> {
+        None
+    }
+
     /// Puts what is still to come under the inward limits of its site. Called once the site is known.
     fn throttle(&mut self, _: &Throttle, _site: usize) {}
 }

@@ -216,3 +216,25 @@ fn what_is_no_tls_is_told_apart() {
     assert_eq!(answer(&front).0, 502);
     told(&front, "no TLS");
 }
+
+/// HTTP/2 has to be agreed upon; the site speaks it to itself.
+#[test]
+fn http2_is_agreed_upon() {
+    let dir = folder();
+    let port = saker_testkit::free_port().unwrap();
+    let (other, _) = start(&dir, "localhost", None);
+    let conf = format!(
+        "LoadModule ssl_module /usr/lib/apache2/modules/mod_ssl.so\nListen 127.0.0.1:{port} https\nLoadModule proxy_module modules/mod_proxy.so\n\
+         SSLProxyEngine on\nSSLProxyVerify require\nSSLProxyCACertificateFile {0}/ca.pem\nProxyPass /in/ h2://localhost:{port}/\n\
+         ProxyPass /other/ h2://localhost:{1}/\n<VirtualHost 127.0.0.1:{port}>\nProtocols h2 http/1.1\nSSLEngine on\n\
+         SSLCertificateFile {0}/localhost.pem\nSSLCertificateKeyFile {0}/localhost.key\nDocumentRoot {{dir}}/www\n</VirtualHost>",
+        shown(&dir),
+        other.port()
+    );
+    let front = Front::start("upstream-tls-h2", &conf);
+    let answer = front.client().get("/in/page.txt").unwrap();
+    assert_eq!((answer.status, answer.text().as_str()), (200, "page\n"));
+    assert!(front.log(1).len() == 1 && std::fs::read_to_string(front.dir.join("access.log")).unwrap().contains("HTTP/2.0"));
+    assert_eq!(front.client().get("/other/").unwrap().status, 502);
+    told(&front, "does not agree to the protocol");
+}

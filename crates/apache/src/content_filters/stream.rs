@@ -147,6 +147,10 @@ impl RequestBody for TransformedBody {
         self.inner.poll(cx)
     }
 
+    fn trailers(&mut self) -> Option<Fields> {
+        self.inner.source.trailers()
+    }
+
     fn length(&self) -> Option<u64> {
         self.length
     }

@@ -251,7 +251,7 @@ fn filename(target: &Target, path: &[u8], local: &Local) -> Vec<u8> {
     match protocol(target) {
         Some(Protocol::FastCgi) if is_generic || target.is_balancer => path.to_vec(),
         Some(protocol @ (Protocol::FastCgi | Protocol::Scgi | Protocol::Uwsgi)) if !target.is_balancer => {
-            [format!("proxy:{}://{}", protocol.scheme(), authority_of(target)).as_bytes(), path].concat()
+            [format!("proxy:{}://{}", protocol.scheme(false), authority_of(target)).as_bytes(), path].concat()
         }
         _ => path.to_vec(),
     }

@@ -120,14 +120,7 @@ impl Workers {
     /// URLs of a balancer's members, for ProxyPassReverse.
     pub fn member_urls(&self, head: &str) -> Option<Vec<String>> {
         let upstream = self.balancers.get(head.to_ascii_lowercase().as_str())?;
-        let url = |member: &Member| {
-            let backend = &member.backend;
-            let scheme = match backend.tls {
-                Some(_) => format!("{}s", backend.protocol.scheme()),
-                None => backend.protocol.scheme().to_owned(),
-            };
-            format!("{scheme}://{}{}", member.authority, member.path)
-        };
+        let url = |member: &Member| format!("{}://{}{}", member.backend.scheme(), member.authority, member.path);
         Some(upstream.members.iter().map(url).collect())
     }
 

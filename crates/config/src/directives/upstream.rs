@@ -77,7 +77,7 @@ pub static ROWS: &[Row] = &[
         kind: Kind::ListOf(&ONE_SERVER),
         example: Some("[\"http://10.0.0.1:8080\", { address = \"http://10.0.0.2:8080\", weight = 3 }]"),
         required: true,
-        summary: "Where they are: `http://`, `https://`, `fcgi://`, `scgi://`, `uwsgi://`, `lsapi://`, `ajp://` with host and port, or with \
+        summary: "Where they are: `http://`, `https://`, `h2c://` and `h2://` (HTTP/2 without and with TLS; `grpc://` and `grpcs://` are the same), `fcgi://`, `scgi://`, `uwsgi://`, `lsapi://`, `ajp://` with host and port, or with \
                   `+unix:` and the path of a socket. A path behind the port goes before the request's.",
         apache: Some("BalancerMember"),
         aliases: &["server", "members", "backends"],

@@ -146,8 +146,13 @@ fn backend(protocol: Protocol, address: BackendAddress, tls: bool) -> Backend {
 }
 
 fn protocol_of(scheme: &str) -> Result<(Protocol, bool), Fault> {
-    Protocol::from_scheme(scheme).ok_or_else(|| {
-        let known = "http, https, fcgi, scgi, uwsgi, lsapi and ajp";
+    let of_http2 = match scheme {
+        "grpc" => Some((Protocol::Http2, false)),
+        "grpcs" => Some((Protocol::Http2, true)),
+        _ => None,
+    };
+    of_http2.or_else(|| Protocol::from_scheme(scheme)).ok_or_else(|| {
+        let known = "http, https, h2c, h2, grpc, grpcs, fcgi, scgi, uwsgi, lsapi and ajp";
         Fault::with_help(format!("nothing speaks {}", quoted(scheme)), format!("known are {known}"))
     })
 }
@@ -167,7 +172,8 @@ mod tests {
             ("https://app.example/base/", Some("https://app.example:443 /base")),
             ("http://[::1]:8080", Some("http://[::1]:8080 ")),
             ("fcgi+unix:/run/php.sock", Some("fcgi at unix:/run/php.sock ")),
-            ("h2c://a", None),
+            ("h2c://a", Some("h2c://a:80 ")),
+            ("grpcs://a/x", Some("h2://a:443 /x")),
             ("gopher://a", None),
             ("http://", None),
             ("http://a b", None),

@@ -18,6 +18,7 @@ use std::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     Http1,
+    Http2,
     FastCgi,
     Scgi,
     Uwsgi,
@@ -31,6 +32,8 @@ impl Protocol {
         Some(match scheme.to_ascii_lowercase().as_str() {
             "http" | "ws" => (Protocol::Http1, false),
             "https" | "wss" => (Protocol::Http1, true),
+            "h2c" => (Protocol::Http2, false),
+            "h2" => (Protocol::Http2, true),
             "fcgi" => (Protocol::FastCgi, false),
             "scgi" => (Protocol::Scgi, false),
             "uwsgi" => (Protocol::Uwsgi, false),
@@ -40,9 +43,11 @@ impl Protocol {
         })
     }
 
-    pub fn scheme(self) -> &'static str {
+    /// The other way round.
+    pub fn scheme(self, tls: bool) -> &'static str {
         match self {
-            Protocol::Http1 => "http",
+            Protocol::Http1 => ["http", "https"][usize::from(tls)],
+            Protocol::Http2 => ["h2c", "h2"][usize::from(tls)],
             Protocol::FastCgi => "fcgi",
             Protocol::Scgi => "scgi",
             Protocol::Uwsgi => "uwsgi",
@@ -54,7 +59,7 @@ impl Protocol {
     /// Where a URL names none.
     pub fn default_port(self, tls: bool) -> u16 {
         match self {
-            Protocol::Http1 => [80, 443][usize::from(tls)],
+            Protocol::Http1 | Protocol::Http2 => [80, 443][usize::from(tls)],
             Protocol::FastCgi => 8000,
             Protocol::Scgi => 4000,
             Protocol::Uwsgi => 3031,
@@ -65,7 +70,7 @@ impl Protocol {
 
     /// Programs get variables; servers get the request itself.
     pub fn takes_variables(self) -> bool {
-        !matches!(self, Protocol::Http1 | Protocol::Ajp)
+        !matches!(self, Protocol::Http1 | Protocol::Http2 | Protocol::Ajp)
     }
 }
 
@@ -141,16 +146,18 @@ impl Backend {
     pub fn new(protocol: Protocol, address: BackendAddress) -> Backend {
         Backend { protocol, address, tls: None }
     }
+
+    pub fn scheme(&self) -> &'static str {
+        self.protocol.scheme(self.tls.is_some())
+    }
 }
 
 /// For logs.
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.address {
-            BackendAddress::Unix(path) => write!(f, "{} at unix:{}", self.protocol.scheme(), path.display()),
-            BackendAddress::Tcp { host, port } => {
-                write!(f, "{}{}://{host}:{port}", self.protocol.scheme(), ["", "s"][usize::from(self.tls.is_some())])
-            }
+            BackendAddress::Unix(path) => write!(f, "{} at unix:{}", self.scheme(), path.display()),
+            BackendAddress::Tcp { host, port } => write!(f, "{}://{host}:{port}", self.scheme()),
         }
     }
 }

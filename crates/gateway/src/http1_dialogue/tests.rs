@@ -1,4 +1,5 @@
 use super::*;
+use crate::forward::Line;
 use saker_cgi::Variables;
 use saker_http::{RequestHead, Version};
 

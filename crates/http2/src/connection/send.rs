@@ -112,6 +112,12 @@ impl Connection {
         Ok(id)
     }
 
+    /// Client: how many more streams could be opened now.
+    pub fn streams_available(&self) -> usize {
+        let is_possible = self.role == Role::Client && !self.is_ending() && self.streams.highest().0 < STREAM_ID_MAX - 1;
+        if is_possible { (self.peer.concurrent_streams_max as usize).saturating_sub(self.streams.len()) } else { 0 }
+    }
+
     /// The frame header for up to `wanted` bytes of content. Returns how many the caller must append to `out` at once; 0: the window is
     /// closed or the stream gone, and nothing was written, unless `wanted` is 0 and `end`: then an empty frame has ended the stream.
     /// END_STREAM is set if `end` and all that was wanted is granted.

@@ -9,6 +9,7 @@ use crate::{
     worker::Worker,
 };
 use saker_config::model::Throttle;
+use saker_http::Fields;
 use saker_http1::{BodyFraming, ChunkLimits, ChunkedDecoder, Decoded};
 use saker_net::Deadline;
 use saker_pipeline::{BodyError, Chunk, RequestBody};
@@ -32,6 +33,7 @@ pub struct BodyState {
     interim_left: usize,
     asked: bool,
     failed: Option<BodyError>,
+    trailers: Option<Fields>,
     pace: Option<Pace>,
     /// It is the pace that is waited for, not the client.
     held: bool,
@@ -51,7 +53,18 @@ impl BodyState {
             BodyFraming::Chunked => (Framing::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default()))), None),
         };
         let interim_left = if expects_continue { CONTINUE.len() } else { 0 };
-        BodyState { framing, declared, received: 0, bytes_max: 0, interim_left, asked: false, failed: None, pace: None, held: false }
+        BodyState {
+            framing,
+            declared,
+            received: 0,
+            bytes_max: 0,
+            interim_left,
+            asked: false,
+            failed: None,
+            trailers: None,
+            pace: None,
+            held: false,
+        }
     }
 
     /// Bounds what is still to come.
@@ -134,6 +147,10 @@ impl RequestBody for Http1Body {
         self.state.borrow().is_end()
     }
 
+    fn trailers(&mut self) -> Option<Fields> {
+        self.state.borrow_mut().trailers.take()
+    }
+
     fn throttle(&mut self, throttle: &Throttle, site: usize) {
         self.state.borrow_mut().pace = Pace::new(Direction::In, throttle, &self.accounts, site);
     }
@@ -203,6 +220,7 @@ impl Http1Body {
                 Ok(Decoded::NeedMore) => (0..0, io.input.len()),
                 Ok(Decoded::Data { consumed_before, len }) => (consumed_before..consumed_before + len, consumed_before + len),
                 Ok(Decoded::End { consumed }) => {
+                    state.trailers = Some(decoder.trailers().clone()).filter(|trailers| !trailers.is_empty());
                     state.framing = Framing::End;
                     (0..0, consumed)
                 }

@@ -50,7 +50,7 @@ impl Connection {
                 self.refuse(stream, status, head.view(), out);
             }
             Event::Data { stream, data, flow_bytes, end_stream } => self.content(stream, data, flow_bytes, end_stream, out),
-            Event::Trailers { stream } => self.upload_end(stream),
+            Event::Trailers { stream } => self.upload_end(stream, head.view()),
             Event::Reset { stream, .. } => self.reset(stream, out),
             // The pump looks at windows each turn; the rest is a client's business.
             Event::WindowOpened | Event::GoAway { .. } | Event::Informational { .. } => {}
@@ -195,9 +195,9 @@ impl Connection {
         }
     }
 
-    fn upload_end(&mut self, id: StreamId) {
+    fn upload_end(&mut self, id: StreamId, trailers: HeadView<'_>) {
         if let Some(upload) = self.streams.get(&id).and_then(|stream| stream.upload.as_ref()) {
-            upload.borrow_mut().end();
+            upload.borrow_mut().end(trailers);
         }
     }
 

@@ -6,6 +6,8 @@
 use super::inbox::{Inbox, Letter};
 use crate::serving::{Accounts, BodyTime, Direction, Pace};
 use saker_config::model::Throttle;
+use saker_http::{Fields, HeadView, fields::known_name};
+use saker_http1::is_forbidden_trailer;
 use saker_http2::StreamId;
 use saker_pipeline::{BodyError, Chunk, RequestBody};
 use saker_telemetry::{error_log, message};
@@ -38,13 +40,14 @@ pub struct Upload {
     pub continue_due: bool,
     expects_continue: bool,
     reader: Option<Waker>,
+    trailers: Option<Fields>,
 }
 
 impl Upload {
     pub fn new(declared: Option<u64>, bytes_max: u64, expects_continue: bool) -> Upload {
         let (received, ended, failed, owed) = (0, false, None, 0);
-        let (chunks, continue_due, reader) = (VecDeque::new(), false, None);
-        Upload { chunks, declared, received, bytes_max, ended, failed, owed, continue_due, expects_continue, reader }
+        let (chunks, continue_due, reader, trailers) = (VecDeque::new(), false, None, None);
+        Upload { chunks, declared, received, bytes_max, ended, failed, owed, continue_due, expects_continue, reader, trailers }
     }
 
     /// Content has come. `flow_bytes` of window were used for it.
@@ -73,7 +76,13 @@ impl Upload {
         self.wake();
     }
 
-    pub fn end(&mut self) {
+    /// Trailers end the content. Of what may not stand there (RFC 9110 section 6.5.1) nothing is kept.
+    pub fn end(&mut self, trailers: HeadView<'_>) {
+        let mut kept = Fields::new();
+        // The machine lets names through that are tokens, which are ASCII.
+        let named = trailers.fields().map(|(name, value)| (std::str::from_utf8(name).unwrap_or_default(), value));
+        named.filter(|line| !is_forbidden_trailer(line.0)).for_each(|(name, value)| kept.append(known_name(name), value.to_vec()));
+        self.trailers = (!kept.is_empty()).then_some(kept);
         self.ended = true;
         self.wake();
     }
@@ -160,9 +169,13 @@ impl RequestBody for Http2Body {
         self.upload.borrow().declared
     }
 
+    fn trailers(&mut self) -> Option<Fields> {
+        self.upload.borrow_mut().trailers.take()
+    }
+
     fn is_end(&self) -> bool {
         let upload = self.upload.borrow();
-        upload.ended && upload.chunks.is_empty()
+        upload.ended && upload.chunks.is_empty() && upload.trailers.is_none()
     }
 
     fn throttle(&mut self, throttle: &Throttle, site: usize) {

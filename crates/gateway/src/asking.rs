@@ -1,0 +1,205 @@
+//! Asks members of an upstream, one after the other, until one has said the head of a response.
+//!
+//! Difficulty: who may be asked once more, and who else. A request that nobody has begun with may go anywhere; one that met the end of a kept
+//! connection goes to the same member on a fresh one, if its method allows that; and nobody is asked when content is gone.
+
+use crate::{
+    choice::Group,
+    codecs,
+    collect::collect,
+    conversation::{Conversation, Said, Terms},
+    failure::Failure,
+    gateway::{Busy, Gateway, Heard},
+    hearing::Hearing,
+    http2::{self, Talk},
+    native,
+    pool::{Connection, Pool},
+    spool::Bounds,
+    variables,
+};
+use saker_cgi::{ProgramRequest, ResponseHead, php::push_settings};
+use saker_config::model::{Member, Protocol};
+use saker_http::Status;
+use saker_pipeline::{Call, Exchange, NoBody, RequestBody};
+use saker_telemetry::{error_log, message};
+use std::{future::poll_fn, rc::Rc};
+
+impl Gateway {
+    /// Asks members until one has said the head of a response.
+    pub async fn ask(&self, exchange: &mut Exchange, call: &Call, group: &Rc<Group>) -> Result<Heard, (Failure, String)> {
+        let mut content = std::mem::replace(&mut exchange.body, Box::new(NoBody));
+        // What shares a connection needs no length, and answers may come before the content has ended (gRPC).
+        let streams = group.upstream.members.iter().all(|member| member.backend.protocol == Protocol::Http2);
+        if content.length().is_none() && !streams {
+            // Its end is the client's business, and its time limits.
+            let collected = collect(content, call.script.is_some(), &self.folder).await;
+            content = collected.map_err(|error| (Failure::Client(error), group.upstream.name.to_string()))?;
+        }
+        let mut content = Some(content);
+        let (mut tried, mut again) = (Vec::new(), None);
+        loop {
+            let is_fresh = again.is_some();
+            let at = match again.take() {
+                Some(at) => at,
+                None => group.choose(exchange, &tried).map_err(|failure| (failure, group.upstream.name.to_string()))?,
+            };
+            let (Some(member), Some(pool)) = (group.upstream.members.get(at), group.pools.get(at)) else {
+                return Err((Failure::NoMember, group.upstream.name.to_string()));
+            };
+            let named = |failure| (failure, pool.backend.to_string());
+            let busy = Busy::new(pool);
+            let outcome = self.ask_member(exchange, call, member, pool, is_fresh, &mut content).await;
+            let (failure, is_unheard) = match outcome {
+                Ok((head, hearing)) => {
+                    note(group, member, pool, head.status);
+                    let bounds = Bounds { memory_bytes: member.tuning.buffer_memory_bytes, disk_bytes: member.tuning.buffer_disk_bytes };
+                    return Ok(Heard { head, hearing, name: member.backend.to_string(), bounds, busy: Some(busy) });
+                }
+                Err(failed) => failed,
+            };
+            // It ended between two requests; that says nothing about how the backend is.
+            if is_unheard && !is_fresh {
+                again = Some(at);
+                continue;
+            }
+            if failure.counts_against_member() && !member.ignores_errors {
+                pool.fail(member.tuning.retry_ms);
+            }
+            tried.push(at);
+            let attempts_max = group.upstream.attempts_max.unwrap_or(usize::MAX);
+            if content.is_none() || !failure.is_before_request() || tried.len() > attempts_max || tried.len() >= group.pools.len() {
+                return Err(named(failure));
+            }
+            error_log::log_client(
+                &message::PROGRAM_FAILED,
+                exchange.client.address,
+                format_args!("{}: {failure}, the next is asked", pool.backend),
+            );
+        }
+    }
+
+    /// One attempt at one member. An error says whether the same may be tried on a fresh connection; `content` is there if it may be told again.
+    async fn ask_member(
+        &self,
+        exchange: &Exchange,
+        call: &Call,
+        member: &Member,
+        pool: &Rc<Pool>,
+        is_fresh: bool,
+        content: &mut Option<Box<dyn RequestBody>>,
+    ) -> Result<(ResponseHead, Hearing), (Failure, bool)> {
+        let begun = match member.backend.protocol {
+            Protocol::Http2 => self.begin_stream(exchange, call, member, pool, is_fresh, content).await,
+            _ => self.begin_conversation(exchange, call, member, pool, is_fresh, content).await,
+        };
+        let mut hearing = begun.map_err(|failure| (failure, false))?;
+        match poll_fn(|cx| hearing.poll_said(cx)).await {
+            Ok(Said::Head(head) | Said::Switched(head)) => Ok((head, hearing)),
+            Ok(_) => Err((Failure::Broken(saker_cgi::Fault::Unswitchable.into()), false)),
+            Err(failure) => {
+                *content = hearing.take_content();
+                let may_again = content.is_some() && hearing.may_tell_again(&failure, exchange.head.view().method().is_idempotent());
+                Err((failure, may_again))
+            }
+        }
+    }
+
+    /// On a stream of a connection that others use, too.
+    async fn begin_stream(
+        &self,
+        exchange: &Exchange,
+        call: &Call,
+        member: &Member,
+        pool: &Rc<Pool>,
+        is_fresh: bool,
+        content: &mut Option<Box<dyn RequestBody>>,
+    ) -> Result<Hearing, Failure> {
+        let link = pool.links.acquire(pool, &member.tuning, self.workers, is_fresh, &self.desk).await?;
+        let given = content.take().unwrap_or_else(|| Box::new(NoBody));
+        let (length, has_content) = (given.length(), !given.is_end());
+        let address = codecs::address(exchange, call, member, target_at(member, call));
+        let (head, is_secure) = (exchange.head.view(), member.backend.tls.is_some());
+        match link.open(!has_content, |to| http2::encode(head, &address, is_secure, length, to)) {
+            Ok(stream) => Ok(Hearing::Stream(Box::new(Talk::new(stream, given, has_content, timeout_ms(call, member), &self.desk)))),
+            Err(_) => {
+                *content = Some(given);
+                Err(Failure::Unprocessed)
+            }
+        }
+    }
+
+    async fn begin_conversation(
+        &self,
+        exchange: &Exchange,
+        call: &Call,
+        member: &Member,
+        pool: &Rc<Pool>,
+        is_fresh: bool,
+        content: &mut Option<Box<dyn RequestBody>>,
+    ) -> Result<Hearing, Failure> {
+        let connection = pool.acquire(&member.tuning, self.workers, is_fresh).await?;
+        let given = content.take().unwrap_or_else(|| Box::new(NoBody));
+        match self.begin(exchange, call, member, connection, given) {
+            Ok(conversation) => Ok(Hearing::Connection(Box::new(conversation))),
+            Err((failure, given)) => {
+                *content = Some(given);
+                Err(failure)
+            }
+        }
+    }
+
+    fn begin(
+        &self,
+        exchange: &Exchange,
+        call: &Call,
+        member: &Member,
+        connection: Connection,
+        content: Box<dyn RequestBody>,
+    ) -> Result<Conversation, (Failure, Box<dyn RequestBody>)> {
+        let backend = &member.backend;
+        let mut variables = self.variables.borrow_mut();
+        let content_length = content.length();
+        match &call.script {
+            Some(script) => {
+                variables::fill(exchange, script, content_length, &mut variables);
+                variables::finish(exchange, script, call.upstream_name(), member, &mut variables);
+            }
+            // It has words for a few of them.
+            None if backend.protocol == Protocol::Ajp => {
+                variables::fill(exchange, &native::about_server(exchange), content_length, &mut variables);
+            }
+            None => variables.clear(),
+        }
+        let hidden = (backend.protocol == Protocol::Lsapi).then(|| variables::without_credentials(exchange, call)).flatten();
+        let head = hidden.as_ref().unwrap_or(&exchange.head).view();
+        let settings = call.script.as_ref().map(|script| variables::settings(&script.php)).unwrap_or_default();
+        if backend.protocol != Protocol::Lsapi && push_settings(&settings, &mut variables) > 0 {
+            error_log::log_client(&message::PROGRAM_SETTING, exchange.client.address, format_args!("{backend}"));
+        }
+        let target = target_at(member, call);
+        let path = target.split(|byte| *byte == b'?').next().unwrap_or_default().to_vec();
+        let request = ProgramRequest { variables: &variables, content_length, head, path: &path, settings: &settings };
+        let Some(dialogue) = codecs::dialogue(exchange, call, member, target, content_length != Some(0)) else {
+            return Err((Failure::Unspoken, content));
+        };
+        let timeout_ms = timeout_ms(call, member);
+        let terms = Terms { kept_max: member.tuning.kept_max, timeout_ms, client: exchange.client.address };
+        Conversation::begin(connection, terms, dialogue, &request, content, &self.desk)
+    }
+}
+
+/// A member has said a head: it is well, unless that status counts as a failure.
+fn note(group: &Group, member: &Member, pool: &Pool, status: Status) {
+    match group.upstream.failure_statuses.contains(&status.0) {
+        true => pool.fail(member.tuning.retry_ms),
+        false => pool.succeed(),
+    }
+}
+
+fn target_at(member: &Member, call: &Call) -> Vec<u8> {
+    [member.path.as_bytes(), &call.target].concat()
+}
+
+fn timeout_ms(call: &Call, member: &Member) -> u64 {
+    call.manner.timeout.map_or(member.tuning.timeout_ms, |timeout| timeout.as_millis() as u64)
+}

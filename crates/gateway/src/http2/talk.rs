@@ -1,0 +1,149 @@
+//! One request on a stream, and its answer: what `conversation` is for protocols with a connection per request.
+//!
+//! Both directions go on at once and independently of each other, as gRPC needs it: content is told when it comes and there is room for it,
+//! whatever the answer does.
+
+use super::link::{Heard, Lost, Stream};
+use crate::{
+    conversation::{Desk, Limit, Said},
+    failure::Failure,
+};
+use saker_cgi::{Broken, Fault};
+use saker_pipeline::{Chunk, NoBody, RequestBody};
+use std::{
+    io,
+    task::{Context, Poll},
+};
+
+pub struct Talk {
+    stream: Stream,
+    /// `None`: its end has been told, or nobody wants it any more.
+    content: Option<Box<dyn RequestBody>>,
+    untold: Option<Chunk>,
+    has_taken_content: bool,
+    has_heard: bool,
+    limit: Limit,
+}
+
+impl Talk {
+    pub fn new(stream: Stream, content: Box<dyn RequestBody>, has_content: bool, timeout_ms: u64, desk: &Desk) -> Talk {
+        let content = has_content.then_some(content);
+        Talk { stream, content, untold: None, has_taken_content: false, has_heard: false, limit: Limit::new(desk, timeout_ms) }
+    }
+
+    /// The next thing that the server says. Tells content while it waits.
+    pub fn poll_said(&mut self, cx: &mut Context<'_>) -> Poll<Result<Said, Failure>> {
+        let has_told = self.tell(cx)?;
+        let heard = self.stream.inbox.borrow_mut().heard.pop_front();
+        if has_told || heard.is_some() {
+            self.limit.push();
+        }
+        match heard {
+            Some(heard) => Poll::Ready(self.said(heard)),
+            None if self.limit.is_over() => {
+                self.stream.link.suspect(self.limit.timeout_ms);
+                Poll::Ready(Err(Failure::Timeout))
+            }
+            None => {
+                self.stream.inbox.borrow_mut().register(cx);
+                self.limit.register(cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    pub fn pause(&self) {
+        self.limit.end();
+    }
+
+    pub fn resume(&self) {
+        self.limit.push();
+    }
+
+    /// The request's content is over, or not wanted any more.
+    pub fn has_told_all(&self) -> bool {
+        self.content.is_none()
+    }
+
+    /// Whether the server can't have begun with this request, as far as anybody can tell: the connection had ended before it.
+    pub fn is_unheard(&self) -> bool {
+        !self.has_heard && self.stream.is_reused
+    }
+
+    /// The client's content, to be told to another; `None` if some of it is gone.
+    pub fn take_content(&mut self) -> Option<Box<dyn RequestBody>> {
+        match self.has_taken_content {
+            true => None,
+            false => Some(self.content.take().unwrap_or_else(|| Box::new(NoBody))),
+        }
+    }
+
+    fn said(&mut self, heard: Heard) -> Result<Said, Failure> {
+        self.has_heard |= !matches!(heard, Heard::Lost(_));
+        Ok(match heard {
+            Heard::Head(head) => Said::Head(head),
+            Heard::Content(content) => {
+                self.stream.release(content.len());
+                Said::Content(content)
+            }
+            Heard::Trailers(fields) => Said::Trailers(fields),
+            Heard::End => {
+                self.limit.end();
+                (self.content, self.untold) = (None, None);
+                Said::End
+            }
+            Heard::Lost(lost) => return Err(self.failure(lost)),
+        })
+    }
+
+    fn failure(&self, lost: Lost) -> Failure {
+        match lost {
+            Lost::Unprocessed if !self.has_taken_content && !self.has_heard => Failure::Unprocessed,
+            Lost::Unprocessed => Failure::Reset(saker_http2::ErrorCode::RefusedStream),
+            Lost::Reset(code) => Failure::Reset(code),
+            Lost::Fault(reason) => Failure::Broken(Broken::at(Fault::Malformed, reason.as_bytes())),
+            Lost::Io(kind) => Failure::Io(io::Error::from(kind)),
+        }
+    }
+
+    /// Tells as much content as there is and may be told. Says whether anything went.
+    fn tell(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
+        let mut has_told = false;
+        while self.untold.is_some() || self.content.is_some() {
+            if !self.stream.is_open() {
+                // What it says about it is heard instead.
+                (self.content, self.untold) = (None, None);
+                break;
+            }
+            if !self.stream.has_room() {
+                break;
+            }
+            if let Some(chunk) = self.untold.take() {
+                let told = self.stream.send(chunk.bytes());
+                self.untold = (told < chunk.len()).then(|| chunk.slice(told..chunk.len()));
+                has_told |= told > 0;
+                continue;
+            }
+            let Some(content) = &mut self.content else { break };
+            match content.poll_chunk(cx) {
+                Poll::Ready(Some(Ok(chunk))) => {
+                    self.has_taken_content |= !chunk.is_empty();
+                    self.untold = Some(chunk).filter(|chunk| !chunk.is_empty());
+                }
+                Poll::Ready(None) => {
+                    let trailers = content.trailers();
+                    self.stream.end(trailers);
+                    self.content = None;
+                    has_told = true;
+                }
+                Poll::Ready(Some(Err(error))) => return Err(Failure::Client(error)),
+                Poll::Pending => {
+                    // The server is not to blame for a client that takes its time.
+                    self.limit.push();
+                    break;
+                }
+            }
+        }
+        Ok(has_told)
+    }
+}

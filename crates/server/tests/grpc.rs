@@ -1,0 +1,73 @@
+//! gRPC's own client and server (Debian's python3-grpcio) with Saker between them: calls and streams of every kind, both ways at once.
+
+#![allow(clippy::unwrap_used)] // The whole file is tests.
+
+mod upgrades;
+
+use saker_testkit::{Saker, TempDir};
+use std::{
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    process::{Child, Command, Stdio},
+};
+use upgrades::Front;
+
+const HEARD: &str = "unary cba this OK\nlong 1000001 ba OK\nfails FAILED_PRECONDITION not so\nmissing UNIMPLEMENTED\ncounts 0,1,2,3,4\n\
+                     adds 300000\nechoes one two three\n";
+
+fn python() -> Command {
+    // Not the first of the path: modules of Debian's packages are for Debian's own.
+    let mut command = Command::new("/usr/bin/python3");
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/grpc_programs/talk.py"));
+    command
+}
+
+/// A service, and the port where it is.
+struct Service(Child, u16);
+
+impl Service {
+    fn start() -> Service {
+        let mut child = python().arg("serve").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let port = line.trim().parse();
+        Service(child, port.expect("the service needs gRPC: apt-get install python3-grpcio"))
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn heard(address: SocketAddr) -> String {
+    let output = python().args(["ask", &address.to_string()]).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn calls_pass_mod_proxy() {
+    let service = Service::start();
+    let front = Front::start(
+        "grpc",
+        &format!(
+            "LoadModule proxy_module modules/mod_proxy.so\nLoadModule proxy_http2_module modules/mod_proxy_http2.so\nProxyPass / h2c://127.0.0.1:{}/\n",
+            service.1
+        ),
+    );
+    assert_eq!(heard(front.address), HEARD);
+}
+
+#[test]
+fn calls_pass_a_route() {
+    let service = Service::start();
+    let configuration = format!(
+        "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[[listener]]\naddress = \"{{address}}\"\nhttp2 = true\n\n[[site]]\n\
+         names = [\"*\"]\nroot = \"{{dir}}\"\n\n[[site.route]]\npath = \"/*\"\nproxy = \"grpc://127.0.0.1:{}\"\n",
+        service.1
+    );
+    let saker = Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), TempDir::new("grpc-route").unwrap(), &configuration).unwrap();
+    assert_eq!(heard(saker.server.address()), HEARD);
+}
