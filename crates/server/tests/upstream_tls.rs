@@ -236,5 +236,5 @@ fn http2_is_agreed_upon() {
     assert_eq!((answer.status, answer.text().as_str()), (200, "page\n"));
     assert!(front.log(2).iter().any(|line| line.starts_with("GET /page.txt HTTP/2.0 200")));
     assert_eq!(front.client().get("/other/").unwrap().status, 502);
-    told(&front, "does not agree to the protocol");
+    told(&front, "no TLS");
 }

@@ -78,7 +78,7 @@ impl Driver {
         }
         match self.connection.transport().filter(|_| !self.is_broken) {
             Some(transport) => {
-                self.is_broken |= matches!(ready!(transport.poll_flush(cx)), Err(_));
+                self.is_broken |= ready!(transport.poll_flush(cx)).is_err();
                 Poll::Ready(())
             }
             None => Poll::Ready(()),
