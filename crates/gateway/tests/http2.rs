@@ -120,30 +120,39 @@ async fn mirror((request, mut respond): Asked, number: usize) {
 
 /// Content that comes piece by piece as the test says.
 #[derive(Clone, Default)]
-struct Typed(Rc<RefCell<(Vec<Vec<u8>>, bool, Option<Waker>)>>);
+struct Typed(Rc<RefCell<Keyboard>>);
+
+#[derive(Default)]
+struct Keyboard {
+    pieces: Vec<Vec<u8>>,
+    is_over: bool,
+    reader: Option<Waker>,
+}
 
 impl Typed {
     fn say(&self, piece: &[u8]) {
-        self.0.borrow_mut().0.push(piece.to_vec());
-        self.0.borrow_mut().2.take().into_iter().for_each(Waker::wake);
+        let mut keyboard = self.0.borrow_mut();
+        keyboard.pieces.push(piece.to_vec());
+        keyboard.reader.take().into_iter().for_each(Waker::wake);
     }
 
     fn end(&self) {
-        self.0.borrow_mut().1 = true;
-        self.0.borrow_mut().2.take().into_iter().for_each(Waker::wake);
+        let mut keyboard = self.0.borrow_mut();
+        keyboard.is_over = true;
+        keyboard.reader.take().into_iter().for_each(Waker::wake);
     }
 }
 
 impl RequestBody for Typed {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
-        let mut state = self.0.borrow_mut();
-        if !state.0.is_empty() {
-            return Poll::Ready(Some(Ok(Chunk::from(state.0.remove(0)))));
+        let mut keyboard = self.0.borrow_mut();
+        if !keyboard.pieces.is_empty() {
+            return Poll::Ready(Some(Ok(Chunk::from(keyboard.pieces.remove(0)))));
         }
-        if state.1 {
+        if keyboard.is_over {
             return Poll::Ready(None);
         }
-        state.2 = Some(cx.waker().clone());
+        keyboard.reader = Some(cx.waker().clone());
         Poll::Pending
     }
 
@@ -158,7 +167,7 @@ impl RequestBody for Typed {
     }
 
     fn is_end(&self) -> bool {
-        self.0.borrow().1 && self.0.borrow().0.is_empty()
+        self.0.borrow().is_over && self.0.borrow().pieces.is_empty()
     }
 }
 
