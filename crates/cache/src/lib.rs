@@ -6,4 +6,5 @@
 //! Difficulty: two languages steer one cache, HTTP's own ([`rules`]) and LSCache's, and an entry made by one obeys the other's purges.
 //! Absent on purpose: fetching, waiting and everything that depends on a connection; the walk does that.
 
+pub mod names;
 pub mod rules;

@@ -6,6 +6,7 @@ use saker_files::Watcher;
 use saker_gateway::Gateway;
 use saker_handlers::{Compress, FieldFilter, FixedAnswers, PhpFiles, StaticFiles};
 use saker_pipeline::{Filter, Generation, Handler, Rules, Services};
+use saker_store::Store;
 use std::{
     rc::{Rc, Weak},
     sync::Arc,
@@ -17,9 +18,10 @@ pub fn services(
     challenges: &Arc<Challenges>,
     gateway: Gateway,
     figures: Rc<dyn Figures>,
+    store: Option<Arc<Store>>,
 ) -> Rc<Services> {
     // Pages that include pages ask for them as clients would.
-    Rc::new_cyclic(|inside| made(generation, watcher, challenges, gateway, figures, inside.clone()))
+    Rc::new_cyclic(|inside| made(generation, watcher, challenges, gateway, figures, store, inside.clone()))
 }
 
 fn made(
@@ -28,6 +30,7 @@ fn made(
     challenges: &Arc<Challenges>,
     gateway: Gateway,
     figures: Rc<dyn Figures>,
+    _store: Option<Arc<Store>>,
     inside: Weak<Services>,
 ) -> Services {
     let handlers: Vec<Box<dyn Handler>> = vec![

@@ -4,10 +4,13 @@ use crate::log_files::LogFiles;
 use saker_acme::Challenges;
 use saker_files::Watcher;
 use saker_pipeline::throttle::AddressTable;
+use saker_store::Store;
 use saker_telemetry::Counters;
 use std::{
+    fs::File,
+    path::Path,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
@@ -33,15 +36,29 @@ pub struct Shared {
     pub logs: LogFiles,
     /// Requests that are being answered, where a status page wants to show them.
     pub open_requests: OpenRequests,
+    /// Where the page cache keeps its entries, once something uses it.
+    pub page_cache: OnceLock<PageCache>,
     pub started: Instant,
     /// Limit of open files of the process.
     pub descriptors_max: u64,
+}
+
+/// The store, and what keeps another server out of its folder.
+pub struct PageCache {
+    pub store: Arc<Store>,
+    pub folder: Box<Path>,
+    pub lock: File,
 }
 
 /// Descriptors that are neither connections nor files that are kept open: listeners, logs, the event loops, and files opened for a moment.
 const DESCRIPTORS_RESERVED: u64 = 32;
 
 impl Shared {
+    /// The page cache's entries; `None`: there is no page cache.
+    pub fn store(&self) -> Option<Arc<Store>> {
+        self.page_cache.get().map(|cache| Arc::clone(&cache.store))
+    }
+
     /// As many connections as are allowed and leave descriptors for the files that they ask for: a client that has to wait is better off
     /// than one that is told 503.
     pub fn connections_max(&self, allowed: u64) -> u64 {

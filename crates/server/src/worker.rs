@@ -254,7 +254,7 @@ fn gateway(deadlines: &Rc<Deadlines>, shared: &Shared) -> Gateway {
 
 fn services(generation: &Arc<Generation>, shared: &Arc<Shared>, gateway: Gateway) -> Rc<Services> {
     let figures = Live { shared: Arc::clone(shared), generation: generation.number };
-    registry::services(Arc::clone(generation), &shared.watcher, &shared.challenges, gateway, Rc::new(figures))
+    registry::services(Arc::clone(generation), &shared.watcher, &shared.challenges, gateway, Rc::new(figures), shared.store())
 }
 
 /// A log that can't be opened is said and left out: serving goes on.

@@ -19,6 +19,8 @@ pub struct CacheStore {
     pub entry_bytes_max: u64,
     /// Who may purge by request (PURGE, REFRESH, BAN), besides whom a site names: addresses with the length of their network.
     pub purgers: Vec<(IpAddr, u8)>,
+    /// Something may come to use it that the model does not show, such as a `.htaccess` file.
+    pub is_expected: bool,
 }
 
 impl Default for CacheStore {
@@ -33,6 +35,7 @@ impl Default for CacheStore {
             memory_bytes_max: 64 << 20,
             entry_bytes_max: 64 << 20,
             purgers: loopback.into(),
+            is_expected: false,
         }
     }
 }
@@ -45,6 +48,10 @@ pub struct CacheUse {
     /// For all, and for one visitor alone (LSCache's private entries).
     pub public: bool,
     pub private: bool,
+    /// Responses without a word are kept for the visitor alone (LSCache's `CacheEnable private`); for all, it is `ttl_default_s` that says so.
+    pub unasked_private: bool,
+    /// What applications are told about it, be it on here or not: so they know that they may switch it on.
+    pub offer: CacheOffer,
     /// HTTP's own words are heard (RFC 9111: Cache-Control, Expires, CDN-Cache-Control and their kin).
     pub obeys_http: bool,
     /// LSCache's are (X-LiteSpeed-Cache-Control and its kin), before HTTP's own.
@@ -54,6 +61,10 @@ pub struct CacheUse {
     /// In place of whatever the response says.
     pub ttl_override_s: Option<u64>,
     pub ttl_max_s: Option<u64>,
+    /// Bounds what was guessed, not what the response says.
+    pub ttl_min_s: u64,
+    /// `ttl_default_s` is for responses with an ETag or a Last-Modified only (mod_cache).
+    pub default_needs_validator: bool,
     /// Of an LSCache entry that says no age: public, private.
     pub lscache_ttl_s: (u64, u64),
     /// A response without a word, but with a Last-Modified, is fresh for that part of its age, in percent.
@@ -65,16 +76,29 @@ pub struct CacheUse {
     pub honours_client: bool,
     /// Parameters of the query that make no other page: names, or their beginnings with `*`.
     pub ignored_parameters: Vec<String>,
+    /// Names of `;name=value` at the end of a path, which make no other page (session identifiers).
+    pub ignored_path_parameters: Vec<String>,
     /// Requests with a query, and those with cookies, are served from it and kept, too.
     pub with_query: bool,
     pub with_cookies: bool,
     /// A request with such a cookie is answered by the application; names, or their beginnings with `*`. Where the response says that it is for all, it
     /// is kept all the same.
     pub session_cookies: Option<Vec<String>>,
+    /// Cookies that are as good as not sent (of statistics, say): names, or their beginnings with `*`. The application gets them all the same.
+    pub ignored_cookies: Vec<String>,
     /// Cookies whose values make another page.
     pub vary_cookies: Vec<String>,
+    /// Request fields beyond HTTP's own that a response's Vary may name to an LSCache entry, in lower case.
+    pub vary_fields: Vec<String>,
+    /// LSCache's vary string is no part of the key.
+    pub no_vary: bool,
+    /// A visitor with private entries is known by the address as well as by cookies.
+    pub identity_by_address: bool,
     /// Paths that are left alone, by what they contain.
     pub excluded_paths: Vec<String>,
+    /// Of the content: smaller and larger ones are not kept. `CacheStore::entry_bytes_max` bounds all.
+    pub entry_bytes_min: u64,
+    pub entry_bytes_max: Option<u64>,
     /// The client is told what the cache did: Cache-Status (RFC 9211); X-LiteSpeed-Cache always is where LSCache's words are heard.
     pub tells_status: bool,
     /// Response fields that are not kept.
@@ -85,6 +109,79 @@ pub struct CacheUse {
     pub stores_expired: bool,
     /// Others that may purge this site's entries by request.
     pub purgers: Vec<(IpAddr, u8)>,
+    /// Where a request's own X-LiteSpeed-Purge is carried out, from whoever may purge.
+    pub purge_path: Option<String>,
+}
+
+/// What `X-LSCACHE` and `X-LITEMAGE` tell applications that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheOffer {
+    /// `on`; without it, nothing is told.
+    pub pages: bool,
+    /// Crawlers of applications may run.
+    pub crawler: bool,
+    pub esi: bool,
+    /// Magento's flavour.
+    pub litemage: bool,
+}
+
+impl CacheOffer {
+    pub const NOTHING: CacheOffer = CacheOffer { pages: false, crawler: false, esi: false, litemage: false };
+    pub const ALL: CacheOffer = CacheOffer { pages: true, crawler: true, esi: true, litemage: true };
+}
+
+impl CacheUse {
+    /// Names of parameters that follow visitors about and make no other page, which `tracking` stands for.
+    pub const TRACKING: &[&str] = &[
+        "utm_*",
+        "gclid",
+        "gclsrc",
+        "gbraid",
+        "wbraid",
+        "gad_source",
+        "gad_campaignid",
+        "dclid",
+        "fbclid",
+        "msclkid",
+        "yclid",
+        "ysclid",
+        "twclid",
+        "ttclid",
+        "li_fat_id",
+        "igshid",
+        "srsltid",
+        "mc_cid",
+        "mc_eid",
+        "_ga",
+        "_gl",
+        "_gac",
+        "_hsenc",
+        "_hsmi",
+        "__hssc",
+        "__hstc",
+        "__hsfp",
+        "hsCtaTracking",
+        "mkt_tok",
+        "vero_id",
+        "vero_conv",
+        "wickedid",
+        "oly_anon_id",
+        "oly_enc_id",
+        "_openstat",
+        "s_cid",
+        "mtm_*",
+        "pk_*",
+        "piwik_*",
+        "matomo_*",
+        "epik",
+        "zanpid",
+        "_kx",
+        "_branch_match_id",
+        "rb_clickid",
+        "irclickid",
+        "ScCid",
+        "sscid",
+    ];
 }
 
 impl Default for CacheUse {
@@ -94,28 +191,40 @@ impl Default for CacheUse {
             is_on: false,
             public: true,
             private: true,
+            unasked_private: false,
+            offer: CacheOffer::NOTHING,
             obeys_http: true,
             obeys_lscache: true,
             ttl_default_s: None,
             ttl_override_s: None,
             ttl_max_s: None,
+            ttl_min_s: 0,
+            default_needs_validator: false,
             lscache_ttl_s: (3600, 3600),
             heuristic_percent: 0,
             grace_s: 10,
             stale_if_error_s: 0,
             honours_client: false,
             ignored_parameters: Vec::new(),
+            ignored_path_parameters: Vec::new(),
             with_query: true,
             with_cookies: true,
             session_cookies: None,
+            ignored_cookies: Vec::new(),
             vary_cookies: Vec::new(),
+            vary_fields: Vec::new(),
+            no_vary: false,
+            identity_by_address: true,
             excluded_paths: Vec::new(),
+            entry_bytes_min: 0,
+            entry_bytes_max: None,
             tells_status: false,
             ignored_fields: Vec::new(),
             stores_private: false,
             stores_no_store: false,
             stores_expired: false,
             purgers: Vec::new(),
+            purge_path: None,
         }
     }
 }

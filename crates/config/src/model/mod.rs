@@ -14,7 +14,7 @@ mod tls;
 mod upstream;
 
 pub use action::{Action, Proxy, Redirect, RedirectPiece};
-pub use cache::{CacheStore, CacheUse};
+pub use cache::{CacheOffer, CacheStore, CacheUse};
 pub use limits::Limits;
 pub use listener::{Address, Listener};
 pub use origin::{Origin, Sourced};
@@ -48,4 +48,12 @@ pub struct Model {
     pub sites: Vec<Arc<Site>>,
     /// Every file that was read, for `check` and `explain`.
     pub sources: Vec<PathBuf>,
+}
+
+impl Model {
+    /// Whether anything uses the page cache, or may come to.
+    pub fn wants_cache(&self) -> bool {
+        let uses = |site: &Site| site.settings.cache.is_on || site.routes.iter().any(|route| route.settings.cache.is_on);
+        self.cache.is_expected || self.sites.iter().any(|site| uses(site))
+    }
 }

@@ -2,6 +2,7 @@
 
 mod listeners;
 mod operator;
+mod page_cache;
 mod pid_file;
 mod privileges;
 mod signals;
@@ -30,7 +31,7 @@ use std::{
     os::unix::net::UnixListener,
     process::ExitCode,
     rc::Rc,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 use tokio::runtime::Runtime;
@@ -97,6 +98,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let core_of = workers::placement(&server.affinity);
     let generation = Arc::new(Generation::new(1, read.model).with_front_end(read.front_end));
     operator::open_logs(&generation, &shared).map_err(Failure::Start)?;
+    page_cache::open(&generation.model, &shared);
     // By the user whose state it is from now on, and before the first handshake.
     let automatic = Automatic::new(&shared, secured.identities.run_time());
     let prepared = automatic.prepare(&generation.model).map_err(Failure::Start)?;
@@ -203,6 +205,7 @@ fn shared(workers: usize, started: Instant, descriptors_max: u64) -> Result<Arc<
         challenges: Arc::default(),
         logs: LogFiles::default(),
         open_requests: OpenRequests::new(workers),
+        page_cache: OnceLock::new(),
         started,
         descriptors_max,
     }))

@@ -1,6 +1,6 @@
 //! What an operator can ask of the running server: status, reload, reopening logs, stopping. By signal and by control socket alike.
 
-use super::{Source, listeners::Listeners, workers::Workers};
+use super::{Source, listeners::Listeners, page_cache, workers::Workers};
 use crate::{
     automatic::{Automatic, Prepared},
     control::{self, CertificateReport, Control, LastReload, ReloadReport, StatusReport},
@@ -247,7 +247,8 @@ impl Operator {
         }
         let mut read = self.source.read()?;
         let old = Arc::clone(&self.generation.borrow());
-        read.warnings.extend(fixed_until_restart(&old, &read.model));
+        let has_store = self.shared.page_cache.get().is_some();
+        read.warnings.extend(fixed_until_restart(&old, &read.model, has_store));
         let generation = Arc::new(Generation::new(old.number + 1, read.model).with_front_end(read.front_end));
         open_logs(&generation, &self.shared)?;
         let (secured, warnings) = Secured::build(&generation.model, Some(&self.secured.borrow()))?;
@@ -256,6 +257,7 @@ impl Operator {
         let automatic = self.automatic.prepare(&generation.model)?;
         let added = self.listeners.borrow_mut().bind_all(&generation.model.listeners, self.workers.len())?;
         // From here on nothing fails.
+        page_cache::open(&generation.model, &self.shared);
         error_log::set_level(super::level(generation.model.server.error_log.level));
         self.workers.tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
         *self.secured.borrow_mut() = secured;
@@ -303,7 +305,8 @@ fn is_same(configured: &Address, actual: &Address) -> bool {
 }
 
 /// What a reload can't change, where it was asked to.
-fn fixed_until_restart(old: &Generation, new: &saker_config::Model) -> Vec<String> {
+fn fixed_until_restart(old: &Generation, new: &saker_config::Model, has_store: bool) -> Vec<String> {
+    let of_store = page_cache::fixed_until_restart(&old.model, new).filter(|_| has_store);
     let (old, new) = (&old.model.server, &new.server);
     let rows = [
         ("server.workers", old.workers != new.workers),
@@ -313,7 +316,8 @@ fn fixed_until_restart(old: &Generation, new: &saker_config::Model) -> Vec<Strin
         ("server.state_dir", old.state_dir != new.state_dir),
         ("server.error_log", old.error_log.target != new.error_log.target),
     ];
-    rows.into_iter().filter(|row| row.1).map(|row| format!("{} changes with the next start, not with a reload", row.0)).collect()
+    let changed = rows.into_iter().filter(|row| row.1).map(|row| row.0).chain(of_store);
+    changed.map(|what| format!("{what} changes with the next start, not with a reload")).collect()
 }
 
 fn counted(count: usize, noun: &str) -> String {

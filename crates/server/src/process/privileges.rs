@@ -6,6 +6,7 @@
 //! Files that exist are taken over from root under an Apache configuration only: Apache writes them as root, and so leaves them behind.
 //! Absent on purpose: taking over anybody else's. Whose they are is the administrator's, or logrotate's, to say.
 
+use super::page_cache;
 use crate::control::state_dir::PID_FILE;
 use rustix::fs::OFlags;
 use saker_config::{Model, model::AccessLogTarget};
@@ -38,6 +39,7 @@ pub fn drop(model: &Model, state_dir: &Path, after_apache: bool) -> Result<(), S
     }
     if let Some(uid) = uid_of(user) {
         hand_over(uid, state_dir);
+        page_cache::hand_over(model, uid);
         log_paths(model).for_each(|path| {
             make_log(path, uid);
             if after_apache {

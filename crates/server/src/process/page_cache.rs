@@ -1,0 +1,122 @@
+//! The page cache's store: opened by the main thread before there are workers, and kept from generation to generation.
+//!
+//! The difficulty is whose the folder is. Below the state directory it is made by the user that the server has become; elsewhere root may be the
+//! only one who can make it, so root does ([`hand_over`]), and what exists already is the administrator's to give away.
+//! A server without its cache answers all the same, only slower: what goes wrong here is said, and stops nothing.
+
+use crate::shared::{PageCache, Shared};
+use saker_config::{Model, model::CacheStore};
+use saker_store::{Bounds, Store};
+use saker_telemetry::{error_log, message};
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, lchown},
+    path::{Path, PathBuf},
+};
+
+/// Who reads other people's pages there reads what they see when they are logged in.
+const FOLDER_MODE: u32 = 0o700;
+const LOCK: &str = "lock";
+
+pub fn folder(model: &Model) -> PathBuf {
+    model.cache.folder.clone().unwrap_or_else(|| model.server.state_dir.join("cache"))
+}
+
+pub fn bounds(cache: &CacheStore) -> Bounds {
+    Bounds {
+        bytes_max: cache.bytes_max,
+        entries_max: cache.entries_max,
+        site_bytes_max: cache.site_bytes_max,
+        site_entries_max: cache.site_entries_max,
+        entry_bytes_max: cache.entry_bytes_max,
+    }
+}
+
+/// While we are root: makes a folder that is missing, and gives it to the user. What fails here fails again, and is said, when it is opened.
+pub fn hand_over(model: &Model, uid: u32) {
+    if !model.wants_cache() || model.cache.folder.is_none() {
+        return;
+    }
+    let folder = folder(model);
+    if let Some(parent) = folder.parent() {
+        let _ = fs::create_dir_all(parent);
+    }
+    // Only what did not exist: mkdir(2) follows no link, and neither does lchown(2).
+    if DirBuilder::new().mode(FOLDER_MODE).create(&folder).is_ok() {
+        let _ = lchown(&folder, Some(uid), None);
+    }
+}
+
+/// Opens it, where something uses it and it is not open yet.
+pub fn open(model: &Model, shared: &Shared) {
+    if !model.wants_cache() || shared.page_cache.get().is_some() {
+        return;
+    }
+    let folder = folder(model);
+    match open_in(&folder, bounds(&model.cache)) {
+        Ok(cache) => drop(shared.page_cache.set(cache)),
+        Err(error) => error_log::log(&message::CACHE_OFF, format_args!("{}: {error}", folder.display())),
+    }
+}
+
+fn open_in(folder: &Path, bounds: Bounds) -> io::Result<PageCache> {
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+    let lock = lock(folder)?;
+    Ok(PageCache { store: Store::open(folder, bounds)?, folder: folder.into(), lock })
+}
+
+/// Two servers with the same folder would take away what the other one writes.
+fn lock(folder: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(folder.join(LOCK))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(io::Error::other("another server has its page cache there")),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// What a reload can't change of a store that is open, where it was asked to.
+pub fn fixed_until_restart(old: &Model, new: &Model) -> impl Iterator<Item = &'static str> {
+    let (before, after) = (&old.cache, &new.cache);
+    let rows = [
+        ("cache.folder", folder(old) != folder(new)),
+        ("cache.size", before.bytes_max != after.bytes_max),
+        ("cache.entries", before.entries_max != after.entries_max),
+        ("cache.site_size", before.site_bytes_max != after.site_bytes_max),
+        ("cache.site_entries", before.site_entries_max != after.site_entries_max),
+        ("cache.entry_size", before.entry_bytes_max != after.entry_bytes_max),
+    ];
+    rows.into_iter().filter(|row| row.1).map(|row| row.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::state_dir::tests::Scratch;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_folder_is_nobody_elses() {
+        let scratch = Scratch::new();
+        let folder = scratch.join("deep/cache");
+        let first = open_in(&folder, Bounds::default()).unwrap();
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o7777, FOLDER_MODE);
+        let error = open_in(&folder, Bounds::default()).err().expect("two stores in one folder");
+        assert!(error.to_string().contains("another server"), "{error}");
+        drop(first);
+        open_in(&folder, Bounds::default()).expect("what a server has left is taken over");
+    }
+
+    #[test]
+    fn only_what_changed_needs_a_restart() {
+        let (old, mut new) = (Model::default(), Model::default());
+        assert_eq!(fixed_until_restart(&old, &new).count(), 0);
+        new.cache.bytes_max = 1;
+        new.cache.memory_bytes_max = 1;
+        new.server.state_dir = "/elsewhere".into();
+        assert_eq!(fixed_until_restart(&old, &new).collect::<Vec<_>>(), ["cache.folder", "cache.size"]);
+        new.cache.folder = Some(folder(&old));
+        assert_eq!(fixed_until_restart(&old, &new).collect::<Vec<_>>(), ["cache.size"]);
+    }
+}
