@@ -13,6 +13,7 @@ use crate::{
     rules::ApacheRules,
     state::peek,
 };
+use saker_config::model::ProgramUser;
 use saker_config_apache::options::EXEC_CGI;
 use saker_files::Kind;
 use saker_http::{Method, Status, path::normalise_with};
@@ -31,7 +32,13 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
     let mut script = script(exchange, host, local);
     script.path_translated = translated(rules, exchange);
     let own = &local.cgi;
-    let process = ProcessManner { interpreter: None, cpu_s: own.cpu_s, memory_bytes: own.memory_bytes, processes: own.processes };
+    let process = ProcessManner {
+        interpreter: None,
+        user: user(exchange, local),
+        cpu_s: own.cpu_s,
+        memory_bytes: own.memory_bytes,
+        processes: own.processes,
+    };
     let timeout_ms = own.timeout_ms.unwrap_or_else(|| host.process.timeout_s.unwrap_or(TIMEOUT_S).saturating_mul(1000));
     let manner = CallManner { timeout: Some(Duration::from_millis(timeout_ms)), ..CallManner::default() };
     let target = target_of(exchange);
@@ -43,6 +50,12 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
         names: CallNames::default(),
     }));
     Verdict::Pass
+}
+
+/// Of the user whose folder it is (mod_userdir), or else of the host.
+fn user(exchange: &Exchange, local: &Local) -> Option<ProgramUser> {
+    let at_home = peek(exchange).and_then(|own| own.home_of.clone()).map(|user| ProgramUser { user: user.into(), group: None });
+    at_home.or_else(|| local.cgi.user.clone())
 }
 
 fn refusal(exchange: &Exchange, local: &Local) -> Option<(Status, &'static str)> {
@@ -58,9 +71,6 @@ fn refusal(exchange: &Exchange, local: &Local) -> Option<(Status, &'static str)>
         None => return Some((Status::NOT_FOUND, "script not found or unable to stat")),
         Some(Kind::Directory) => return Some((Status::FORBIDDEN, "attempt to invoke directory as script")),
         Some(_) => {}
-    }
-    if local.cgi.other_user == Some(true) {
-        return Some((Status::INTERNAL_SERVER_ERROR, "SuexecUserGroup names another user, and programs can't be run as one"));
     }
     let is_below = local.core.accept_path_info == Some(false) && !exchange.path_info.is_empty();
     is_below.then_some((Status::NOT_FOUND, "AcceptPathInfo off disallows user's path"))

@@ -34,6 +34,13 @@ pub fn place(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Option<
     found.map(|(_, place)| place)
 }
 
+/// Whom programs run as in a user's folder: him, where mod_suexec is there.
+pub fn owner(exchange: &Exchange, host: &Host) -> Option<Box<str>> {
+    let name = exchange.path.strip_prefix(b"/~").filter(|_| host.process.has_suexec)?;
+    let end = name.iter().position(|byte| *byte == b'/').unwrap_or(name.len());
+    String::from_utf8(name.get(..end)?.to_vec()).ok().map(Into::into)
+}
+
 fn home(watcher: &Watcher, user: &str, stamps: &mut Vec<saker_files::Stamp>) -> Option<Vec<u8>> {
     use std::os::unix::fs::FileExt;
     let found = resolve(watcher, Path::new("/"), b"etc/passwd", LinkPolicy::Follow, stamps).ok()?;

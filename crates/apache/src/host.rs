@@ -9,7 +9,7 @@ use crate::{
     reading::ProviderNames,
     sections::Section,
 };
-use saker_config::model::Origin;
+use saker_config::model::{Origin, ProgramUser};
 use saker_expressions::Expression;
 use saker_http::path::Slashes;
 use saker_pipeline::Via;
@@ -33,6 +33,8 @@ pub struct ProcessWide {
     pub extended_status: bool,
     /// mod_unique_id is loaded.
     pub names_requests: bool,
+    /// mod_suexec is loaded.
+    pub has_suexec: bool,
     pub request_workers_max: Option<u64>,
     /// RegisterHttpMethod.
     pub methods: Vec<Box<str>>,
@@ -121,4 +123,23 @@ pub struct Apache {
     pub aliases: ProviderNames,
     /// Where mod_info is loaded.
     pub info: Option<Info>,
+}
+
+impl Apache {
+    /// Where hosts whose programs run as somebody else may have them: what suEXEC has one folder for that is built in.
+    pub fn script_folders(&self) -> impl Iterator<Item = (&ProgramUser, PathBuf)> {
+        self.hosts.iter().filter_map(|host| Some((host.defaults.cgi.user.as_ref()?, host))).flat_map(|(user, host)| {
+            let of_sections = host.locations.iter().flat_map(|section| section.local.alias.folders());
+            let aliased = host.defaults.alias.folders().chain(of_sections);
+            std::iter::once(host.document_root.clone())
+                .chain(host.defaults.vhost_alias.folders())
+                .chain(aliased)
+                .map(move |root| (user, root))
+        })
+    }
+
+    /// Folders of users' homes whose programs run as those users.
+    pub fn home_folders(&self) -> impl Iterator<Item = PathBuf> {
+        self.hosts.iter().filter(|host| host.process.has_suexec).flat_map(|host| host.defaults.userdir.home_folders())
+    }
 }

@@ -55,6 +55,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     reader.host(&read.tree.nodes, &mut main);
     let drafts = reader.hosts;
     process.extended_status.get_or_insert(read.environment.modules.has_any(&["status_module"]));
+    process.has_suexec = read.environment.modules.has_any(&["suexec_module"]);
     process.names_requests = read.environment.modules.has_any(&["unique_id_module"]);
     let info = read.environment.modules.has_any(&["info_module"]).then(|| Info {
         modules: read.environment.modules.rows().collect(),

@@ -174,7 +174,7 @@ mod tests {
     ];
 
     /// What has a setter, and nothing or too little that follows from it: it stays pending, and users are told so.
-    const TOO_LITTLE: &[&str] = &["ProxyHCTemplate", "SuexecUserGroup", "SSLUseStapling"];
+    const TOO_LITTLE: &[&str] = &["ProxyHCTemplate", "SSLUseStapling"];
 
     #[test]
     fn what_is_honoured_has_a_setter_and_the_other_way_round() {

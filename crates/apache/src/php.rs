@@ -61,7 +61,7 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
     if !exchange.path_info.is_empty() && local.core.accept_path_info == Some(false) {
         return refused(Status::NOT_FOUND);
     }
-    let Some(pool) = pool(rules, exchange, version) else {
+    let Some(pool) = pool(rules, exchange, local, version) else {
         let filename = peek(exchange).map(|state| String::from_utf8_lossy(&state.filename).into_owned()).unwrap_or_default();
         error_log::log_client(&message::PHP_MISSING, exchange.client.address, format_args!("{filename}"));
         return refused(Status::SERVICE_UNAVAILABLE);
@@ -76,12 +76,13 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
     Verdict::Pass
 }
 
-fn pool<'r>(rules: &'r ApacheRules, exchange: &Exchange, version: &str) -> Option<&'r PhpPool> {
-    let first = rules.php.first()?;
+fn pool<'r>(rules: &'r ApacheRules, exchange: &Exchange, local: &Local, version: &str) -> Option<&'r PhpPool> {
+    let user = local.cgi.user.as_ref();
+    let first = rules.php.first_of(user)?;
     if version.is_empty() {
         return Some(first);
     }
-    let exact = rules.php.of_version(version);
+    let exact = rules.php.of_version(version, user);
     if exact.is_none() {
         error_log::log_client(&message::PHP_OTHER_VERSION, exchange.client.address, format_args!("{version}, {} instead", first.name));
     }

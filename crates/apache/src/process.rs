@@ -57,6 +57,7 @@ pub struct Process {
     /// ExtendedStatus; where it is not said, on with mod_status (httpd 2.4, core).
     pub extended_status: Option<bool>,
     pub names_requests: bool,
+    pub has_suexec: bool,
     pub see_request_tail: Option<bool>,
     /// RegisterHttpMethod.
     pub methods: Vec<Box<str>>,
@@ -202,6 +203,7 @@ impl Process {
             tokens: self.tokens,
             extended_status: self.extended_status.unwrap_or_default(),
             names_requests: self.names_requests,
+            has_suexec: self.has_suexec,
             request_workers_max: self.connections.requests_at_a_time_max(),
             methods: self.methods.clone(),
             timeout_s: main.limits.timeout_s,
@@ -257,7 +259,7 @@ impl Process {
             canonical_port: port_of(draft).map_or(CanonicalPort::Scheme, CanonicalPort::Named),
             tls: shared.tls_of(main, draft),
             limits: self.own_limits(main, draft),
-            settings: Arc::clone(&shared.settings),
+            settings: shared.settings_of(host),
             ..Site::new(draft.origin.clone())
         }
     }
@@ -330,6 +332,14 @@ struct Shared {
 }
 
 impl Shared {
+    /// Rules make all others, request by request.
+    fn settings_of(&self, host: &Host) -> Arc<Settings> {
+        match &host.defaults.cgi.user {
+            Some(user) => Arc::new(Settings { program_user: Some(user.clone()), ..Settings::default() }),
+            None => Arc::clone(&self.settings),
+        }
+    }
+
     fn tls_of(&self, main: &HostDraft, draft: &HostDraft) -> Arc<SiteTls> {
         let asks = draft.directories.iter().chain(&draft.locations).any(|section| ssl::asks_certificates(&section.local));
         let asks = asks || draft.local.as_deref().is_some_and(ssl::asks_certificates);

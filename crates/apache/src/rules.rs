@@ -491,12 +491,16 @@ pub fn redirect(exchange: &Exchange, host: &Host, redirected: Redirected) -> Ver
 /// The file that a path stands for.
 fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> alias::Mapped {
     let plain = |file| alias::Mapped { file, ..alias::Mapped::default() };
+    state(exchange).home_of = None;
     let translated = state(exchange).translated.take();
     let path = match translated {
         Some(Translated::File(file)) => return plain(file),
         Some(Translated::BelowRoot(path)) => path,
         None => match (homes::place(exchange, host, watcher), by_alias(exchange, host)) {
-            (Some(Place::File(file)), _) => return plain(file),
+            (Some(Place::File(file)), _) => {
+                state(exchange).home_of = homes::owner(exchange, host);
+                return plain(file);
+            }
             (_, Some(found)) => return found,
             _ => exchange.path.clone(),
         },

@@ -21,6 +21,8 @@ pub struct State {
     pub led_from: Option<(Vec<u8>, Option<Vec<u8>>)>,
     /// The part of the path that an alias stands for, and its folder.
     pub context: Option<(Vec<u8>, Vec<u8>)>,
+    /// Whose folder it is in (`/~name/`), where programs run as their owners.
+    pub home_of: Option<Box<str>>,
     /// The alias makes a script of the file.
     pub is_script_alias: bool,
     /// Found by rewriting in server context: taken as a file at once.

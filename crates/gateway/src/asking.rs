@@ -47,7 +47,7 @@ impl Gateway {
                 return Err((Failure::NoMember, group.upstream.name.to_string()));
             };
             let named = |failure| (failure, pool.backend.to_string());
-            let busy = Busy::new(pool);
+            let busy = Busy::new(pool, &member.tuning);
             let outcome = self.ask_member(exchange, call, member, pool, is_fresh, &mut content).await;
             let (failure, is_unheard) = match outcome {
                 Ok((head, hearing)) => {

@@ -51,6 +51,7 @@ pub fn plan(exchange: &Exchange, script: &Script, manner: &ProcessManner, variab
         folder: file.parent().unwrap_or(Path::new("/")).to_owned(),
         limits: ProgramLimits { cpu_s: manner.cpu_s, memory_bytes: manner.memory_bytes, processes: manner.processes },
         has_input,
+        user: manner.user.clone(),
     }
 }
 

@@ -15,9 +15,9 @@ use crate::{
 };
 use foldhash::fast::RandomState;
 use saker_cgi::{PlainCgi, ProgramRequest, ResponseHead, Variables};
-use saker_config::model::{Backend, Upstream};
+use saker_config::model::{Activity, Backend, Tuning, Upstream};
 use saker_http::{KnownField, Method, Status, Version};
-use saker_net::{Deadlines, clock};
+use saker_net::{Deadlines, clock, starter::Starter};
 use saker_pipeline::{
     Body, BodyStream, Call, CallTo, Chunk, Exchange, Handled, Handler, LocalFuture, NoBody, ProcessManner, Response, Script,
 };
@@ -54,7 +54,8 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    pub fn new(deadlines: Rc<Deadlines>, workers: usize, folder: Arc<Path>) -> Gateway {
+    /// `starter`: of programs that run as other users than the server.
+    pub fn new(deadlines: Rc<Deadlines>, workers: usize, folder: Arc<Path>, starter: Option<Arc<Starter>>) -> Gateway {
         Gateway {
             desk: Desk { deadlines, scratch: Rc::new(RefCell::new(vec![0; READ_BYTES_MAX].into())) },
             workers,
@@ -62,7 +63,7 @@ impl Gateway {
             pools: RefCell::default(),
             groups: RefCell::default(),
             variables: RefCell::default(),
-            programs: Programs::new(workers),
+            programs: Programs::new(workers, starter),
         }
     }
 
@@ -247,18 +248,24 @@ pub struct Heard {
 }
 
 /// Counts a request as under way.
-pub struct Busy(Rc<Pool>);
+pub struct Busy(Rc<Pool>, Option<Activity>);
 
 impl Busy {
-    pub fn new(pool: &Rc<Pool>) -> Busy {
+    pub fn new(pool: &Rc<Pool>, tuning: &Tuning) -> Busy {
         pool.busy.set(pool.busy.get() + 1);
-        Busy(Rc::clone(pool))
+        if let Some(activity) = &tuning.activity {
+            activity.begin(clock::monotonic_ms());
+        }
+        Busy(Rc::clone(pool), tuning.activity.clone())
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.busy.set(self.0.busy.get() - 1);
+        if let Some(activity) = &self.1 {
+            activity.end(clock::monotonic_ms());
+        }
     }
 }
 

@@ -7,7 +7,10 @@
 //! Absent on purpose: what follows from the request (rules, `variables`), and what its output means (`saker_cgi::PlainCgi`).
 
 use crate::{failure::Failure, log_lines::LogLines};
-use saker_net::program::{Program, ProgramPlan, start};
+use saker_net::{
+    program::{Program, ProgramPlan, start},
+    starter::Starter,
+};
 use std::{
     io,
     net::SocketAddr,
@@ -38,6 +41,8 @@ pub struct Programs {
     places: Arc<Semaphore>,
     waiting: Rc<()>,
     waiting_max: usize,
+    /// Of programs that run as other users.
+    starter: Option<Arc<Starter>>,
 }
 
 /// For whom a program runs, for the log.
@@ -51,20 +56,25 @@ pub struct Whose {
 }
 
 impl Programs {
-    pub fn new(workers: usize) -> Programs {
+    pub fn new(workers: usize, starter: Option<Arc<Starter>>) -> Programs {
         let workers = workers.max(1);
         Programs {
             places: Arc::new(Semaphore::new(RUNNING_MAX.div_ceil(workers))),
             waiting: Rc::new(()),
             waiting_max: WAITING_MAX.div_ceil(workers),
+            starter,
         }
     }
 
     /// Waits for a place and starts the program.
     pub async fn run(&self, plan: ProgramPlan, whose: Whose) -> Result<Pipes, Failure> {
         let place = self.place().await?;
-        let mut started =
-            tokio::task::spawn_blocking(move || start(&plan)).await.map_err(io::Error::other).flatten().map_err(Failure::NotStarted)?;
+        let starter = self.starter.clone();
+        let mut started = tokio::task::spawn_blocking(move || start(&plan, starter.as_deref()))
+            .await
+            .map_err(io::Error::other)
+            .flatten()
+            .map_err(Failure::NotStarted)?;
         let (input, output, errors) = (started.input.take(), started.output.take(), started.errors.take());
         let on_the_loop = || -> io::Result<_> {
             started.program.watch()?;

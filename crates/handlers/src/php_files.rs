@@ -76,7 +76,7 @@ impl PhpFiles {
                 return refused(Status::FORBIDDEN);
             }
             PhpUse::Upstream(upstream) => Arc::clone(upstream),
-            PhpUse::Managed => match self.pools.first() {
+            PhpUse::Managed => match self.pools.first_of(exchange.settings.program_user.as_ref()) {
                 Some(pool) => Arc::clone(&pool.upstream),
                 None => {
                     let name = String::from_utf8_lossy(&found.relative).into_owned();

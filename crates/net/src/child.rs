@@ -106,7 +106,21 @@ pub enum ChildSignal {
 }
 
 impl ChildSignal {
-    fn raw(self) -> Signal {
+    /// As the starter is told.
+    pub(crate) fn letter(self) -> u8 {
+        match self {
+            ChildSignal::Term => b't',
+            ChildSignal::Quit => b'q',
+            ChildSignal::Usr1 => b'u',
+            ChildSignal::Kill => b'k',
+        }
+    }
+
+    pub(crate) fn of_letter(letter: u8) -> Option<ChildSignal> {
+        [ChildSignal::Term, ChildSignal::Quit, ChildSignal::Usr1, ChildSignal::Kill].into_iter().find(|signal| signal.letter() == letter)
+    }
+
+    pub(crate) fn raw(self) -> Signal {
         match self {
             ChildSignal::Term => Signal::TERM,
             ChildSignal::Quit => Signal::QUIT,

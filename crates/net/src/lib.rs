@@ -13,6 +13,7 @@ pub mod network;
 pub mod process;
 pub mod program;
 pub mod proxy_preface;
+pub mod starter;
 pub mod stream;
 pub mod systemd;
 pub mod ticker;

@@ -10,9 +10,11 @@ use rustix::{
     thread::CpuSet,
 };
 use std::{
-    ffi::{CStr, CString},
+    ffi::{CStr, CString, OsString},
     io,
     mem::MaybeUninit,
+    os::unix::ffi::OsStringExt,
+    path::PathBuf,
     ptr,
     sync::OnceLock,
 };
@@ -47,7 +49,12 @@ pub fn become_user(user: &str, group: Option<&str>) -> io::Result<()> {
 /// The number of a user given by name or number; `None` if there is no such user.
 pub fn user_id(user: &str) -> io::Result<Option<u32>> {
     let entry = user_entry(&CString::new(user)?)?;
-    Ok(entry.map(|(uid, _)| uid).or_else(|| user.parse().ok()))
+    Ok(entry.map(|entry| entry.uid).or_else(|| user.parse().ok()))
+}
+
+/// The home of a user given by name; `None` if there is no such user, or he has none.
+pub fn home_of(user: &str) -> io::Result<Option<PathBuf>> {
+    Ok(user_entry(&CString::new(user)?)?.map(|entry| entry.home).filter(|home| home.is_absolute()))
 }
 
 /// Raises the soft limit of open descriptors to the hard one and returns the limit now in force.
@@ -117,8 +124,8 @@ impl Identity {
     pub fn look_up(user: &str, group: Option<&str>) -> io::Result<Identity> {
         let name = CString::new(user)?;
         let group = group.map(group_id).transpose()?;
-        if let Some((uid, own_group)) = user_entry(&name)? {
-            return Ok(Identity { uid, gid: group.unwrap_or(own_group), name: Some(name) });
+        if let Some(entry) = user_entry(&name)? {
+            return Ok(Identity { uid: entry.uid, gid: group.unwrap_or(entry.gid), name: Some(name) });
         }
         let number = user.parse::<u32>().ok().filter(|uid| *uid != u32::MAX);
         match (number, group) {
@@ -140,6 +147,17 @@ impl Identity {
     fn is_ours(&self) -> io::Result<()> {
         let is_ours = rustix::process::getuid().as_raw() == self.uid && rustix::process::getgid().as_raw() == self.gid;
         if is_ours { Ok(()) } else { Err(io::Error::new(io::ErrorKind::PermissionDenied, "only root can change user and group")) }
+    }
+
+    /// For a process that has not begun yet, and one that has one thread.
+    pub(crate) fn take(&self) -> io::Result<()> {
+        if rustix::process::geteuid().is_root() {
+            self.set_groups()?;
+        }
+        // SAFETY: setgid takes a number and touches no memory of ours. Test: a_program_is_started_and_its_end_is_heard (starter).
+        check(unsafe { libc::setgid(self.gid) })?;
+        // SAFETY: as above. Last, because it takes away the right to do the others.
+        check(unsafe { libc::setuid(self.uid) })
     }
 
     fn set_groups(&self) -> io::Result<()> {
@@ -173,8 +191,16 @@ fn group_id(group: &str) -> io::Result<u32> {
     group.parse().ok().filter(|gid| *gid != u32::MAX).ok_or_else(|| not_found("no such group", group))
 }
 
-/// User and group number of a user name, through the system's name services.
-fn user_entry(name: &CStr) -> io::Result<Option<(u32, u32)>> {
+/// What is known of a user.
+#[derive(Debug)]
+struct UserEntry {
+    uid: u32,
+    gid: u32,
+    home: PathBuf,
+}
+
+/// Of a user name, through the system's name services.
+fn user_entry(name: &CStr) -> io::Result<Option<UserEntry>> {
     with_growing_buffer(|buffer| {
         let mut entry = MaybeUninit::<libc::passwd>::uninit();
         let mut found: *mut libc::passwd = ptr::null_mut();
@@ -185,9 +211,12 @@ fn user_entry(name: &CStr) -> io::Result<Option<(u32, u32)>> {
         if error != 0 || found.is_null() {
             return (error, None);
         }
-        // SAFETY: success with a result pointer means that the entry is filled in (getpwnam_r(3)). Only its numbers are read.
+        // SAFETY: success with a result pointer means that the entry is filled in (getpwnam_r(3)).
         let entry = unsafe { entry.assume_init() };
-        (0, Some((entry.pw_uid, entry.pw_gid)))
+        // SAFETY: its strings are NUL-terminated and lie in `buffer`, which is there and unchanged until this closure returns; the bytes are
+        // copied. Test: looks_up_users_and_groups.
+        let home = unsafe { CStr::from_ptr(entry.pw_dir) }.to_bytes().to_vec();
+        (0, Some(UserEntry { uid: entry.pw_uid, gid: entry.pw_gid, home: OsString::from_vec(home).into() }))
     })
 }
 
@@ -271,7 +300,7 @@ mod tests {
     #[ignore = "changes the user of the process; run by root_is_gone_for_good"]
     fn child_becomes_nobody() {
         become_user("nobody", None).unwrap();
-        let (uid, _) = user_entry(c"nobody").unwrap().unwrap();
+        let uid = user_entry(c"nobody").unwrap().unwrap().uid;
         assert_eq!(rustix::process::getuid().as_raw(), uid);
         assert!(!rustix::process::getgroups().unwrap().contains(&Gid::ROOT));
         assert!(std::fs::read("/etc/shadow").is_err());
@@ -290,9 +319,10 @@ mod tests {
 
     #[test]
     fn looks_up_users_and_groups() {
-        assert_eq!(user_entry(c"root").unwrap(), Some((0, 0)));
+        let root = user_entry(c"root").unwrap().unwrap();
+        assert_eq!((root.uid, root.gid, root.home.to_str()), (0, 0, Some("/root")));
         assert_eq!(group_entry(c"root").unwrap(), Some(0));
-        assert_eq!(user_entry(c"no-such-user-here").unwrap(), None);
+        assert!(user_entry(c"no-such-user-here").unwrap().is_none());
         assert_eq!(group_id("12345").unwrap(), 12345);
         assert!(group_id("no-such-group-here").is_err());
     }

@@ -4,15 +4,24 @@
 //! else is done on the event loop, the end of a process among it (pidfd). Difficulty: a process's number is somebody else's once it has been
 //! waited for, so that the group is only signalled before ([`Program::reap`] comes last), and whoever forgets a program ends its group.
 //!
-//! Absent on purpose: what a program is told and what it answers; another user than the server's own.
+//! One that runs as another user is started by the `starter`, and is the starter's to signal and to wait for.
+//!
+//! Absent on purpose: what a program is told and what it answers.
 #![allow(unsafe_code)]
 
-use crate::process;
-use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_group, pidfd_open, setrlimit};
+use crate::{
+    child::ChildSignal,
+    process,
+    starter::{Lent, Order, OrderKind, Starter},
+};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, kill_process_group, pidfd_open, setrlimit};
 use std::{
     ffi::OsString,
     io,
-    os::{fd::OwnedFd, unix::process::CommandExt},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::process::CommandExt,
+    },
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     sync::Once,
@@ -48,6 +57,16 @@ pub struct ProgramPlan {
     pub limits: ProgramLimits,
     /// Without any, standard input is empty.
     pub has_input: bool,
+    /// Whom it runs as, and by which group; `None`: the server's own user.
+    pub user: Option<ProgramUser>,
+}
+
+/// Names or numbers, as the configuration has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProgramUser {
+    pub user: String,
+    /// `None`: the user's own.
+    pub group: Option<String>,
 }
 
 /// A program that was started, and its pipes.
@@ -59,8 +78,43 @@ pub struct Started {
     pub errors: Option<OwnedFd>,
 }
 
-/// Starts a program. Waits for the kernel: not for threads that serve.
-pub fn start(plan: &ProgramPlan) -> io::Result<Started> {
+/// Starts a program; one that runs as another user by the starter. Waits for the kernel: not for threads that serve.
+pub fn start(plan: &ProgramPlan, starter: Option<&Starter>) -> io::Result<Started> {
+    match (&plan.user, starter) {
+        (None, _) => start_own(plan),
+        (Some(user), Some(starter)) => start_lent(plan, user, starter),
+        (Some(user), None) => {
+            let reason = format!("the server can't start programs as user {}: it has to be started as root", user.user);
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+        }
+    }
+}
+
+fn start_lent(plan: &ProgramPlan, user: &ProgramUser, starter: &Starter) -> io::Result<Started> {
+    let order = Order {
+        kind: OrderKind::Script,
+        user: user.user.clone(),
+        group: user.group.clone(),
+        file: plan.file.clone(),
+        name: plan.name.clone(),
+        arguments: plan.arguments.clone(),
+        environment: plan.environment.clone(),
+        folder: plan.folder.clone(),
+        limits: plan.limits,
+    };
+    let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
+    let ((output, to_output), (errors, to_errors)) = (pipe()?, pipe()?);
+    let (its_input, input) = match plan.has_input {
+        true => pipe().map(|(its, ours)| (its, Some(ours)))?,
+        false => (std::fs::File::open("/dev/null")?.into(), None),
+    };
+    let lent = starter.start(&order, [its_input.as_fd(), to_output.as_fd(), to_errors.as_fd()], &[])?;
+    let end = lent.tether()?;
+    let program = Program { id: lent.id(), child: Some(Handle::Lent(lent)), pidfd: Some(end), watched: None };
+    Ok(Started { program, input, output: Some(output), errors: Some(errors) })
+}
+
+fn start_own(plan: &ProgramPlan) -> io::Result<Started> {
     // Workers and threads that came of them are bound to a core each.
     process::unpin();
     HIDDEN.call_once(hide_descriptors);
@@ -72,7 +126,7 @@ pub fn start(plan: &ProgramPlan) -> io::Result<Started> {
     let mut child = command.spawn()?;
     let pidfd = Pid::from_raw(child.id().cast_signed()).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let program = Program { id: child.id(), child: Some(child), pidfd, watched: None };
+    let program = Program { id: child.id(), child: Some(Handle::Own(child)), pidfd, watched: None };
     Ok(Started { program, input: input.map(Into::into), output: output.map(Into::into), errors: errors.map(Into::into) })
 }
 
@@ -88,12 +142,15 @@ fn limit(command: &mut Command, limits: ProgramLimits) {
     if limits == ProgramLimits::default() {
         return;
     }
-    let all = [(Resource::Cpu, limits.cpu_s), (Resource::As, limits.memory_bytes), (Resource::Nproc, limits.processes)];
     // SAFETY: assumes that the closure does only what may be done between fork and exec of a process with threads (signal-safety(7)): it
     // makes three system calls on numbers that it owns, allocates nothing and takes no lock. Test: limits_hold.
-    unsafe {
-        command.pre_exec(move || all.iter().try_for_each(|(resource, limit)| limit.map_or(Ok(()), |limit| lower(*resource, limit))));
-    }
+    unsafe { command.pre_exec(move || lower_limits(limits)) };
+}
+
+/// Of this process.
+pub(crate) fn lower_limits(limits: ProgramLimits) -> io::Result<()> {
+    let all = [(Resource::Cpu, limits.cpu_s), (Resource::As, limits.memory_bytes), (Resource::Nproc, limits.processes)];
+    all.iter().try_for_each(|(resource, limit)| limit.map_or(Ok(()), |limit| lower(*resource, limit)))
 }
 
 /// What is more than the server itself may use, is what it may use.
@@ -104,12 +161,19 @@ fn lower(resource: Resource, (soft, hard): (u64, u64)) -> io::Result<()> {
     Ok(setrlimit(resource, Rlimit { current: told(soft.min(hard)), maximum: told(hard) })?)
 }
 
+/// Whose child it is.
+#[derive(Debug)]
+enum Handle {
+    Own(Child),
+    Lent(Lent),
+}
+
 /// A process of a group of its own that runs, or has ended and was not waited for. Dropped, its group is ended.
 #[derive(Debug)]
 pub struct Program {
     id: u32,
     /// `None`: it has been waited for, and its number may be somebody else's.
-    child: Option<Child>,
+    child: Option<Handle>,
     pidfd: Option<OwnedFd>,
     watched: Option<AsyncFd<OwnedFd>>,
 }
@@ -145,20 +209,26 @@ impl Program {
 
     /// Asks the whole group to end.
     pub fn terminate(&self) {
-        self.signal(Signal::TERM);
+        self.signal(ChildSignal::Term);
     }
 
     /// Ends the whole group.
     pub fn kill(&self) {
-        self.signal(Signal::KILL);
+        self.signal(ChildSignal::Kill);
     }
 
     /// What an ended process said at its end; `None`: it runs, or this was asked before. Its number is free after this.
     pub fn reap(&mut self) -> Option<ExitStatus> {
-        match self.child.as_mut()?.try_wait() {
+        let said = match self.child.as_mut()? {
+            Handle::Own(child) => child.try_wait(),
+            Handle::Lent(lent) => Ok(lent.status()),
+        };
+        match said {
             Ok(None) => None,
             Ok(Some(status)) => {
-                self.child = None;
+                if let Some(Handle::Lent(lent)) = self.child.take() {
+                    lent.release();
+                }
                 Some(status)
             }
             // Somebody else has waited for it.
@@ -169,10 +239,12 @@ impl Program {
         }
     }
 
-    fn signal(&self, signal: Signal) {
-        if let (Some(_), Some(group)) = (&self.child, Pid::from_raw(self.id.cast_signed())) {
+    fn signal(&self, signal: ChildSignal) {
+        match (&self.child, Pid::from_raw(self.id.cast_signed())) {
             // All of it may have gone already.
-            let _ = kill_process_group(group, signal);
+            (Some(Handle::Own(_)), Some(group)) => drop(kill_process_group(group, signal.raw())),
+            (Some(Handle::Lent(lent)), _) => lent.signal_all(signal),
+            _ => {}
         }
     }
 }
@@ -181,7 +253,7 @@ impl Drop for Program {
     fn drop(&mut self) {
         self.kill();
         self.reap();
-        if let Some(mut child) = self.child.take() {
+        if let Some(Handle::Own(mut child)) = self.child.take() {
             // The kernel needs a moment, or a disk's time; nobody here may wait for it.
             std::thread::spawn(move || child.wait());
         }

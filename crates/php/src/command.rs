@@ -5,14 +5,20 @@
 //! Absent on purpose: what a request sets (`php_value`); that travels with each request.
 
 use crate::settings::Script;
-use saker_config::model::{Php, PhpKind, PhpPool};
-use saker_net::{ChildManner, ChildSignal, child, process::Identity};
+use rustix::fs::MemfdFlags;
+use saker_config::model::{Php, PhpKind, PhpPool, ProgramUser};
+use saker_net::{
+    ChildManner, ChildSignal, child,
+    process::Identity,
+    program::ProgramLimits,
+    starter::{Order, OrderKind, Starter, descriptor},
+};
 use std::{
     ffi::{OsStr, OsString},
     fmt::Write as _,
     fs, io,
     os::{
-        fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
+        fd::{AsRawFd, BorrowedFd, OwnedFd},
         unix::fs::OpenOptionsExt,
     },
     path::PathBuf,
@@ -25,8 +31,33 @@ use std::{
 pub struct Spec {
     pub php: Php,
     pub pool: PhpPool,
-    /// `None`: the server's own.
-    pub identity: Option<Arc<Identity>>,
+    pub whom: Whom,
+}
+
+/// Whom PHP runs as, and who starts it.
+#[derive(Clone, Debug)]
+pub enum Whom {
+    /// The server does; `None`: as itself.
+    Us(Option<Arc<Identity>>),
+    Lent(Arc<Starter>, ProgramUser),
+}
+
+impl PartialEq for Whom {
+    fn eq(&self, other: &Whom) -> bool {
+        match (self, other) {
+            (Whom::Us(one), Whom::Us(other)) => one == other,
+            (Whom::Lent(_, one), Whom::Lent(_, other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+/// For the starter: an order, with what goes along.
+pub struct Borrowed {
+    pub order: Order,
+    pub is_listener_input: bool,
+    pub inherited: Vec<OwnedFd>,
+    pub script: Option<Script>,
 }
 
 impl Spec {
@@ -35,7 +66,7 @@ impl Spec {
         let (one, two) = (&self.pool, &other.pool);
         let is_same_pool = one.kind == two.kind && one.program == two.program && one.socket == two.socket && one.processes == two.processes;
         let without_place = |php: &Php| Php { origin: saker_config::model::Origin::built_in(), ..php.clone() };
-        is_same_pool && without_place(&self.php) == without_place(&other.php) && self.identity == other.identity
+        is_same_pool && without_place(&self.php) == without_place(&other.php) && self.whom == other.whom
     }
 
     /// Asks a PHP to finish what it does and leave.
@@ -68,7 +99,7 @@ impl Spec {
         let mut command = self.bare();
         let own = listener.try_clone_to_owned()?;
         let mut manner = ChildManner { identity: self.child_identity(), ..ChildManner::default() };
-        manner.memory_bytes_max = Some(self.php.memory_bytes_max).filter(|bytes| *bytes > 0);
+        manner.memory_bytes_max = self.memory_bytes_max();
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         match self.pool.kind {
             PhpKind::Fpm => self.fpm(&mut command, own, &mut manner)?,
@@ -77,18 +108,40 @@ impl Spec {
                 command.stdin(own);
             }
             PhpKind::Cgi => {
-                let file = Script::write()?;
-                let mut setting = OsString::from("auto_prepend_file=");
-                setting.push(file.path());
-                command.arg("-d").arg(setting);
-                script = Some(file);
-                command.env("PHP_FCGI_CHILDREN", self.pool.processes.to_string());
-                command.env("PHP_FCGI_MAX_REQUESTS", self.requests_max().to_string());
+                script = Some(self.cgi(&mut command)?);
                 command.stdin(own);
             }
         }
         child::prepare(&mut command, manner);
         Ok((command, script))
+    }
+
+    /// The same for the starter. Files of the server's are not the user's to read, so that php-fpm's goes along as a descriptor.
+    pub fn borrowed(&self, user: &ProgramUser, listener: BorrowedFd<'_>) -> io::Result<Borrowed> {
+        let mut command = self.bare();
+        let (mut script, mut inherited) = (None, Vec::new());
+        match self.pool.kind {
+            PhpKind::Fpm => inherited = vec![listener.try_clone_to_owned()?, self.pool_memory()?],
+            PhpKind::Lsphp => self.lsphp(&mut command),
+            PhpKind::Cgi => script = Some(self.cgi(&mut command)?),
+        }
+        let mut order = Order {
+            kind: OrderKind::Program,
+            user: user.user.clone(),
+            group: user.group.clone(),
+            file: self.pool.program.clone(),
+            name: self.pool.program.clone().into(),
+            arguments: command.get_args().map(OsStr::to_owned).collect(),
+            environment: command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect(),
+            folder: "/".into(),
+            limits: ProgramLimits { memory_bytes: self.memory_bytes_max().map(|bytes| (bytes, bytes)), ..ProgramLimits::default() },
+        };
+        if self.pool.kind == PhpKind::Fpm {
+            order.arguments.extend(["--nodaemonize", "--force-stderr", "--fpm-config"].map(OsString::from));
+            order.arguments.push([OsStr::new("/proc/self/fd/"), &descriptor(1)].into_iter().collect());
+            order.environment.push(("FPM_SOCKETS".into(), inherited_as(self.fpm_name().as_os_str(), &descriptor(0))));
+        }
+        Ok(Borrowed { order, is_listener_input: self.pool.kind != PhpKind::Fpm, inherited, script })
     }
 
     /// A command that prints where PHP reads its configuration from.
@@ -117,7 +170,28 @@ impl Spec {
 
     /// php-fpm's parent stays root and makes its workers the user's; the others become him before they begin.
     fn child_identity(&self) -> Option<Identity> {
-        self.identity.as_deref().filter(|_| self.pool.kind != PhpKind::Fpm).cloned()
+        self.identity().filter(|_| self.pool.kind != PhpKind::Fpm).cloned()
+    }
+
+    fn identity(&self) -> Option<&Identity> {
+        match &self.whom {
+            Whom::Us(identity) => identity.as_deref(),
+            Whom::Lent(..) => None,
+        }
+    }
+
+    fn memory_bytes_max(&self) -> Option<u64> {
+        Some(self.php.memory_bytes_max).filter(|bytes| *bytes > 0)
+    }
+
+    fn cgi(&self, command: &mut Command) -> io::Result<Script> {
+        let file = Script::write()?;
+        let mut setting = OsString::from("auto_prepend_file=");
+        setting.push(file.path());
+        command.arg("-d").arg(setting);
+        command.env("PHP_FCGI_CHILDREN", self.pool.processes.to_string());
+        command.env("PHP_FCGI_MAX_REQUESTS", self.requests_max().to_string());
+        Ok(file)
     }
 
     fn lsphp(&self, command: &mut Command) {
@@ -141,9 +215,17 @@ impl Spec {
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         io::Write::write_all(&mut file, self.pool_text().as_bytes())?;
         command.arg("--nodaemonize").arg("--force-stderr").arg("--fpm-config").arg(&path).stdin(Stdio::null());
-        command.env("FPM_SOCKETS", inherited(self.fpm_name().as_os_str(), listener.as_raw_fd()));
+        command.env("FPM_SOCKETS", inherited_as(self.fpm_name().as_os_str(), OsStr::new(&listener.as_raw_fd().to_string())));
         manner.inherited = Some(listener);
         Ok(())
+    }
+
+    /// Its pool file, without a name that anybody else could open.
+    fn pool_memory(&self) -> io::Result<OwnedFd> {
+        let memory = rustix::fs::memfd_create("php-fpm.conf", MemfdFlags::CLOEXEC)?;
+        let mut file = fs::File::from(memory);
+        io::Write::write_all(&mut file, self.pool_text().as_bytes())?;
+        Ok(file.into())
     }
 
     /// All scripts that the rules name are for PHP, whatever their names end in.
@@ -151,7 +233,7 @@ impl Spec {
         let mut text = String::from("[global]\nerror_log = /proc/self/fd/2\nlog_level = warning\ndaemonize = no\n");
         let drain_s = self.drain_ms().div_ceil(1000);
         let _ = write!(text, "process_control_timeout = {drain_s}s\n\n[saker]\nlisten = {}\n", self.fpm_name().display());
-        if let Some(identity) = &self.identity {
+        if let Some(identity) = self.identity() {
             let _ = write!(text, "user = {}\ngroup = {}\n", identity.uid(), identity.gid());
         }
         let (children, idle_s) = (self.pool.processes, self.php.idle_timeout_ms.div_ceil(1000));
@@ -170,10 +252,8 @@ impl Spec {
     }
 }
 
-fn inherited(name: &OsStr, descriptor: RawFd) -> OsString {
-    let mut text = name.to_owned();
-    text.push(format!("={descriptor}"));
-    text
+fn inherited_as(name: &OsStr, descriptor: &OsStr) -> OsString {
+    [name, OsStr::new("="), descriptor].into_iter().collect()
 }
 
 #[cfg(test)]
@@ -187,11 +267,12 @@ mod tests {
             kind,
             version: None,
             program: "/usr/bin/php".into(),
+            user: None,
             socket: "/run/saker/php.sock".into(),
             processes: 6,
             upstream: Arc::new(Upstream::new("php", Vec::new())),
         };
-        Spec { php: Php { run_time_ms: 1500, ..Php::default() }, pool, identity: None }
+        Spec { php: Php { run_time_ms: 1500, ..Php::default() }, pool, whom: Whom::Us(None) }
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod manager;
 mod output;
 mod plan;
 mod pool;
+mod process;
 mod settings;
 
 pub use manager::Manager;

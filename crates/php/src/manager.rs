@@ -1,21 +1,25 @@
 //! All pools of the server, on its main thread: made, changed and ended as the configuration says.
 //!
 //! Difficulty: who PHP runs as. Never root: where the server is root, it is who `[php]` names, or else a user made for that. Where the server is
-//! not root PHP is the server's user, and a configuration that wants another gets no PHP rather than one with the wrong rights.
+//! not root PHP is the server's user, and a configuration that wants another gets no PHP rather than one with the wrong rights. Pools of other
+//! users are started by the starter, which root has left behind.
 
 use crate::{
-    command::Spec,
+    command::{Spec, Whom},
     pool::{Order, Pool},
 };
 use rustix::{
     fs::Mode,
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
 };
-use saker_config::{Model, model::Php};
-use saker_net::process::Identity;
+use saker_config::{
+    Model,
+    model::{Php, ProgramUser},
+};
+use saker_net::{process::Identity, starter::Starter};
 use saker_telemetry::{error_log, message};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs, io,
     os::{fd::OwnedFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
@@ -44,22 +48,33 @@ struct Handle {
 
 impl Manager {
     /// Makes what the model has to what there is. To be called within the main thread's runtime, by the user that serves.
-    pub fn apply(&mut self, model: &Model) {
-        let identity = match identity(&model.php) {
-            Ok(identity) => identity.map(Arc::new),
-            Err(reason) => {
-                error_log::log(&message::PHP_FAILED, format_args!("{reason}"));
-                return self.retire(|_| false);
-            }
-        };
-        for pool in &model.php_pools.0 {
-            let spec = Arc::new(Spec { php: model.php.clone(), pool: pool.clone(), identity: identity.clone() });
-            match self.pools.get(&pool.socket) {
-                Some(handle) => drop(handle.orders.send(Order::Run(spec))),
-                None => self.add(spec),
+    /// `starter`: of those of other users.
+    pub fn apply(&mut self, model: &Model, starter: Option<&Arc<Starter>>) {
+        let identity = identity(&model.php).map(|identity| identity.map(Arc::new));
+        let (mut wanted, mut reasons) = (HashSet::new(), Vec::new());
+        for pool in model.php_pools.all() {
+            let whom = match &pool.user {
+                None => identity.clone().map(Whom::Us),
+                Some(user) => whom(user, starter),
+            };
+            match whom {
+                Ok(whom) => {
+                    wanted.insert(pool.socket.clone());
+                    self.run(Arc::new(Spec { php: model.php.clone(), pool: pool.clone(), whom }));
+                }
+                Err(reason) => reasons.push(reason),
             }
         }
-        self.retire(|socket| model.php_pools.0.iter().any(|pool| pool.socket == socket));
+        reasons.dedup();
+        reasons.iter().for_each(|reason| error_log::log(&message::PHP_FAILED, format_args!("{reason}")));
+        self.retire(|socket| wanted.contains(socket));
+    }
+
+    fn run(&mut self, spec: Arc<Spec>) {
+        match self.pools.get(&spec.pool.socket) {
+            Some(handle) => drop(handle.orders.send(Order::Run(spec))),
+            None => self.add(spec),
+        }
     }
 
     /// Ends all of them, and what they have started.
@@ -99,6 +114,19 @@ impl Manager {
             }
             stays
         });
+    }
+}
+
+/// Another user is the starter's business, whoever the server is.
+fn whom(user: &ProgramUser, starter: Option<&Arc<Starter>>) -> Result<Whom, String> {
+    let shown = &user.user;
+    let identity = Identity::look_up(shown, user.group.as_deref()).map_err(|error| format!("PHP as user {shown}: {error}"))?;
+    let is_ours = identity.uid() == rustix::process::geteuid().as_raw() && identity.gid() == rustix::process::getegid().as_raw();
+    match (identity.uid(), starter) {
+        (0, _) => Err("PHP is not run as root: name another user".into()),
+        (_, _) if is_ours => Ok(Whom::Us(None)),
+        (_, Some(starter)) => Ok(Whom::Lent(Arc::clone(starter), user.clone())),
+        (_, None) => Err(format!("PHP as user {shown}: the server has to be started as root for that")),
     }
 }
 

@@ -1,17 +1,15 @@
 //! What PHP says on its standard error, line by line into the error log.
 
+use crate::process::Errors;
 use saker_telemetry::{error_log, message};
 use std::sync::Arc;
-use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, BufReader},
-    process::ChildStderr,
-};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
 /// A longer line is cut into several.
 const LINE_BYTES_MAX: u64 = 8 << 10;
 
 /// Until the last process of the PHP has closed it.
-pub async fn log(stderr: ChildStderr, name: Arc<str>) {
+pub async fn log(stderr: Errors, name: Arc<str>) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {

@@ -7,7 +7,8 @@ use crate::detect::{Found, detect};
 use saker_config::{
     Model,
     model::{
-        Backend, BackendAddress, Epoch, Member, Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpUse, Protocol, Settings, Tuning, Upstream,
+        Activity, Backend, BackendAddress, Epoch, Member, Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpUse, ProgramUser, Protocol,
+        Settings, Tuning, Upstream,
     },
 };
 use std::{path::Path, sync::Arc};
@@ -21,8 +22,11 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// Writes the pools into the model. `always`: rules that are read at the time of a request may ask for PHP.
 pub fn settle(model: &mut Model, workers: usize, always: bool) {
     if always || wants_php(model) {
-        let pools = found(&model.php).into_iter().filter_map(|found| pool(model, &found, workers)).collect();
-        model.php_pools = PhpPools(pools);
+        let found = found(&model.php);
+        let of_server = found.iter().filter_map(|found| pool(model, found, None, workers));
+        let (of_users, users) = (one_of_each_version(&found), users(model, always));
+        let of_users = users.iter().flat_map(|user| of_users.iter().filter_map(|found| pool(model, found, Some(user), workers)));
+        model.php_pools = PhpPools::new(of_server.chain(of_users).collect());
     }
 }
 
@@ -33,9 +37,29 @@ pub fn explain(model: &Model) -> Option<String> {
     is_wanted.then(|| model.php_pools.first().map_or_else(|| "none is installed: PHP files are answered 503".to_owned(), shown))
 }
 
+/// Whom it is to run as, besides the server's. Rules that are read later may ask for it in all of their hosts.
+fn users(model: &Model, always: bool) -> Vec<ProgramUser> {
+    let wanted = |settings: &Settings| always || matches!(settings.php, PhpUse::Managed);
+    let asking = model.all_settings().filter(|(_, settings)| wanted(settings));
+    let mut users: Vec<ProgramUser> = asking.filter_map(|(_, settings)| settings.program_user.clone()).collect();
+    users.sort();
+    users.dedup();
+    users
+}
+
+/// There may be thousands of users, and each pool has a socket.
+fn one_of_each_version(found: &[Found]) -> Vec<&Found> {
+    let mut kept: Vec<&Found> = Vec::new();
+    for found in found {
+        if !kept.iter().any(|other| other.version == found.version) {
+            kept.push(found);
+        }
+    }
+    kept
+}
+
 fn wants_php(model: &Model) -> bool {
-    let is_managed = |settings: &Settings| matches!(settings.php, PhpUse::Managed);
-    model.sites.iter().any(|site| is_managed(&site.settings) || site.routes.iter().any(|route| is_managed(&route.settings)))
+    model.all_settings().any(|(_, settings)| matches!(settings.php, PhpUse::Managed))
 }
 
 fn found(php: &Php) -> Vec<Found> {
@@ -48,10 +72,11 @@ fn found(php: &Php) -> Vec<Found> {
     }
 }
 
-fn pool(model: &Model, found: &Found, workers: usize) -> Option<PhpPool> {
+fn pool(model: &Model, found: &Found, user: Option<&ProgramUser>, workers: usize) -> Option<PhpPool> {
     let php = &model.php;
     let version = found.version.as_deref().unwrap_or("any");
-    let socket = model.server.state_dir.join(format!("{}-{version}.sock", found.kind.name()));
+    let whose = user.map(|user| format!("-{}", file_name(user))).unwrap_or_default();
+    let socket = model.server.state_dir.join(format!("{}-{version}{whose}.sock", found.kind.name()));
     if socket.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
         return None;
     }
@@ -59,9 +84,17 @@ fn pool(model: &Model, found: &Found, workers: usize) -> Option<PhpPool> {
     let processes = per_worker * workers.max(1);
     let tuning = tuning(php, processes, per_worker);
     let backend = Backend::new(protocol(found.kind), BackendAddress::Unix(socket.clone()));
-    let upstream = Arc::new(Upstream::new(&found.name(), vec![Member::new(backend, tuning)]));
-    let (name, program) = (found.name().into(), found.program.clone());
-    Some(PhpPool { name, kind: found.kind, version: found.version.clone(), program, socket, processes, upstream })
+    let name = user.map_or_else(|| found.name(), |user| format!("{} of {}", found.name(), user.user));
+    let upstream = Arc::new(Upstream::new(&name, vec![Member::new(backend, tuning)]));
+    let (name, program, user) = (name.into(), found.program.clone(), user.cloned());
+    Some(PhpPool { name, user, kind: found.kind, version: found.version.clone(), program, socket, processes, upstream })
+}
+
+/// One that no other user has.
+fn file_name(user: &ProgramUser) -> String {
+    let whole = user.group.as_ref().map_or_else(|| user.user.clone(), |group| format!("{}.{group}", user.user));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    whole.chars().map(|c| if is_plain(c) { c.to_string() } else { format!("%{:x}", u32::from(c)) }).collect()
 }
 
 fn tuning(php: &Php, processes: usize, per_worker: usize) -> Tuning {
@@ -75,6 +108,7 @@ fn tuning(php: &Php, processes: usize, per_worker: usize) -> Tuning {
         queue_timeout_ms: php.queue_timeout_ms,
         timeout_ms: if php.run_time_ms > 0 { php.run_time_ms + 5_000 } else { 300_000 },
         epoch: Epoch::default(),
+        activity: (php.pool_idle_timeout_ms > 0).then(Activity::default),
         ..usual
     }
 }

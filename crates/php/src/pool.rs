@@ -8,14 +8,15 @@
 //! Absent on purpose: how many workers PHP has at a time. Each kind grows and shrinks by itself, within the bounds it was given.
 
 use crate::{
-    command::Spec,
+    command::{Borrowed, Spec, Whom},
     ini::{Fingerprint, Places},
     output,
+    process::{self, Process},
     settings::Script,
 };
 use rustix::net::SocketFlags;
 use saker_config::model::Epoch;
-use saker_net::{ChildSignal, Group, child};
+use saker_net::{ChildSignal, child, clock};
 use saker_telemetry::{error_log, message};
 use std::{
     io,
@@ -26,7 +27,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    process::{Child, Command},
+    process::Command,
     sync::watch,
     task::JoinSet,
     time::{Instant, interval, sleep, timeout},
@@ -65,8 +66,7 @@ pub struct Pool {
 }
 
 struct Running {
-    child: Child,
-    group: Group,
+    process: Process,
     since: Instant,
     configured_by: Fingerprint,
     signal: ChildSignal,
@@ -123,7 +123,7 @@ impl Pool {
         let mut look = interval(LOOK);
         loop {
             tokio::select! {
-                status = running.child.wait() => return self.ended(&spec, running, status).await,
+                status = running.process.wait() => return self.ended(&spec, running, status).await,
                 _ = self.orders.changed() => match self.spec() {
                     None => return self.take_leave(running),
                     Some(wanted) => {
@@ -135,6 +135,10 @@ impl Pool {
                     }
                 },
                 _ = look.tick() => {
+                    if is_idle(&spec, &running) {
+                        error_log::log(&message::PHP_IDLE, format_args!("{}, process {}", spec.pool.name, running.process.id()));
+                        return self.take_leave(running);
+                    }
                     if self.fingerprint() != running.configured_by {
                         running = self.replace(&spec, running).await;
                     }
@@ -146,16 +150,29 @@ impl Pool {
     async fn start(&mut self, spec: &Spec) -> io::Result<Running> {
         self.find_places(spec).await;
         let configured_by = self.fingerprint();
+        let (process, errors, script) = self.begin(spec)?;
+        if let Some(errors) = errors {
+            tokio::spawn(output::log(errors, spec.pool.name.as_ref().into()));
+        }
+        error_log::log(
+            &message::PHP_STARTED,
+            format_args!("{} ({}), process {}", spec.pool.name, spec.pool.program.display(), process.id()),
+        );
+        let (signal, drain) = (spec.graceful_signal(), Duration::from_millis(spec.drain_ms()));
+        Ok(Running { process, since: Instant::now(), configured_by, signal, drain, _script: script })
+    }
+
+    fn begin(&self, spec: &Spec) -> io::Result<(Process, Option<process::Errors>, Option<Script>)> {
+        if let Whom::Lent(starter, user) = &spec.whom {
+            let Borrowed { order, is_listener_input, inherited, script } = spec.borrowed(user, self.listener.as_fd())?;
+            let inherited: Vec<_> = inherited.iter().map(AsFd::as_fd).collect();
+            let (process, errors) = Process::borrow(starter, &order, is_listener_input.then(|| self.listener.as_fd()), &inherited)?;
+            return Ok((process, errors, script));
+        }
         // The thread that this runs on is the process's first, so that PHP hears of its end and of no other.
         let (command, script) = spec.command(self.listener.as_fd())?;
-        let mut child = Command::from(command).kill_on_drop(true).spawn()?;
-        let group = child.id().and_then(Group::of).ok_or(io::ErrorKind::NotFound)?;
-        if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(output::log(stderr, spec.pool.name.as_ref().into()));
-        }
-        error_log::log(&message::PHP_STARTED, format_args!("{} ({}), process {}", spec.pool.name, spec.pool.program.display(), group.id()));
-        let (signal, drain) = (spec.graceful_signal(), Duration::from_millis(spec.drain_ms()));
-        Ok(Running { child, group, since: Instant::now(), configured_by, signal, drain, _script: script })
+        let (process, errors) = Process::start(Command::from(command))?;
+        Ok((process, errors, script))
     }
 
     /// The successor, or the one that is there where there can be none.
@@ -169,12 +186,12 @@ impl Pool {
                 return old;
             }
         };
-        if let Ok(status) = timeout(PROVED, successor.child.wait()).await {
+        if let Ok(status) = timeout(PROVED, successor.process.wait()).await {
             error_log::log(&message::PHP_FAILED, format_args!("{name}: {}; the one that runs goes on", said(&status)));
             old.configured_by = successor.configured_by;
             return old;
         }
-        error_log::log(&message::PHP_REPLACED, format_args!("{name}, process {} makes room", old.group.id()));
+        error_log::log(&message::PHP_REPLACED, format_args!("{name}, process {} makes room", old.process.id()));
         let epochs = spec.pool.upstream.members.iter().map(|member| member.tuning.epoch.clone()).collect();
         self.leaving.spawn(leave(old, epochs, self.orders.clone()));
         successor
@@ -189,7 +206,7 @@ impl Pool {
         if running.since.elapsed() >= SETTLED {
             self.failures = 0;
         }
-        self.leaving.spawn(clear(running.group));
+        self.leaving.spawn(clear(running.process));
         self.failed(spec, &said(&status)).await;
     }
 
@@ -240,14 +257,14 @@ fn said(status: &io::Result<ExitStatus>) -> String {
 /// Lets requests finish, unless all has to stop, and sees that nothing of it is left.
 async fn leave(mut old: Running, epochs: Vec<Epoch>, mut orders: watch::Receiver<Order>) {
     let is_stop = |order: &Order| matches!(order, Order::Stop);
-    old.group.signal_leader(if is_stop(&orders.borrow()) { ChildSignal::Term } else { old.signal });
+    old.process.signal_leader(if is_stop(&orders.borrow()) { ChildSignal::Term } else { old.signal });
     epochs.iter().for_each(Epoch::advance);
     let finished = async {
         // Who connected before the signal was heard may have come to the old one.
         sleep(PROVED).await;
         epochs.iter().for_each(Epoch::advance);
-        let _ = old.child.wait().await;
-        while old.group.is_there() {
+        let _ = old.process.wait().await;
+        while old.process.is_there() {
             sleep(POLL).await;
         }
     };
@@ -261,18 +278,29 @@ async fn leave(mut old: Running, epochs: Vec<Epoch>, mut orders: watch::Receiver
         () = sleep(old.drain) => {}
         () = ended => {}
     }
-    old.group.signal_leader(ChildSignal::Term);
-    let _ = timeout(END_TIME, old.child.wait()).await;
-    clear(old.group).await;
-    let _ = timeout(END_TIME, old.child.wait()).await;
+    old.process.signal_leader(ChildSignal::Term);
+    let _ = timeout(END_TIME, old.process.wait()).await;
+    clear(old.process).await;
 }
 
 /// What is left of a group is told to end, and then ended.
-async fn clear(group: Group) {
-    group.signal_all(ChildSignal::Term);
+async fn clear(mut process: Process) {
+    process.signal_all(ChildSignal::Term);
     let until = Instant::now() + END_TIME / 2;
-    while group.is_there() && Instant::now() < until {
+    while process.is_there() && Instant::now() < until {
         sleep(POLL).await;
     }
-    group.signal_all(ChildSignal::Kill);
+    process.signal_all(ChildSignal::Kill);
+    let _ = timeout(END_TIME, process.wait()).await;
+}
+
+/// Whether nobody has asked for long.
+fn is_idle(spec: &Spec, running: &Running) -> bool {
+    let limit_ms = spec.php.pool_idle_timeout_ms;
+    let now_ms = clock::monotonic_ms();
+    let mut activities = spec.pool.upstream.members.iter().filter_map(|member| member.tuning.activity.as_ref());
+    let is_quiet = |since_ms: u64| now_ms.saturating_sub(since_ms) >= limit_ms;
+    limit_ms > 0
+        && running.since.elapsed().as_millis() >= u128::from(limit_ms)
+        && activities.all(|activity| activity.idle_since_ms().is_some_and(is_quiet))
 }

@@ -4,7 +4,7 @@
 //! Absent on purpose: everything that the exchange says itself (fields, client, variables that rules have set).
 
 use crate::Exchange;
-use saker_config::model::Upstream;
+use saker_config::model::{ProgramUser, Upstream};
 use std::{path::PathBuf, rc::Rc, sync::Arc, time::Duration};
 
 pub struct Call {
@@ -177,6 +177,8 @@ pub struct Reverse {
 pub struct ProcessManner {
     /// Run in place of the file itself, with the file as its argument; `None`: the file is executable.
     pub interpreter: Option<PathBuf>,
+    /// Whom it runs as; `None`: the server's own user.
+    pub user: Option<ProgramUser>,
     /// Seconds of processor time, processes, bytes of memory; soft and hard.
     pub cpu_s: Option<(u64, u64)>,
     pub processes: Option<(u64, u64)>,

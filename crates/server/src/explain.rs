@@ -29,7 +29,7 @@ pub fn explain(
         crate::process::settle_php(&mut model, front_end.is_some());
         let listener = asked.listener(&model);
         let generation = Arc::new(Generation::new(1, model).with_front_end(front_end));
-        let gateway = Gateway::new(Rc::default(), 1, std::env::temp_dir().into());
+        let gateway = Gateway::new(Rc::default(), 1, std::env::temp_dir().into(), None);
         let services = registry::services(Arc::clone(&generation), &watcher, &Arc::default(), gateway, Rc::new(Nothing), None);
         let head = asked.head(method, headers);
         let local = match &listener {

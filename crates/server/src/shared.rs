@@ -3,6 +3,7 @@
 use crate::log_files::LogFiles;
 use saker_acme::Challenges;
 use saker_files::Watcher;
+use saker_net::starter::Starter;
 use saker_pipeline::throttle::AddressTable;
 use saker_store::Store;
 use saker_telemetry::Counters;
@@ -38,6 +39,8 @@ pub struct Shared {
     pub open_requests: OpenRequests,
     /// Where the page cache keeps its entries, once something uses it.
     pub page_cache: OnceLock<PageCache>,
+    /// Of programs as other users, where root has left one behind.
+    pub starter: Option<Arc<Starter>>,
     pub started: Instant,
     /// Limit of open files of the process.
     pub descriptors_max: u64,

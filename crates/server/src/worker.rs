@@ -249,7 +249,7 @@ fn resources(generation: &Generation, shared: &Shared) -> Resources {
 
 /// Connections to programs are a worker's own, and a generation's.
 fn gateway(deadlines: &Rc<Deadlines>, shared: &Shared) -> Gateway {
-    Gateway::new(Rc::clone(deadlines), shared.counters.len(), std::env::temp_dir().into())
+    Gateway::new(Rc::clone(deadlines), shared.counters.len(), std::env::temp_dir().into(), shared.starter.clone())
 }
 
 fn services(generation: &Arc<Generation>, shared: &Arc<Shared>, gateway: Gateway) -> Rc<Services> {

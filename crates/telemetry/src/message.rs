@@ -204,6 +204,7 @@ messages! {
     PHP_MISSING "SK0924" "php" Error "a PHP file was asked for, and there is no PHP to run it"
         "Install php-fpm, lsphp or php-cgi, or name one in [php].";
     PHP_OTHER_VERSION "SK0925" "php" Warn "a handler names a version of PHP that is not there" "Install it, or name the one that is there.";
+    PHP_IDLE "SK0926" "php" Info "PHP was ended because nobody has asked for it for long" "Nothing: the next request starts it again.";
     // 10: the page cache.
     CACHE_UNREADABLE "SK1001" "cache" Warn "an entry of the page cache can't be read, and is made anew" "If there are many, look after the disk.";
     CACHE_JOURNAL_FAILED "SK1002" "cache" Error "a purge can't be written down; it holds all the same, and is tried again" "Make room on the disk of the page cache.";

@@ -11,6 +11,7 @@ use crate::{
 use saker_config_apache::Node;
 use saker_expressions::{Pattern, PatternOptions, Spans, escape_uri};
 use std::sync::Arc;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
 
 /// What a path is compared with.
 #[derive(Clone, Debug)]
@@ -89,6 +90,17 @@ impl Alias {
             redirect_relative: over.redirect_relative.or(self.redirect_relative),
             preserve_path: over.preserve_path.or(self.preserve_path),
         }
+    }
+
+    /// Folders that something is mapped to, or that are on the way there as far as that is certain.
+    pub fn folders(&self) -> impl Iterator<Item = PathBuf> {
+        self.mappings.iter().filter_map(|mapping| match mapping.from {
+            From::Pattern(_) => certain_folder(&mapping.to, b'$'),
+            From::Prefix(_) | From::Section => {
+                let whole = PathBuf::from(OsStr::from_bytes(&mapping.to));
+                if whole.is_dir() { Some(whole) } else { certain_folder(&mapping.to, b'/') }
+            }
+        })
     }
 
     /// What a decoded path is mapped to.
@@ -170,6 +182,16 @@ fn with_query(mut location: Vec<u8>, query: Option<&[u8]>) -> Vec<u8> {
         location.extend_from_slice(query);
     }
     location
+}
+
+/// Of a path that is filled in from a mark on: the folder before it. The root of all is none.
+pub fn certain_folder(template: &[u8], mark: u8) -> Option<PathBuf> {
+    let certain = match mark {
+        b'/' => template,
+        mark => template.get(..template.iter().position(|byte| *byte == mark).unwrap_or(template.len()))?,
+    };
+    let folder = certain.get(..certain.iter().rposition(|byte| *byte == b'/')?)?;
+    (folder.len() > 1).then(|| PathBuf::from(OsStr::from_bytes(folder)))
 }
 
 /// How much of `path` the prefix takes, if it ends at a slash or with the path; runs of slashes match one another.

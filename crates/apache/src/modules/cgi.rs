@@ -5,9 +5,11 @@
 use super::core::texts;
 use crate::{
     local::{Local, Set},
-    reading::Reading,
+    reading::{Place, Reading},
 };
+use saker_config::model::ProgramUser;
 use saker_config_apache::Node;
+use saker_net::process::Identity;
 
 /// Soft and hard; `u64::MAX`: as much as the server itself may have.
 type Limit = Option<(u64, u64)>;
@@ -22,8 +24,8 @@ pub struct Cgi {
     pub cpu_s: Limit,
     pub memory_bytes: Limit,
     pub processes: Limit,
-    /// Programs are to run as somebody else, which they can't here: they don't run at all.
-    pub other_user: Option<bool>,
+    /// Whom they run as, PHP among them (SuexecUserGroup, AssignUserID).
+    pub user: Option<ProgramUser>,
 }
 
 impl Cgi {
@@ -36,6 +38,9 @@ impl Cgi {
         ("RLimitMEM", |node, local, _| set_limit(node, &mut local.cgi.memory_bytes)),
         ("RLimitNPROC", |node, local, _| set_limit(node, &mut local.cgi.processes)),
         ("SuexecUserGroup", set_user),
+        ("AssignUserID", set_user),
+        ("lsapi_user_group", set_user),
+        ("lsapi_uid_gid", set_user),
     ];
 
     pub fn under(&self, over: &Cgi) -> Cgi {
@@ -46,7 +51,7 @@ impl Cgi {
             cpu_s: over.cpu_s.or(self.cpu_s),
             memory_bytes: over.memory_bytes.or(self.memory_bytes),
             processes: over.processes.or(self.processes),
-            other_user: over.other_user.or(self.other_user),
+            user: over.user.as_ref().or(self.user.as_ref()).cloned(),
         }
     }
 }
@@ -67,16 +72,19 @@ fn set_timeout(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<()
     Ok(())
 }
 
-/// Whom they were to run as does not matter, but it is said where there is none.
+/// Names, or numbers behind `#`. Root is nobody to run programs as.
 fn set_user(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
-    let words = texts(node);
-    let [user, _group] = words.as_slice() else { return Err("SuexecUserGroup takes a user and a group".into()) };
-    let is_known = saker_net::process::user_id(user.trim_start_matches('#')).ok().flatten().is_some();
-    if !is_known {
-        return Err(format!("SuexecUserGroup: no such user {user}"));
+    if reading.place != Place::Server {
+        return Err(format!("{} is for whole hosts: their programs have one user", node.canonical_name()));
     }
-    local.cgi.other_user = Some(true);
-    reading.warn(node, "programs can't be run as another user: CGI scripts of this host are refused");
+    let words = texts(node);
+    let [user, group] = words.as_slice() else { return Err(format!("{} takes a user and a group", node.canonical_name())) };
+    let (user, group) = (user.trim_start_matches('#'), group.trim_start_matches('#'));
+    let identity = Identity::look_up(user, Some(group)).map_err(|error| format!("{}: {error}", node.canonical_name()))?;
+    if identity.uid() == 0 {
+        return Err(format!("{}: programs are not run as root", node.canonical_name()));
+    }
+    local.cgi.user = Some(ProgramUser { user: user.into(), group: Some(group.into()) });
     Ok(())
 }
 

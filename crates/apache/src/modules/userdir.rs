@@ -9,6 +9,7 @@ use crate::{
     reading::Reading,
 };
 use saker_config_apache::Node;
+use std::path::PathBuf;
 
 #[derive(Clone, Debug, Default)]
 pub struct UserDir {
@@ -49,6 +50,16 @@ impl UserDir {
             return Vec::new();
         }
         places.iter().filter_map(|place| self::place(place, user, behind, home)).collect()
+    }
+
+    /// Folders of homes among the places.
+    pub fn home_folders(&self) -> impl Iterator<Item = PathBuf> {
+        let below_home = |place: &str| match place.split_once('*') {
+            Some((before, behind)) if before.starts_with('/') => Some(behind.trim_matches('/').to_owned()),
+            None if !place.starts_with('/') && !place.contains(':') => Some(place.trim_matches('/').to_owned()),
+            _ => None,
+        };
+        self.places.iter().flatten().filter_map(move |place| below_home(place)).filter(|place| !place.is_empty()).map(PathBuf::from)
     }
 
     fn is_enabled(&self, user: &str) -> bool {

@@ -1,8 +1,9 @@
 //! mod_vhost_alias: a document root made of the host's name, or of the address that the connection came in on.
 
-use super::core::texts;
+use super::{alias::certain_folder, core::texts};
 use crate::local::{Local, Set, said};
 use saker_config_apache::Node;
+use std::path::PathBuf;
 
 #[derive(Clone, Debug, Default)]
 pub struct VhostAlias {
@@ -18,6 +19,12 @@ impl VhostAlias {
 
     pub fn under(&self, over: &VhostAlias) -> VhostAlias {
         VhostAlias { root: said(&self.root, &over.root) }
+    }
+
+    /// The folder that all document roots are in.
+    pub fn folders(&self) -> impl Iterator<Item = PathBuf> {
+        let pattern = self.root.iter().flatten().map(|(pattern, _)| pattern);
+        pattern.filter_map(|pattern| certain_folder(pattern.as_bytes(), b'%'))
     }
 
     /// The document root for a host.

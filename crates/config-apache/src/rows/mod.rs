@@ -15,6 +15,7 @@ mod process;
 mod programs;
 mod storage;
 mod tls;
+mod users;
 
 use crate::row::Row;
 use std::{collections::HashMap, sync::OnceLock};
@@ -35,6 +36,7 @@ const TABLES: &[&[Row]] = &[
     cache::ROWS,
     storage::ROWS,
     programs::ROWS,
+    users::ROWS,
 ];
 
 /// All rows, by subject.

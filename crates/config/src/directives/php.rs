@@ -1,7 +1,7 @@
 //! `[php]`: PHP that the server runs itself; and `php` of sites and routes, which says who runs a site's PHP files.
 
 use crate::{
-    model::{Backend, BackendAddress, Member, PhpKind, PhpProgram, PhpUse, Protocol, Tuning, Upstream},
+    model::{Backend, BackendAddress, Member, PhpKind, PhpProgram, PhpUse, ProgramUser, Protocol, Tuning, Upstream},
     row::{Fault, Kind, PHP, ROUTE, ROW, Row, SITE, Set, Word},
     value::{Given, Value},
 };
@@ -93,6 +93,17 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        name: "pool_idle_timeout",
+        contexts: PHP,
+        kind: Kind::Duration { min_ms: 0, max_ms: 86_400_000 * 7 },
+        default: Some("\"5m\""),
+        summary: "A pool that nobody has asked for so long ends with all its processes; the next request starts it again. \"0s\": never. With a \
+                  pool for each user this is what keeps thousands of sites on one machine.",
+        since: "0.4",
+        set: Set::Php(|php, given| php.pool_idle_timeout_ms = given.number()),
+        ..ROW
+    },
+    Row {
         name: "requests",
         contexts: PHP,
         kind: Kind::Integer { min: 0, max: 1_000_000_000 },
@@ -151,6 +162,31 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        name: "user",
+        contexts: SITE.or(ROUTE),
+        kind: Kind::Text,
+        example: Some("\"alice\""),
+        summary: "User that PHP (`php = \"auto\"`) and programs (`cgi`) of this site run as, in a pool of their own; the server has to be started as \
+                  root. Scripts of `cgi` and their folders have to be the user's alone, as suEXEC wants it. Without it: whom [php] and [server] name.",
+        apache: Some("SuexecUserGroup, AssignUserID"),
+        aliases: &["run_as", "uid"],
+        since: "0.4",
+        set: Set::Settings(|settings, given| set_user(&mut settings.program_user, given.text())),
+        ..ROW
+    },
+    Row {
+        name: "group",
+        contexts: SITE.or(ROUTE),
+        kind: Kind::Text,
+        example: Some("\"alice\""),
+        summary: "Group that goes with `user`. Without it: the user's own.",
+        apache: Some("SuexecUserGroup, AssignUserID"),
+        aliases: &["gid"],
+        since: "0.4",
+        set: Set::Settings(|settings, given| set_group(&mut settings.program_user, given.text())),
+        ..ROW
+    },
+    Row {
         name: "php",
         contexts: SITE.or(ROUTE),
         kind: Kind::Word(&USE),
@@ -164,6 +200,15 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
 ];
+
+/// User and group come in any order; a group alone is nobody.
+fn set_user(slot: &mut Option<ProgramUser>, user: String) {
+    slot.get_or_insert_default().user = user;
+}
+
+fn set_group(slot: &mut Option<ProgramUser>, group: String) {
+    slot.get_or_insert_default().group = Some(group);
+}
 
 /// `auto`, a kind, or a path; `None`: none of them.
 pub fn program(text: &str) -> Option<PhpProgram> {

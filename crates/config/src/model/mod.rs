@@ -19,6 +19,7 @@ pub use limits::Limits;
 pub use listener::{Address, Listener};
 pub use origin::{Origin, Sourced};
 pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpUse};
+pub use saker_net::program::ProgramUser;
 pub use server::{AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, Server, ShownRequests, Workers};
 pub use settings::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit, FieldEditAction, Files, Settings, SymlinkPolicy,
@@ -29,7 +30,7 @@ pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks, DnsWords,
     ExternalAccount, Group, ListenerTls, Revocation, ServerTls, SiteTls, TlsVersion,
 };
-pub use upstream::{Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky, Tuning, Upstream};
+pub use upstream::{Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky, Tuning, Upstream};
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -55,5 +56,13 @@ impl Model {
     pub fn wants_cache(&self) -> bool {
         let uses = |site: &Site| site.settings.cache.is_on || site.routes.iter().any(|route| route.settings.cache.is_on);
         self.cache.is_expected || self.sites.iter().any(|site| uses(site))
+    }
+
+    /// All settings that there are.
+    pub fn all_settings(&self) -> impl Iterator<Item = (&Site, &Settings)> {
+        self.sites.iter().flat_map(|site| {
+            let routes = site.routes.iter().map(|route| &*route.settings);
+            std::iter::once(&*site.settings).chain(routes).map(|settings| (&**site, settings))
+        })
     }
 }

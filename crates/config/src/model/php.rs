@@ -1,6 +1,6 @@
 //! PHP that the server runs itself: what is wanted of it (`[php]`), and the pools that were made of that.
 
-use super::{Origin, Upstream};
+use super::{Origin, ProgramUser, Upstream};
 use std::{path::PathBuf, sync::Arc};
 
 /// `[php]`
@@ -16,6 +16,8 @@ pub struct Php {
     /// Requests that wait for a process, and how long they do.
     pub queue_max: usize,
     pub queue_timeout_ms: u64,
+    /// A pool that nobody asked for so long ends, and begins with the next request; 0: never.
+    pub pool_idle_timeout_ms: u64,
     /// A process that has had so many requests makes room for a new one; 0: never.
     pub requests_max: u64,
     /// Idle processes leave after this.
@@ -37,6 +39,7 @@ impl Default for Php {
             run_time_ms: 0,
             queue_max: 1024,
             queue_timeout_ms: 30_000,
+            pool_idle_timeout_ms: 300_000,
             requests_max: 10_000,
             idle_timeout_ms: 10_000,
             user: None,
@@ -98,27 +101,49 @@ pub struct PhpPool {
     /// `8.2`, where its name says so.
     pub version: Option<Box<str>>,
     pub program: PathBuf,
+    /// Whom it runs as; `None`: whom `[php]` says.
+    pub user: Option<ProgramUser>,
     /// Its own listening socket, which is the server's.
     pub socket: PathBuf,
     pub processes: usize,
     pub upstream: Arc<Upstream>,
 }
 
-/// All of them, the one that is used where no version is named first. Empty: there is no PHP, or nobody wants one.
+/// All of them, each user's together, the one that is used where no version is named first. Empty: there is no PHP, or nobody wants one.
 #[derive(Clone, Debug, Default)]
-pub struct PhpPools(pub Vec<PhpPool>);
+pub struct PhpPools(Arc<[PhpPool]>);
 
 impl PhpPools {
+    pub fn new(mut all: Vec<PhpPool>) -> PhpPools {
+        // Stable: of a user's the first stays the first.
+        all.sort_by(|one, other| one.user.cmp(&other.user));
+        PhpPools(all.into())
+    }
+
+    pub fn all(&self) -> &[PhpPool] {
+        &self.0
+    }
+
     pub fn first(&self) -> Option<&PhpPool> {
-        self.0.first()
+        self.first_of(None)
+    }
+
+    /// Of those that run as a user; `None`: the server's.
+    pub fn first_of(&self, user: Option<&ProgramUser>) -> Option<&PhpPool> {
+        self.all_of(user).next()
     }
 
     /// The one of a version, as handlers' names have it: `8.2`, `82`, `8`. `None`: there is none, and the first has to do.
-    pub fn of_version(&self, wanted: &str) -> Option<&PhpPool> {
+    pub fn of_version(&self, wanted: &str, user: Option<&ProgramUser>) -> Option<&PhpPool> {
         let digits = |text: &str| text.bytes().filter(u8::is_ascii_digit).collect::<Vec<u8>>();
         let wanted = digits(wanted);
         let fits = |pool: &&PhpPool| pool.version.as_deref().is_some_and(|version| digits(version).starts_with(&wanted));
-        self.0.iter().filter(|_| !wanted.is_empty()).find(fits)
+        self.all_of(user).filter(|_| !wanted.is_empty()).find(fits)
+    }
+
+    fn all_of(&self, user: Option<&ProgramUser>) -> impl Iterator<Item = &PhpPool> {
+        let begin = self.0.partition_point(|pool| pool.user.as_ref() < user);
+        self.0.iter().skip(begin).take_while(move |pool| pool.user.as_ref() == user)
     }
 }
 
@@ -132,6 +157,7 @@ mod tests {
             kind: PhpKind::Fpm,
             version: version.map(Into::into),
             program: "/usr/sbin/php-fpm".into(),
+            user: None,
             socket: "/run/php.sock".into(),
             processes: 1,
             upstream: Arc::new(Upstream::new("php", Vec::new())),
@@ -140,8 +166,8 @@ mod tests {
 
     #[test]
     fn versions_as_handlers_name_them() {
-        let pools = PhpPools(vec![pool(None), pool(Some("8.2")), pool(Some("7.4"))]);
-        let found = |wanted| pools.of_version(wanted).and_then(|pool| pool.version.clone());
+        let pools = PhpPools::new(vec![pool(None), pool(Some("8.2")), pool(Some("7.4"))]);
+        let found = |wanted| pools.of_version(wanted, None).and_then(|pool| pool.version.clone());
         for (wanted, version) in [("8.2", "8.2"), ("82", "8.2"), ("8", "8.2"), ("ea-php74", "7.4")] {
             assert_eq!(found(wanted).as_deref(), Some(version), "{wanted}");
         }

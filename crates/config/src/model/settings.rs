@@ -1,6 +1,6 @@
 //! Settings that may differ from path to path: the site's, with a route's (later: a directory's, a .htaccess file's) laid over.
 
-use super::{CacheUse, Origin, PhpUse, Throttle};
+use super::{CacheUse, Origin, PhpUse, ProgramUser, Throttle};
 use saker_http::Status;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,6 +17,8 @@ pub struct Settings {
     pub cache: Arc<CacheUse>,
     /// Who runs PHP files.
     pub php: PhpUse,
+    /// Whom PHP and programs run as; `None`: the server's user.
+    pub program_user: Option<ProgramUser>,
     /// Answer TRACE (RFC 9110 section 9.3.8)? Off by default.
     pub trace: bool,
     /// Overrides `limits.body_bytes_max`.

@@ -10,7 +10,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -206,6 +206,8 @@ pub struct Tuning {
     pub buffer_disk_bytes: u64,
     /// Of managed programs; stands still for others.
     pub epoch: Epoch,
+    /// Where somebody wants to know when it was asked last.
+    pub activity: Option<Activity>,
     /// AJP.
     pub secret: Option<Box<str>>,
 }
@@ -224,10 +226,47 @@ impl Default for Tuning {
             buffer_memory_bytes: 256 << 10,
             buffer_disk_bytes: 1 << 30,
             epoch: Epoch::default(),
+            activity: None,
             secret: None,
         }
     }
 }
+
+/// Requests under way at a backend, and when the last one came or went; of all workers.
+#[derive(Clone, Debug)]
+pub struct Activity(Arc<(AtomicU32, AtomicU64)>);
+
+impl Default for Activity {
+    fn default() -> Activity {
+        Activity(Arc::new((AtomicU32::new(0), AtomicU64::new(saker_net::clock::monotonic_ms()))))
+    }
+}
+
+impl Activity {
+    pub fn begin(&self, now_ms: u64) {
+        self.0.0.fetch_add(1, Ordering::Relaxed);
+        self.0.1.store(now_ms, Ordering::Relaxed);
+    }
+
+    pub fn end(&self, now_ms: u64) {
+        self.0.1.store(now_ms, Ordering::Relaxed);
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Since when nobody has asked; `None`: somebody does.
+    pub fn idle_since_ms(&self) -> Option<u64> {
+        (self.0.0.load(Ordering::Relaxed) == 0).then(|| self.0.1.load(Ordering::Relaxed))
+    }
+}
+
+/// As of an [`Epoch`]: which one it is, not what it says.
+impl PartialEq for Activity {
+    fn eq(&self, other: &Activity) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Activity {}
 
 /// One of several that do the same.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -30,7 +30,7 @@ pub fn with_gateway<F: Future<Output = ()>>(workers: usize, test: impl FnOnce(Rc
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default()).unwrap();
     runtime.block_on(async {
         let deadlines = Rc::<Deadlines>::default();
-        let gateway = Rc::new(Gateway::new(Rc::clone(&deadlines), workers, std::env::temp_dir().into()));
+        let gateway = Rc::new(Gateway::new(Rc::clone(&deadlines), workers, std::env::temp_dir().into(), None));
         let ticker = tokio::task::spawn_local(async move {
             loop {
                 tokio::time::sleep(Duration::from_millis(5)).await;

@@ -10,11 +10,12 @@ fn shell(script: &str) -> ProgramPlan {
         folder: "/usr".into(),
         limits: ProgramLimits::default(),
         has_input: false,
+        user: None,
     }
 }
 
 async fn output(plan: ProgramPlan) -> (String, ExitStatus) {
-    let mut started = start(&plan).unwrap();
+    let mut started = start(&plan, None).unwrap();
     let mut output = File::from(started.output.take().unwrap());
     let mut errors = File::from(started.errors.take().unwrap());
     let mut program = started.program;
@@ -53,7 +54,7 @@ async fn limits_hold() {
 
 #[tokio::test]
 async fn groups_end_with_whoever_forgets_them() {
-    let mut started = start(&shell("sleep 100 & sleep 100")).unwrap();
+    let mut started = start(&shell("sleep 100 & sleep 100"), None).unwrap();
     let mut output = File::from(started.output.take().unwrap());
     let began = Instant::now();
     drop(started.program);
@@ -64,7 +65,7 @@ async fn groups_end_with_whoever_forgets_them() {
 
 #[tokio::test]
 async fn groups_can_be_asked() {
-    let mut started = start(&shell("trap 'echo asked; exit 5' TERM; echo ready; while :; do sleep 0.01; done")).unwrap();
+    let mut started = start(&shell("trap 'echo asked; exit 5' TERM; echo ready; while :; do sleep 0.01; done"), None).unwrap();
     let mut output = File::from(started.output.take().unwrap());
     // The shell says something when its child is ended.
     let _errors = started.errors.take();
@@ -81,7 +82,7 @@ async fn groups_can_be_asked() {
 #[test]
 fn what_is_no_program_is_refused() {
     for (file, kind) in [("/no/such", io::ErrorKind::NotFound), ("/etc/passwd", io::ErrorKind::PermissionDenied)] {
-        assert_eq!(start(&ProgramPlan { file: file.into(), ..shell("") }).unwrap_err().kind(), kind);
+        assert_eq!(start(&ProgramPlan { file: file.into(), ..shell("") }, None).unwrap_err().kind(), kind);
     }
 }
 
@@ -95,4 +96,10 @@ fn programs_may_run_on_any_core() {
     })
     .join()
     .unwrap();
+}
+
+#[test]
+fn nobody_runs_as_another_without_a_starter() {
+    let plan = ProgramPlan { user: Some(ProgramUser { user: "nobody".into(), group: None }), ..shell("") };
+    assert!(start(&plan, None).unwrap_err().to_string().contains("nobody"));
 }

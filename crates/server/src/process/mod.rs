@@ -7,6 +7,7 @@ mod pid_file;
 mod privileges;
 mod signals;
 mod source;
+mod starter;
 mod workers;
 
 use crate::{
@@ -20,6 +21,7 @@ use listeners::Listeners;
 use operator::Operator;
 use saker_config::{Model, model};
 use saker_files::Watcher;
+use saker_net::starter::Starter;
 use saker_pipeline::{Generation, throttle::AddressTable};
 use saker_telemetry::{
     Counters, Level,
@@ -48,6 +50,9 @@ enum Failure {
 
 /// Runs a server until it is told to stop.
 pub fn run(source: Source) -> ExitCode {
+    if let Some(status) = starter::take_part(&source) {
+        return status;
+    }
     match try_run(source) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Configuration(text)) => {
@@ -78,6 +83,8 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let server = &server;
     report_panics();
     read.warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{}", warning.trim_end())));
+    // Before there are keys in memory, and while we are root.
+    let starter = starter::split(&read).map_err(Failure::Start)?;
     let lock = lock_state(server).map_err(Failure::Start)?;
     let descriptors_max = check_descriptors(&read.model);
     let mut listeners = Listeners::default();
@@ -94,7 +101,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let after_apache = matches!(source, Source::Apache { .. });
     privileges::drop(&read.model, lock.path(), after_apache).map_err(Failure::Start)?;
     let control_socket = lock.bind_control().map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}"))).ok();
-    let shared = shared(workers, started, descriptors_max).map_err(Failure::Start)?;
+    let shared = shared(workers, started, descriptors_max, starter).map_err(Failure::Start)?;
     let core_of = workers::placement(&server.affinity);
     let generation = Arc::new(Generation::new(1, read.model).with_front_end(read.front_end));
     operator::open_logs(&generation, &shared).map_err(Failure::Start)?;
@@ -193,7 +200,7 @@ fn check_descriptors(model: &Model) -> u64 {
     limit
 }
 
-fn shared(workers: usize, started: Instant, descriptors_max: u64) -> Result<Arc<Shared>, String> {
+fn shared(workers: usize, started: Instant, descriptors_max: u64, starter: Option<Arc<Starter>>) -> Result<Arc<Shared>, String> {
     let watcher = Watcher::start().map_err(|error| format!("inotify: {error}"))?;
     Ok(Arc::new(Shared {
         watcher,
@@ -206,6 +213,7 @@ fn shared(workers: usize, started: Instant, descriptors_max: u64) -> Result<Arc<
         logs: LogFiles::default(),
         open_requests: OpenRequests::new(workers),
         page_cache: OnceLock::new(),
+        starter,
         started,
         descriptors_max,
     }))

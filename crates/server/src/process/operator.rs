@@ -1,6 +1,6 @@
 //! What an operator can ask of the running server: status, reload, reopening logs, stopping. By signal and by control socket alike.
 
-use super::{Source, listeners::Listeners, page_cache, workers::Workers};
+use super::{Source, listeners::Listeners, page_cache, starter, workers::Workers};
 use crate::{
     automatic::{Automatic, Prepared},
     control::{self, CertificateReport, Control, LastReload, ReloadReport, StatusReport},
@@ -90,7 +90,7 @@ impl Operator {
 
     /// PHP can be asked for from here on. To be called within the runtime.
     pub fn begin_php(&self) {
-        self.php.borrow_mut().apply(&self.generation.borrow().model);
+        self.php.borrow_mut().apply(&self.generation.borrow().model, self.shared.starter.as_ref());
     }
 
     /// After the last request has ended.
@@ -249,6 +249,7 @@ impl Operator {
         let old = Arc::clone(&self.generation.borrow());
         let has_store = self.shared.page_cache.get().is_some();
         read.warnings.extend(fixed_until_restart(&old, &read.model, has_store));
+        let unstarted = starter::read_again(self.shared.starter.as_deref(), &read);
         let generation = Arc::new(Generation::new(old.number + 1, read.model).with_front_end(read.front_end));
         open_logs(&generation, &self.shared)?;
         let (secured, warnings) = Secured::build(&generation.model, Some(&self.secured.borrow()))?;
@@ -256,12 +257,13 @@ impl Operator {
         let secured = Arc::new(secured);
         let automatic = self.automatic.prepare(&generation.model)?;
         let added = self.listeners.borrow_mut().bind_all(&generation.model.listeners, self.workers.len())?;
+        read.warnings.extend(unstarted);
         // From here on nothing fails.
         page_cache::open(&generation.model, &self.shared);
         error_log::set_level(super::level(generation.model.server.error_log.level));
         self.workers.tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
         *self.secured.borrow_mut() = secured;
-        self.php.borrow_mut().apply(&generation.model);
+        self.php.borrow_mut().apply(&generation.model, self.shared.starter.as_ref());
         self.automatic.apply(automatic);
         for address in &added {
             error_log::log(&message::LISTENER_ADDED, format_args!("{address}"));

@@ -124,7 +124,10 @@ fn act(program: &str, arguments: &Arguments) -> ExitCode {
     {
         return status;
     }
-    if let Some(pid) = pid_file.as_deref().and_then(control::running) {
+    // The starter, and what it asks, are this program with these arguments.
+    if saker_net::starter::role().is_none()
+        && let Some(pid) = pid_file.as_deref().and_then(control::running)
+    {
         println!("httpd (pid {pid}) already running");
         return ExitCode::SUCCESS;
     }
