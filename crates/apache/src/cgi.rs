@@ -79,7 +79,7 @@ fn refusal(exchange: &Exchange, local: &Local) -> Option<(Status, &'static str)>
 fn refused(exchange: &mut Exchange, status: Status, reason: &str) -> Verdict {
     exchange.depends_on_request();
     let filename = peek(exchange).map(|own| String::from_utf8_lossy(&own.filename).into_owned()).unwrap_or_default();
-    error_log::log_client(&message::SCRIPT_REFUSED, exchange.client.address, format_args!("{reason}: {filename}"));
+    error_log::log_about(&message::SCRIPT_REFUSED, exchange, format_args!("{reason}: {filename}"));
     Verdict::Answer(Response::new(status))
 }
 

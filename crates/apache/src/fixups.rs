@@ -23,7 +23,7 @@ use saker_http::{Method, Status, path::normalise_with};
 use saker_pipeline::{Exchange, NoBody, Response, Rules, Verdict};
 use saker_rewrite::{Action, Input, Settings, run_directory};
 use saker_telemetry::{error_log, message};
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher) -> Verdict {
     let Some(local) = peek(exchange).and_then(|state| state.local.clone()) else { return Verdict::Pass };
@@ -126,11 +126,7 @@ fn content(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watch
     if exchange.handler.as_deref().is_some_and(|handler| is_program(handler) && local.actions.action(handler).is_none()) {
         let (handler, filename) = (exchange.handler.clone().unwrap_or_default(), peek(exchange).map(|state| state.filename.clone()));
         let filename = String::from_utf8_lossy(filename.as_deref().unwrap_or_default()).into_owned();
-        error_log::log_client(
-            &message::HANDLER_NOT_THERE,
-            exchange.client.address,
-            format_args!("{filename}: {handler}: its source is not shown"),
-        );
+        error_log::log_about(&message::HANDLER_NOT_THERE, exchange, format_args!("{filename}: {handler}: its source is not shown"));
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     }
     if peek(exchange).is_some_and(|state| state.is_subrequest && !state.is_answered) {
@@ -379,6 +375,7 @@ pub fn subrequest(exchange: &Exchange, path: Vec<u8>) -> Exchange {
     inner.environment = exchange.environment.clone();
     inner.user.clone_from(&exchange.user);
     inner.site_index = exchange.site_index;
+    inner.log_id = Rc::clone(&exchange.log_id);
     inner.redirects = exchange.redirects + 1;
     inner.path = path;
     let own = peek(exchange);

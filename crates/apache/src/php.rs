@@ -63,7 +63,7 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
     }
     let Some(pool) = pool(rules, exchange, local, version) else {
         let filename = peek(exchange).map(|state| String::from_utf8_lossy(&state.filename).into_owned()).unwrap_or_default();
-        error_log::log_client(&message::PHP_MISSING, exchange.client.address, format_args!("{filename}"));
+        error_log::log_about(&message::PHP_MISSING, exchange, format_args!("{filename}"));
         return refused(Status::SERVICE_UNAVAILABLE);
     };
     let upstream = Arc::clone(&pool.upstream);
@@ -84,7 +84,7 @@ fn pool<'r>(rules: &'r ApacheRules, exchange: &Exchange, local: &Local, version:
     }
     let exact = rules.php.of_version(version, user);
     if exact.is_none() {
-        error_log::log_client(&message::PHP_OTHER_VERSION, exchange.client.address, format_args!("{version}, {} instead", first.name));
+        error_log::log_about(&message::PHP_OTHER_VERSION, exchange, format_args!("{version}, {} instead", first.name));
     }
     exact.or(Some(first))
 }

@@ -24,7 +24,7 @@ use saker_config::{
 };
 use saker_config_apache::Node;
 use saker_http::path::{EncodedSlashes, Slashes};
-use saker_telemetry::error_log::ErrorLogTarget;
+use saker_telemetry::error_log::{ErrorLogTarget, Formats};
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
@@ -49,6 +49,8 @@ pub struct Process {
     pub pid_file: Option<PathBuf>,
     pub php_ini: Option<PathBuf>,
     pub error_log: Option<ErrorLogTarget>,
+    /// ErrorLogFormat.
+    pub error_log_formats: Formats,
     pub types_config: Option<(PathBuf, Origin)>,
     pub external_filters: Vec<Definition>,
     pub connections: Connections,
@@ -195,6 +197,7 @@ impl Process {
             target: self.error_log.clone().unwrap_or(ErrorLogTarget::Stderr),
             level: loglevel.map_or(model::LogLevel::Notice, LogLevel::of_server),
             areas: loglevel.map(LogLevel::of_areas).unwrap_or_default(),
+            formats: self.error_log_formats.clone(),
         }
     }
 

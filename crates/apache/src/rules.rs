@@ -421,14 +421,14 @@ fn trace(exchange: &mut Exchange, host: &Host, outcome: &Outcome) {
     let (site, request) = (std::ptr::from_ref(host) as usize, std::ptr::from_ref(&exchange.head) as usize);
     for line in &outcome.trace {
         let facts = format_args!("{} - {user} [{name}/sid#{site:x}][rid#{request:x}/{kind}{detour}] {line}", exchange.client.text());
-        error_log::trace("rewrite", line.level, exchange.client.address, facts);
+        error_log::trace("rewrite", line.level, exchange, facts);
     }
 }
 
 /// What a run of rules leaves besides its action.
 pub fn apply(exchange: &mut Exchange, host: &Host, outcome: Outcome) -> Action {
     for line in &outcome.log {
-        error_log::log_client(&message::REWRITE, exchange.client.address, format_args!("{} {}", line.id, line.text));
+        error_log::log_about(&message::REWRITE, exchange, format_args!("{} {}", line.id, line.text));
     }
     for (name, value) in &outcome.effects.environment {
         match value {

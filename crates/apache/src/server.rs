@@ -18,7 +18,7 @@ use crate::{
 use saker_config::model::Origin;
 use saker_config_apache::Node;
 use saker_http::path::EncodedSlashes;
-use saker_telemetry::error_log::{ErrorLogTarget, Syslog};
+use saker_telemetry::error_log::{ErrorLogTarget, Format, Formats, Syslog};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -186,6 +186,7 @@ const SETTERS: &[(&str, ServerSet)] = &[
         process.types_config = first(node).map(|path| (root.join(path), node.origin.clone()));
         Ok(())
     }),
+    ("ErrorLogFormat", set_error_log_format),
     ("MimeMagicFile", |node, host, _, root| {
         host.magic_file = first(node).map(|path| root.join(path));
         Ok(())
@@ -229,6 +230,31 @@ fn error_log(text: &str, root: &Path) -> Result<ErrorLogTarget, String> {
         Some(syslog) => syslog.map(ErrorLogTarget::Syslog),
         None => Ok(ErrorLogTarget::File(root.join(text))),
     }
+}
+
+/// The format of messages, or of lines about a connection or a request. There is one error log, and so one format: the server's.
+fn set_error_log_format(node: &Node, host: &mut HostDraft, process: &mut Process, _: &Path) -> Result<(), String> {
+    let words = texts(node);
+    let (kind, text) = match words.as_slice() {
+        [kind, text, ..] => (Some(kind.to_ascii_lowercase()), text),
+        [text] => (None, text),
+        [] => return Ok(()),
+    };
+    let mut unused = Formats::default();
+    let formats = if host.addresses.is_empty() { &mut process.error_log_formats } else { &mut unused };
+    let lines = match kind.as_deref() {
+        None => {
+            formats.message = Some(Format::parse(text, true)?);
+            return Ok(());
+        }
+        Some("connection") => &mut formats.connection,
+        Some("request") => &mut formats.request,
+        Some(_) => return Err("ErrorLogFormat type must be one of request, connection".into()),
+    };
+    if !text.is_empty() {
+        lines.push(Format::parse(text, false)?);
+    }
+    Ok(())
 }
 
 fn first(node: &Node) -> Option<String> {

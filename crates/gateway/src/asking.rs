@@ -70,11 +70,7 @@ impl Gateway {
             if content.is_none() || !failure.is_before_request() || tried.len() > attempts_max || tried.len() >= group.pools.len() {
                 return Err(named(failure));
             }
-            error_log::log_client(
-                &message::PROGRAM_FAILED,
-                exchange.client.address,
-                format_args!("{}: {failure}, the next is asked", pool.backend),
-            );
+            error_log::log_about(&message::PROGRAM_FAILED, exchange, format_args!("{}: {failure}, the next is asked", pool.backend));
         }
     }
 
@@ -174,7 +170,7 @@ impl Gateway {
         let head = hidden.as_ref().unwrap_or(&exchange.head).view();
         let settings = call.script.as_ref().map(|script| variables::settings(&script.php)).unwrap_or_default();
         if backend.protocol != Protocol::Lsapi && push_settings(&settings, &mut variables) > 0 {
-            error_log::log_client(&message::PROGRAM_SETTING, exchange.client.address, format_args!("{backend}"));
+            error_log::log_about(&message::PROGRAM_SETTING, exchange, format_args!("{backend}"));
         }
         let target = target_at(member, call);
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default().to_vec();
@@ -183,7 +179,7 @@ impl Gateway {
             return Err((Failure::Unspoken, content));
         };
         let timeout_ms = timeout_ms(call, member);
-        let terms = Terms { kept_max: member.tuning.kept_max, timeout_ms, client: exchange.client.address };
+        let terms = Terms { kept_max: member.tuning.kept_max, timeout_ms, client: exchange.asker() };
         Conversation::begin(connection, terms, dialogue, &request, content, &self.desk)
     }
 }

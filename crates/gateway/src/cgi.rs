@@ -26,7 +26,7 @@ pub fn says_whole_head(script: &Script) -> bool {
 }
 
 pub fn whose(exchange: &Exchange, script: &Script, timeout_ms: u64) -> Whose {
-    Whose { client: exchange.client.address, name: String::from_utf8_lossy(name(script)).into(), timeout_ms }
+    Whose { client: exchange.asker(), name: String::from_utf8_lossy(name(script)).into(), timeout_ms }
 }
 
 /// The script itself with the words of the query (RFC 3875 section 4.4; whatever the method, as in Apache), or its interpreter with the script as its

@@ -8,12 +8,11 @@ use crate::{failure::Failure, log_lines::LogLines, pool::Connection, transport::
 use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, ResponseHead};
 use saker_http::{Fields, Method};
 use saker_net::{Deadline, Deadlines, clock};
-use saker_pipeline::{Chunk, NoBody, RequestBody};
+use saker_pipeline::{Asker, Chunk, NoBody, RequestBody};
 use std::{
     any::Any,
     cell::RefCell,
     io,
-    net::SocketAddr,
     ops::Range,
     rc::Rc,
     task::{Context, Poll},
@@ -42,14 +41,14 @@ pub struct Desk {
 }
 
 /// How one conversation is held.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Terms {
     /// Connections that are kept when they are idle.
     pub kept_max: usize,
     /// Without a byte in either direction.
     pub timeout_ms: u64,
     /// For the log.
-    pub client: SocketAddr,
+    pub client: Asker,
 }
 
 pub struct Conversation {
@@ -106,7 +105,7 @@ impl Conversation {
             is_head_request: request.head.method() == Method::Head,
             limit: Limit::new(desk, terms.timeout_ms),
             desk: desk.clone(),
-            log: LogLines::new(terms.client, ""),
+            log: LogLines::new(terms.client.clone(), ""),
         })
     }
 
@@ -164,7 +163,7 @@ impl Conversation {
         let connection = self.connection.take()?;
         let (ahead, owed) = (self.input.split_off(self.used), self.out.split_off(self.sent));
         let limit = Limit::new(&self.desk, self.limit.timeout_ms);
-        Some(ProgramTunnel::new(connection, ahead, owed, limit, self.log.client, held))
+        Some(ProgramTunnel::new(connection, ahead, owed, limit, self.log.client.clone(), held))
     }
 
     fn parse(&mut self) -> Result<Option<Said>, Failure> {

@@ -104,7 +104,7 @@ impl Gateway {
         // All that it is told besides the content stands in its environment.
         let nothing = Variables::new();
         let request = ProgramRequest { variables: &nothing, content_length, head: exchange.head.view(), path: &[], settings: &[] };
-        let terms = Terms { kept_max: 0, timeout_ms, client: exchange.client.address };
+        let terms = Terms { kept_max: 0, timeout_ms, client: exchange.asker() };
         let dialogue = Box::new(PlainCgi::new(!cgi::says_whole_head(script)));
         let begun = Conversation::begin(connection, terms, dialogue, &request, content, &self.desk);
         let mut hearing = Hearing::Connection(Box::new(begun.map_err(|(failure, _)| failure)?));
@@ -148,7 +148,7 @@ impl Gateway {
             true => Bounds { memory_bytes: READ_BYTES_MAX, disk_bytes: 0 },
             false => bounds,
         };
-        let pump = Pump::new(hearing, bounds, call.manner.outlives_client, Arc::clone(&self.folder), exchange.client.address, name);
+        let pump = Pump::new(hearing, bounds, call.manner.outlives_client, Arc::clone(&self.folder), exchange.asker(), name);
         // Over HTTP/2 both directions have time limits of their own.
         let is_told_first = exchange.head.view().version() != Version::Http2;
         response.body = self.body(pump, length, has_content, is_told_first, busy).await;
@@ -296,7 +296,7 @@ fn explain(exchange: &mut Exchange, call: &Call) {
 }
 
 fn refusal(exchange: &Exchange, failure: &Failure, status: Status, complaint: &str) -> Response {
-    error_log::log_client(&message::PROGRAM_FAILED, exchange.client.address, format_args!("{complaint}"));
+    error_log::log_about(&message::PROGRAM_FAILED, exchange, format_args!("{complaint}"));
     let mut response = Response::new(status);
     if let Some(seconds) = failure.retry_after_s() {
         response.fields_mut().set("Retry-After", seconds.to_string().into_bytes());

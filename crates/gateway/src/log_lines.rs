@@ -1,20 +1,20 @@
 //! What a program says to its log, line by line in ours, however it was cut.
 
+use saker_pipeline::Asker;
 use saker_telemetry::{error_log, message};
-use std::net::SocketAddr;
 
 /// Longer lines are cut.
 const LINE_BYTES_MAX: usize = 2048;
 
 pub struct LogLines {
-    pub client: SocketAddr,
+    pub client: Asker,
     /// Before each line.
     name: Box<str>,
     line: Vec<u8>,
 }
 
 impl LogLines {
-    pub fn new(client: SocketAddr, name: &str) -> LogLines {
+    pub fn new(client: Asker, name: &str) -> LogLines {
         LogLines { client, name: name.into(), line: Vec::new() }
     }
 
@@ -33,7 +33,7 @@ impl LogLines {
     pub fn flush(&mut self) {
         if !self.line.is_empty() {
             let line = String::from_utf8_lossy(&self.line);
-            error_log::log_client(&message::PROGRAM_SAID, self.client, format_args!("{}{line}", self.name));
+            error_log::log_about(&message::PROGRAM_SAID, &self.client, format_args!("{}{line}", self.name));
             self.line.clear();
         }
     }

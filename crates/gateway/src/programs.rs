@@ -11,9 +11,9 @@ use saker_net::{
     program::{Program, ProgramPlan, start},
     starter::Starter,
 };
+use saker_pipeline::Asker;
 use std::{
     io,
-    net::SocketAddr,
     os::fd::OwnedFd,
     pin::Pin,
     rc::Rc,
@@ -48,7 +48,7 @@ pub struct Programs {
 /// For whom a program runs, for the log.
 #[derive(Clone)]
 pub struct Whose {
-    pub client: SocketAddr,
+    pub client: Asker,
     /// The script's file name, without its folder.
     pub name: Rc<str>,
     /// A program that has said all may go on for so long.
@@ -82,7 +82,7 @@ impl Programs {
         };
         let (input, output, errors) = on_the_loop().map_err(Failure::NotStarted)?;
         let (order, orders) = oneshot::channel();
-        let errors = Errors { pipe: Some(errors), lines: LogLines::new(whose.client, &format!("{}: ", whose.name)) };
+        let errors = Errors { pipe: Some(errors), lines: LogLines::new(whose.client.clone(), &format!("{}: ", whose.name)) };
         tokio::task::spawn_local(attend(started.program, errors, orders, place, Duration::from_millis(whose.timeout_ms)));
         Ok(Pipes { input, output, order: Some(order) })
     }

@@ -7,7 +7,7 @@
 use crate::{conversation::Said, failure::Failure, hearing::Hearing};
 use saker_http::Fields;
 use saker_net::clock;
-use saker_pipeline::{BodyError, BodyStream, Chunk};
+use saker_pipeline::{Asker, BodyError, BodyStream, Chunk};
 use saker_telemetry::{error_log, message};
 use std::{
     cell::RefCell,
@@ -15,7 +15,6 @@ use std::{
     fs::File,
     future::poll_fn,
     io,
-    net::SocketAddr,
     os::unix::fs::FileExt,
     path::Path,
     rc::Rc,
@@ -62,12 +61,12 @@ pub struct Pump {
     /// There was no room, so nobody listens.
     is_paused: bool,
     folder: Arc<Path>,
-    client: SocketAddr,
+    client: Asker,
     name: String,
 }
 
 impl Pump {
-    pub fn new(hearing: Hearing, bounds: Bounds, outlives_client: bool, folder: Arc<Path>, client: SocketAddr, name: String) -> Pump {
+    pub fn new(hearing: Hearing, bounds: Bounds, outlives_client: bool, folder: Arc<Path>, client: Asker, name: String) -> Pump {
         Pump { hearing, state: Rc::default(), bounds, outlives_client, is_paused: false, folder, client, name }
     }
 
@@ -161,7 +160,7 @@ impl Pump {
             Err(failure) => Err(failure.to_string()),
         };
         if let Err(reason) = &outcome {
-            error_log::log_client(&message::PROGRAM_CUT, self.client, format_args!("{}: {reason}", self.name));
+            error_log::log_about(&message::PROGRAM_CUT, &self.client, format_args!("{}: {reason}", self.name));
         }
         let mut state = self.state.borrow_mut();
         state.outcome = Some(outcome.map_err(drop));

@@ -4,12 +4,11 @@
 //! read behind the response's head until somebody takes it; nothing of the conversation stays.
 
 use crate::{conversation::Limit, pool::Connection};
-use saker_pipeline::Tunnel;
+use saker_pipeline::{Asker, Tunnel};
 use saker_telemetry::{error_log, message};
 use std::{
     any::Any,
     io,
-    net::SocketAddr,
     task::{Context, Poll, ready},
 };
 
@@ -20,20 +19,13 @@ pub struct ProgramTunnel {
     /// Of the request, not sent when the answer came.
     owed: Vec<u8>,
     limit: Limit,
-    client: SocketAddr,
+    client: Asker,
     /// What counts the request as under way.
     _held: Box<dyn Any>,
 }
 
 impl ProgramTunnel {
-    pub fn new(
-        connection: Connection,
-        ahead: Vec<u8>,
-        owed: Vec<u8>,
-        limit: Limit,
-        client: SocketAddr,
-        held: Box<dyn Any>,
-    ) -> ProgramTunnel {
+    pub fn new(connection: Connection, ahead: Vec<u8>, owed: Vec<u8>, limit: Limit, client: Asker, held: Box<dyn Any>) -> ProgramTunnel {
         limit.push();
         ProgramTunnel { connection, ahead, owed, limit, client, _held: held }
     }
@@ -74,7 +66,7 @@ impl Tunnel for ProgramTunnel {
         let polled = transport.poll_read(cx, buf);
         if let Poll::Ready(Err(error)) = &polled {
             let name = self.connection.backend().map(ToString::to_string).unwrap_or_default();
-            error_log::log_client(&message::PROGRAM_CUT, self.client, format_args!("{name}: {error}"));
+            error_log::log_about(&message::PROGRAM_CUT, &self.client, format_args!("{name}: {error}"));
         }
         self.moved(polled)
     }

@@ -80,7 +80,7 @@ impl PhpFiles {
                 Some(pool) => Arc::clone(&pool.upstream),
                 None => {
                     let name = String::from_utf8_lossy(&found.relative).into_owned();
-                    error_log::log_client(&message::PHP_MISSING, exchange.client.address, format_args!("/{name}"));
+                    error_log::log_about(&message::PHP_MISSING, exchange, format_args!("/{name}"));
                     return refused(Status::SERVICE_UNAVAILABLE);
                 }
             },

@@ -8,6 +8,7 @@ use crate::{
 use saker_config::model::{Action, Address, Origin, Settings, Site};
 use saker_files::Stamp;
 use saker_http::RequestHead;
+use saker_telemetry::error_log::LogId;
 use saker_tls::SessionInfo;
 use std::{
     any::Any,
@@ -35,12 +36,17 @@ pub struct Client {
     pub session: Option<Arc<SessionInfo>>,
     /// What the address has used of its limits; `None` where no limit is set.
     pub account: Option<Arc<AddressState>>,
+    /// The connection's own client, whatever rules find out about who asks over it.
+    pub peer: SocketAddr,
+    /// By which error log lines about the connection are told from others'.
+    pub log_id: Rc<LogId>,
     text: OnceCell<Box<str>>,
 }
 
 impl Client {
     pub fn new(address: SocketAddr, local: SocketAddr, listener: Arc<Address>, secure: bool) -> Client {
-        Client { address, local, listener, secure, tls: false, session: None, account: None, text: OnceCell::new() }
+        let log_id = Rc::default();
+        Client { address, local, listener, secure, tls: false, session: None, account: None, peer: address, log_id, text: OnceCell::new() }
     }
 
     /// The client address as text, for logs; made when first asked for.
@@ -178,6 +184,8 @@ pub struct Exchange {
     pub log_rules: LogRules,
     /// Present when each step is to be recorded.
     pub trace: Option<Vec<TraceStep>>,
+    /// By which error log lines about it, and all that is asked on its behalf, are told from others'.
+    pub log_id: Rc<LogId>,
     /// What throttling said before the walk, or says in its access phase.
     pub admission: Option<Admission>,
     /// Internal redirects so far (index files, error pages); bounded.
@@ -219,6 +227,7 @@ impl Exchange {
             head_edits: None,
             rules_state: None,
             trace: None,
+            log_id: Rc::default(),
             admission: None,
             redirects: 0,
             redirects_max: REDIRECTS_MAX,

@@ -18,6 +18,7 @@ pub mod response;
 pub mod rules;
 pub mod services;
 pub mod throttle;
+mod told;
 pub mod traits;
 pub mod tunnel;
 
@@ -32,5 +33,6 @@ pub use resources::{Bounds, Key, Outcome, Resources};
 pub use response::{ReadyHead, Response, ResponseHead};
 pub use rules::{Rules, Verdict};
 pub use services::Services;
+pub use told::Asker;
 pub use traits::{Filter, Handled, Handler, LocalFuture, Reusable};
 pub use tunnel::Tunnel;

@@ -4,6 +4,8 @@
 //! first, the others about what answered in the end (httpd 2.4, mod_log_config, "Modifiers").
 
 use crate::{Environment, Exchange};
+use saker_telemetry::error_log::LogId;
+use std::rc::Rc;
 
 /// A request before rules led it elsewhere for the first time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub struct LogFacts {
     /// Rules have led it elsewhere.
     pub is_redirected: bool,
     pub rules: LogRules,
+    /// Of lines about it in the error log.
+    pub log_id: Rc<LogId>,
 }
 
 /// What rules want of the lines about one exchange.
@@ -98,7 +102,13 @@ impl LogFacts {
             notes: exchange.notes.clone(),
             is_redirected: first.is_some(),
             rules: exchange.log_rules.clone(),
+            log_id: Rc::clone(&exchange.log_id),
         }
+    }
+
+    /// The same of another request that is answered alike, of which nothing has been told.
+    pub fn of_another(&self) -> LogFacts {
+        LogFacts { log_id: Rc::default(), ..self.clone() }
     }
 
     /// Whether the request had a variable before any detour.

@@ -6,7 +6,7 @@
 use crate::{Body, Chunk, Exchange, NoBody, Response, ResponseHead, Services, StandIn, phases};
 use saker_config::model::ErrorPage;
 use saker_http::{KnownField, Method, RequestHead, Status, escape};
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 /// Walks the whole list for one request and returns what goes to the client. Never fails: what goes wrong is a 5xx response.
 pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
@@ -122,6 +122,7 @@ fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
     inner.host = exchange.host.clone();
     (inner.path, inner.query) = (path.as_bytes().to_vec(), query);
     inner.site_index = exchange.site_index;
+    inner.log_id = Rc::clone(&exchange.log_id);
     inner.redirects = exchange.redirects + 1;
     inner.trace = exchange.trace.take().inspect(|steps| exchange.trace = Some(steps.clone()));
     inner

@@ -84,7 +84,7 @@ fn manners(worker: &Worker, client: &Client) -> Manners {
 
 fn too_many(worker: &Worker, client: &Client) {
     worker.counters.increment(Metric::ClosedPerAddressLimit);
-    error_log::log_client(&message::ADDRESS_CONNECTION_LIMIT, client.address, format_args!(""));
+    error_log::log_about(&message::ADDRESS_CONNECTION_LIMIT, client, format_args!(""));
 }
 
 /// Everything that may have to wait before a driver can begin.
@@ -148,7 +148,7 @@ async fn handshake(worker: &Rc<Worker>, mut secured: Secured, client: &Client) -
         Err(_) => {
             counters.increment(Metric::TlsHandshakesFailed);
             counters.increment(Metric::ClosedHeadTimeout);
-            error_log::log_client(&message::TLS_HANDSHAKE_TIMEOUT, client.address, format_args!(""));
+            error_log::log_about(&message::TLS_HANDSHAKE_TIMEOUT, client, format_args!(""));
         }
     }
     None
@@ -184,10 +184,10 @@ async fn refuse(worker: &Rc<Worker>, secured: Secured, client: &Client, fault: &
     let mut io = Io::new(Transport::Plain(secured.into_stream()), Vec::new());
     match fault {
         Fault::PlainHttp => {
-            error_log::log_client(&message::HTTP_ON_TLS_PORT, client.address, format_args!(""));
+            error_log::log_about(&message::HTTP_ON_TLS_PORT, client, format_args!(""));
             let _ = io.transport.write_now(speak_tls().as_bytes());
         }
-        fault => error_log::log_client(&message::TLS_HANDSHAKE_FAILED, client.address, format_args!("{fault}")),
+        fault => error_log::log_about(&message::TLS_HANDSHAKE_FAILED, client, format_args!("{fault}")),
     }
     // Closing at once would reset, and take the alert or the answer from the client.
     io.linger(worker, LINGER, LINGER_BYTES_MAX).await;

@@ -282,6 +282,44 @@ fn rewriting_is_traced_as_apache_does() {
     assert_eq!(saker.len(), apache.len());
 }
 
+/// What the formats make of messages about clients, which begin with `>`; ids the same, and what the servers say themselves left out.
+fn told(text: &str) -> Vec<String> {
+    let without_ids = |line: &str| {
+        let word = |word: &str| if word.len() == 11 || word.starts_with("id=") { "ID" } else { word }.to_owned();
+        line.split(' ').map(word).collect::<Vec<_>>().join(" ")
+    };
+    let own = text.lines().filter(|line| line.starts_with('>'));
+    own.map(|line| without_numbers(&without_ids(line.split('|').next().unwrap()))).collect()
+}
+
+#[test]
+fn error_logs_have_the_format_that_is_wanted() {
+    let conf = "ErrorLogFormat \">%a [%l] %P %T %{u}t %{c}a %A v=%v V=%V r=%-{Referer}i% ,\\ e=%{SEEN}e x=%{X}n [%{cu}t] id=%L %7F: %E:% \\%|%M\"\n\
+        ErrorLogFormat connection \">connection %{c}L %a %A %{C}L\"\nErrorLogFormat connection \"%+{X}i never\"\n\
+        ErrorLogFormat request \">request %L on %{c}L %v %-{User-Agent}i %{m}t %{Referer}i\"\n\
+        SetEnv SEEN yes\nSetEnvIf Referer seen SEEN=really\n<Location /closed>\nRequire all denied\n</Location>\n\
+        LogFormat \"%U %L %{c}L\" ids\nCustomLog {log}/ids.log ids\n";
+    let site = Site::new("apache-error-format", conf, FILES);
+    let requests = [
+        get("/closed/a", ""),
+        get("/page.html", ""),
+        get("/closed/b", "Referer: http://seen/\r\nUser-Agent: x\r\n"),
+        get("/page.html", ""),
+    ];
+    site.run(&requests, &[]);
+    let of = |server: &str| fs::read_to_string(site.dir.join(format!("{server}/error.log"))).unwrap();
+    let (apache, saker) = (of("apache"), of("saker"));
+    assert_eq!(told(&saker), told(&apache), "{saker}\n{apache}");
+    assert_eq!(told(&apache).len(), 5, "{apache}");
+    site.compare("ids.log", requests.len(), |line| line.split(' ').map(|word| if word.len() == 11 { "ID" } else { word }).collect());
+    let ids = site.lines("saker", "ids.log", requests.len());
+    let [_, request, connection] = ids[0].split(' ').collect::<Vec<_>>()[..] else { panic!("{ids:?}") };
+    assert!(
+        saker.contains(&format!(">request {request} on {connection} ")) && saker.contains(&format!(" id={request}")),
+        "{saker}\n{ids:?}"
+    );
+}
+
 #[test]
 fn error_logs_go_where_they_are_sent() {
     let site = Site::new("apache-error-log", "", FILES);

@@ -1,4 +1,4 @@
-//! The error log: one line per message, in the shape of Apache 2.4's.
+//! The error log: one line per message, in the shape of Apache 2.4's or that of an `ErrorLogFormat`.
 //!
 //! Place in the walk: anywhere, [`log`] with a row of [`crate::message`]; `server` calls [`init`] at start, [`reopen`] on USR1,
 //! [`tick`] each second and [`flush`] at the end. Before [`init`] lines go straight to standard error.
@@ -6,7 +6,13 @@
 //! The one difficulty: it is called when things are already wrong, so it must neither block, nor panic, nor flood: lines go through
 //! a bounded queue to a thread, facts are escaped, and a message that comes too often is suppressed and counted.
 
+mod about;
+mod format;
+
 pub use crate::syslog::Syslog;
+use about::ConnectionOf;
+pub use about::{About, Asked, LogId, Nothing};
+pub use format::{Format, Formats};
 
 use crate::access_log::Program;
 use crate::escape::append_escaped;
@@ -15,6 +21,7 @@ use crate::local_time::{Civil, TimeZone, append_padded};
 use crate::message::{self, Level, Message};
 use crate::queue_writer::{Outlet, QueueWriter, Stalled};
 use crate::syslog::SyslogOutlet;
+use format::Occasion;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -22,7 +29,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Facts are cut here, before escaping.
@@ -33,6 +40,8 @@ static LOG: OnceLock<ErrorLog> = OnceLock::new();
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Notice as u8);
 /// Areas with a level of their own.
 static AREAS: RwLock<Vec<(&str, Level)>> = RwLock::new(Vec::new());
+/// `None`: the shape that lines have by themselves.
+static FORMATS: RwLock<Option<Arc<Formats>>> = RwLock::new(None);
 /// Whether some message may have been suppressed since [`tick`] looked.
 static SUPPRESSING: AtomicBool = AtomicBool::new(false);
 
@@ -88,6 +97,12 @@ pub fn set_areas(areas: &[(&'static str, Level)]) {
     *AREAS.write().unwrap_or_else(PoisonError::into_inner) = areas.to_vec();
 }
 
+/// The shapes of lines from now on.
+pub fn set_formats(formats: &Formats) {
+    let formats = (*formats != Formats::default()).then(|| Arc::new(formats.clone()));
+    *FORMATS.write().unwrap_or_else(PoisonError::into_inner) = formats;
+}
+
 fn is_wanted(message: &Message) -> bool {
     let areas = AREAS.read().unwrap_or_else(PoisonError::into_inner);
     match areas.iter().find(|(area, _)| *area == message.area) {
@@ -97,12 +112,10 @@ fn is_wanted(message: &Message) -> bool {
 }
 
 /// A line of a trace that was asked for by its module's name; it passes no gate, because it is wanted whole.
-pub fn trace(module: &str, level: u8, client: SocketAddr, facts: fmt::Arguments<'_>) {
-    let mut out = Vec::with_capacity(256);
-    append_start(now(), format_args!("{module}:trace{level}"), Some(client), &mut out);
-    append_text(facts, &mut out);
-    out.push(b'\n');
-    write(&out);
+pub fn trace(module: &str, level: u8, about: &dyn About, facts: fmt::Arguments<'_>) {
+    let message = |out: &mut Vec<u8>| _ = append_text(facts, out);
+    let level_number = Level::Debug.number().saturating_add(level);
+    write(&lines(&Occasion { module, level: &format!("trace{level}"), level_number, about, now: now(), message: &message }));
 }
 
 /// Whether a message of that level would be written; for callers whose facts cost something.
@@ -112,12 +125,17 @@ pub fn enabled(level: Level) -> bool {
 
 /// Writes one line: the message's sentence, then the facts (may be empty).
 pub fn log(message: &'static Message, facts: fmt::Arguments<'_>) {
-    admit(message, None, facts);
+    admit(message, &Nothing, facts);
 }
 
-/// The same with the client's address.
+/// The same with the client's address, where no more is known.
 pub fn log_client(message: &'static Message, client: SocketAddr, facts: fmt::Arguments<'_>) {
-    admit(message, Some(client), facts);
+    admit(message, &client, facts);
+}
+
+/// The same about a connection or a request.
+pub fn log_about(message: &'static Message, about: &dyn About, facts: fmt::Arguments<'_>) {
+    admit(message, about, facts);
 }
 
 /// Tells what was suppressed in seconds that are over. Call each second; costs one load if there is nothing.
@@ -142,7 +160,7 @@ pub fn flush(timeout: Duration) -> bool {
     LOG.get().is_none_or(|log| log.writer.flush(timeout))
 }
 
-fn admit(message: &'static Message, client: Option<SocketAddr>, facts: fmt::Arguments<'_>) {
+fn admit(message: &'static Message, about: &dyn About, facts: fmt::Arguments<'_>) {
     if !is_wanted(message) {
         return;
     }
@@ -153,13 +171,13 @@ fn admit(message: &'static Message, client: Option<SocketAddr>, facts: fmt::Argu
             if suppressed > 0 {
                 tell_suppressed(message, suppressed, now);
             }
-            write(&line(message, client, facts, now));
+            write(&line(message, about, facts, now));
         }
     }
 }
 
 fn tell_suppressed(message: &Message, suppressed: u64, now: Duration) {
-    write(&line(&message::SUPPRESSED, None, format_args!("{} {suppressed} times: {}", message.id, message.sentence), now));
+    write(&line(&message::SUPPRESSED, &Nothing, format_args!("{} {suppressed} times: {}", message.id, message.sentence), now));
 }
 
 fn now() -> Duration {
@@ -180,39 +198,81 @@ fn write(line: &[u8]) {
 }
 
 fn lost_line(lost: u64) -> Vec<u8> {
-    line(&message::ERROR_LOG_DROPPED, None, format_args!("{lost} lines"), now())
+    line(&message::ERROR_LOG_DROPPED, &Nothing, format_args!("{lost} lines"), now())
 }
 
-/// `[Sat Nov 21 09:12:12.123456 2026] [core:notice] [pid 123:tid w0] [client 1.2.3.4:5] SK0101: sentence: facts`
-fn line(message: &Message, client: Option<SocketAddr>, facts: fmt::Arguments<'_>, now: Duration) -> Vec<u8> {
+/// The message's id and sentence, then the facts.
+fn line(message: &Message, about: &dyn About, facts: fmt::Arguments<'_>, now: Duration) -> Vec<u8> {
+    let text = |out: &mut Vec<u8>| {
+        // Writing to memory cannot fail.
+        let _ = write!(out, "{}: {}", message.id, message.sentence);
+        append_facts(facts, out);
+    };
+    let level_number = message.level.number();
+    lines(&Occasion { module: message.area, level: message.level.as_str(), level_number, about, now, message: &text })
+}
+
+/// The lines that its connection and its request have once, then the message's.
+fn lines(occasion: &Occasion<'_>) -> Vec<u8> {
+    let is_news = |id: Option<&LogId>| id.is_some_and(LogId::mark);
+    let (of_connection, of_request) = (is_news(occasion.about.connection()), is_news(occasion.about.request()));
+    let formats = FORMATS.read().unwrap_or_else(PoisonError::into_inner).clone();
     let mut out = Vec::with_capacity(256);
-    append_start(now, format_args!("{}:{}", message.area, message.level.as_str()), client, &mut out);
-    let _ = write!(out, "{}: {}", message.id, message.sentence);
-    append_facts(facts, &mut out);
-    out.push(b'\n');
+    let Some(formats) = formats else {
+        append_default(occasion, &mut out);
+        return out;
+    };
+    let connection = Occasion { about: &ConnectionOf(occasion.about), ..*occasion };
+    formats.connection.iter().filter(|_| of_connection).for_each(|format| append_line(format, &connection, &mut out));
+    formats.request.iter().filter(|_| of_request).for_each(|format| append_line(format, occasion, &mut out));
+    match &formats.message {
+        Some(format) => append_line(format, occasion, &mut out),
+        None => append_default(occasion, &mut out),
+    }
     out
 }
 
-/// Everything before the message.
-fn append_start(now: Duration, level: fmt::Arguments<'_>, client: Option<SocketAddr>, out: &mut Vec<u8>) {
-    append_time(now, out);
+fn append_line(format: &Format, occasion: &Occasion<'_>, out: &mut Vec<u8>) {
+    if format.write(occasion, out) {
+        out.push(b'\n');
+    }
+}
+
+/// `[Sat Nov 21 09:12:12.123456 2026] [core:notice] [pid 123:tid w0] [client 1.2.3.4:5] SK0101: sentence: facts`
+fn append_default(occasion: &Occasion<'_>, out: &mut Vec<u8>) {
+    append_time(occasion.now, out);
     let thread = std::thread::current();
     // Writing to memory cannot fail; neither may the thread's name or the address break the line.
-    let _ = write!(out, " [{level}] [pid {}:tid ", std::process::id());
+    let _ = write!(out, " [{}:{}] [pid {}:tid ", occasion.module, occasion.level, std::process::id());
     append_escaped(thread.name().unwrap_or("-").as_bytes(), out);
     out.extend_from_slice(b"] ");
-    if let Some(client) = client {
-        let _ = write!(out, "[client {client}] ");
+    if let Some(client) = occasion.about.tell(Asked::Client) {
+        out.extend_from_slice(b"[client ");
+        out.extend_from_slice(&client);
+        out.extend_from_slice(b"] ");
     }
+    (occasion.message)(out);
+    out.push(b'\n');
 }
 
 fn append_time(now: Duration, out: &mut Vec<u8>) {
     let unix_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     let civil = Civil::at(unix_s, TimeZone::local().offset_s(unix_s));
+    out.push(b'[');
+    let fraction = |out: &mut Vec<u8>| {
+        out.push(b'.');
+        append_padded(now.subsec_micros(), 6, out);
+    };
+    append_civil(&civil, fraction, out);
+    out.push(b']');
+}
+
+/// As C's `ctime` writes it, with a fraction behind the seconds.
+fn append_civil(civil: &Civil, fraction: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     let (weekday, month) = (&civil.weekday_name()[..3], &civil.month_name()[..3]);
-    let _ = write!(out, "[{weekday} {month} {:02} {:02}:{:02}:{:02}.", civil.day, civil.hour, civil.minute, civil.second);
-    append_padded(now.subsec_micros(), 6, out);
-    let _ = write!(out, " {}]", civil.year);
+    let _ = write!(out, "{weekday} {month} {:02} {:02}:{:02}:{:02}", civil.day, civil.hour, civil.minute, civil.second);
+    fraction(out);
+    let _ = write!(out, " {}", civil.year);
 }
 
 fn append_facts(facts: fmt::Arguments<'_>, out: &mut Vec<u8>) {

@@ -34,6 +34,11 @@ impl Level {
         }
     }
 
+    /// As Apache counts them, from `emerg` at 0.
+    pub fn number(self) -> u8 {
+        3 + self as u8
+    }
+
     /// Apache's names: the three above `error` and the eight traces fold into ours.
     pub fn from_name(name: &str) -> Option<Level> {
         match name.to_ascii_lowercase().as_str() {

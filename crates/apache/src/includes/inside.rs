@@ -44,6 +44,7 @@ pub fn copy(exchange: &Exchange) -> Exchange {
     copy.handler.clone_from(&exchange.handler);
     copy.user.clone_from(&exchange.user);
     copy.site_index = exchange.site_index;
+    copy.log_id = Rc::clone(&exchange.log_id);
     copy.redirects = exchange.redirects;
     if let Some(page) = exchange.stand_in.as_deref() {
         copy.path = page.path().to_vec();

@@ -112,7 +112,7 @@ fn start(passage: &mut Passage<'_>) {
             passage.response.fields_mut().remove("ETag");
         }
         let facts = format_args!("{path}: Options Includes is not set here, the page goes out as it is");
-        return error_log::log_client(&message::INCLUDES, passage.exchange.client.address, facts);
+        return error_log::log_about(&message::INCLUDES, passage.exchange, facts);
     }
     let Some(state) = peek(passage.exchange).cloned() else { return };
     let file = file(passage.exchange, passage.watcher, passage.local);

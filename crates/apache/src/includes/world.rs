@@ -72,7 +72,7 @@ impl World for PageWorld<'_> {
 
     fn complain(&mut self, fault: String) {
         let file = String::from_utf8_lossy(&self.origin.state.filename);
-        error_log::log_client(&message::INCLUDES, self.origin.exchange.client.address, format_args!("{file}: {fault}"));
+        error_log::log_about(&message::INCLUDES, &self.origin.exchange, format_args!("{file}: {fault}"));
     }
 }
 

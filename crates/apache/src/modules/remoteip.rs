@@ -97,6 +97,7 @@ fn with_address(client: &Client, address: IpAddr) -> Client {
     let listener = Arc::clone(&client.listener);
     let mut named = Client::new(SocketAddr::new(address, 0), client.local, listener, client.secure);
     named.tls = client.tls;
+    (named.peer, named.log_id) = (client.peer, Rc::clone(&client.log_id));
     named.session.clone_from(&client.session);
     named.account.clone_from(&client.account);
     named

@@ -250,7 +250,7 @@ pub fn refusal_of_name(exchange: &mut Exchange, host: &Host) -> Option<Status> {
     let session = exchange.client.session.clone()?;
     exchange.depends_on_request();
     let refused = |status, text: &str| {
-        error_log::log_client(&message::ACCESS_REFUSED, exchange.client.address, format_args!("{text}"));
+        error_log::log_about(&message::ACCESS_REFUSED, exchange, format_args!("{text}"));
         Some(status)
     };
     match &session.server_name {

@@ -211,7 +211,7 @@ fn takes_variables(upstream: &Upstream) -> bool {
 fn target(rules: &ApacheRules, exchange: &Exchange, host: &Host, url: &[u8]) -> Result<Target, Status> {
     let complain = |reason: &str| {
         let url = String::from_utf8_lossy(url);
-        error_log::log_client(&message::HANDLER_NOT_THERE, exchange.client.address, format_args!("proxy:{url}: {reason}"));
+        error_log::log_about(&message::HANDLER_NOT_THERE, exchange, format_args!("proxy:{url}: {reason}"));
     };
     let (head, path) = canonical::split(url).ok_or(Status::BAD_REQUEST)?;
     let head = std::str::from_utf8(head).map_err(|_| Status::BAD_REQUEST)?;

@@ -3,7 +3,7 @@
 use super::Origin;
 use saker_telemetry::{
     access_log::{Format, FormatError},
-    error_log::ErrorLogTarget,
+    error_log::{ErrorLogTarget, Formats as ErrorLogFormats},
 };
 use std::{path::PathBuf, sync::Arc};
 
@@ -38,6 +38,8 @@ pub struct ErrorLog {
     pub level: LogLevel,
     /// Areas of messages that have another one.
     pub areas: Vec<(&'static str, LogLevel)>,
+    /// The shapes of its lines.
+    pub formats: ErrorLogFormats,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -122,7 +124,12 @@ impl Default for Server {
             group: None,
             sites_in_order: false,
             state_dir: PathBuf::from("/var/lib/saker"),
-            error_log: ErrorLog { target: ErrorLogTarget::Stderr, level: LogLevel::Notice, areas: Vec::new() },
+            error_log: ErrorLog {
+                target: ErrorLogTarget::Stderr,
+                level: LogLevel::Notice,
+                areas: Vec::new(),
+                formats: ErrorLogFormats::default(),
+            },
             pid_file: None,
             server_field: "Saker".into(),
             shown_requests: ShownRequests::None,

@@ -272,7 +272,7 @@ pub fn framing_of(response: &Response, view: HeadView<'_>) -> ResponseFraming {
 pub fn refuse(session: &mut Session, reject: Reject, bytes: &[u8], out: &mut Vec<u8>) -> Next {
     let worker = &session.worker;
     worker.counters.increment(Metric::RequestsRejected);
-    error_log::log_client(&message::REQUEST_REJECTED, session.client.address, format_args!("{}", reject.reason.as_str()));
+    error_log::log_about(&message::REQUEST_REJECTED, &*session.client, format_args!("{}", reject.reason.as_str()));
     refuse_with(session, reject.status, bytes, out);
     Next::Close { cause: Cause::Rejected }
 }

@@ -249,7 +249,7 @@ impl Connection {
         if !partial {
             return Some(Step::Close(Cause::Idle));
         }
-        error_log::log_client(&message::HEAD_TIMEOUT, self.session.client.address, format_args!(""));
+        error_log::log_about(&message::HEAD_TIMEOUT, &*self.session.client, format_args!(""));
         let mut out = Vec::new();
         inbound::refuse_with(&self.session, Status::REQUEST_TIMEOUT, &[], &mut out);
         self.deadline.disarm();
@@ -321,7 +321,7 @@ impl Connection {
 
     fn wait_to_send(&mut self, cx: &mut Context<'_>, progress: bool) -> Poll<Result<(), Cause>> {
         if self.writing && !progress && self.deadline.is_over() {
-            error_log::log_client(&message::WRITE_TIMEOUT, self.session.client.address, format_args!(""));
+            error_log::log_about(&message::WRITE_TIMEOUT, &*self.session.client, format_args!(""));
             return Poll::Ready(Err(Cause::WriteTimeout));
         }
         if progress || !self.writing {
@@ -338,7 +338,7 @@ impl Connection {
         match error {
             SendError::Gone => Cause::Gone,
             SendError::Cut => {
-                error_log::log_client(&message::RESPONSE_CUT, self.session.client.address, format_args!(""));
+                error_log::log_about(&message::RESPONSE_CUT, &*self.session.client, format_args!(""));
                 Cause::Cut
             }
         }

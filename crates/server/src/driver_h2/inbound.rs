@@ -59,7 +59,7 @@ impl Connection {
 
     fn fault(&mut self, fault: &Fault) {
         self.session.worker.counters.increment(Metric::Http2ConnectionErrors);
-        error_log::log_client(&message::HTTP2_ERROR, self.session.client.address, format_args!("{fault}"));
+        error_log::log_about(&message::HTTP2_ERROR, &*self.session.client, format_args!("{fault}"));
         self.ending = Some(Ending { cause: Cause::Rejected });
     }
 

@@ -211,7 +211,7 @@ impl Connection {
         self.machine.set_ready(id, false);
         self.machine.send_reset(id, ErrorCode::InternalError, out);
         let Some(stream) = self.forget(id, out) else { return };
-        error_log::log_client(&message::RESPONSE_CUT, self.session.client.address, format_args!(""));
+        error_log::log_about(&message::RESPONSE_CUT, &*self.session.client, format_args!(""));
         self.log_cut(&stream);
     }
 }

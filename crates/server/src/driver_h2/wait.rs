@@ -104,8 +104,8 @@ impl Connection {
             Limit::Write => return Poll::Ready(self.late()),
         };
         match cause {
-            Cause::HeadTimeout => error_log::log_client(&message::HEAD_TIMEOUT, self.session.client.address, format_args!("")),
-            Cause::WriteTimeout => error_log::log_client(&message::WRITE_TIMEOUT, self.session.client.address, format_args!("")),
+            Cause::HeadTimeout => error_log::log_about(&message::HEAD_TIMEOUT, &*self.session.client, format_args!("")),
+            Cause::WriteTimeout => error_log::log_about(&message::WRITE_TIMEOUT, &*self.session.client, format_args!("")),
             _ => {}
         }
         let mut out = Vec::new();
@@ -120,7 +120,7 @@ impl Connection {
 
     /// A client that reads nothing does not read a GOAWAY either.
     fn late(&mut self) -> Cause {
-        error_log::log_client(&message::WRITE_TIMEOUT, self.session.client.address, format_args!(""));
+        error_log::log_about(&message::WRITE_TIMEOUT, &*self.session.client, format_args!(""));
         // What the client would not take must not stay in the kernel's buffers either.
         let _ = self.io.transport.reset_on_drop();
         Cause::WriteTimeout

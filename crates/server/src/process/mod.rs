@@ -164,11 +164,18 @@ fn start_error_log(server: &model::Server) -> Result<(), String> {
         ErrorLogTarget::Program(command) => format!("|{command}"),
         ErrorLogTarget::Syslog(_) => "syslog".into(),
     };
-    error_log::set_areas(&log.areas.iter().map(|(area, own)| (*area, level(*own))).collect::<Vec<_>>());
+    tune_error_log(log);
     error_log::init(&log.target, level(log.level)).map_err(|error| {
         let whose = server.user.as_ref().map(|user| format!(" (as user {user})")).unwrap_or_default();
         format!("error log {name}: {error}{whose}")
     })
+}
+
+/// What a reload may change of it.
+fn tune_error_log(log: &model::ErrorLog) {
+    error_log::set_areas(&log.areas.iter().map(|(area, own)| (*area, level(*own))).collect::<Vec<_>>());
+    error_log::set_formats(&log.formats);
+    error_log::set_level(level(log.level));
 }
 
 pub fn level(level: model::LogLevel) -> Level {

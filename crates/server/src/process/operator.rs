@@ -260,7 +260,7 @@ impl Operator {
         read.warnings.extend(unstarted);
         // From here on nothing fails.
         page_cache::open(&generation.model, &self.shared);
-        error_log::set_level(super::level(generation.model.server.error_log.level));
+        super::tune_error_log(&generation.model.server.error_log);
         self.workers.tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
         *self.secured.borrow_mut() = secured;
         self.php.borrow_mut().apply(&generation.model, self.shared.starter.as_ref());

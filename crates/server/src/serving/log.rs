@@ -55,6 +55,7 @@ fn write(logs: &mut SiteLogs, site: usize, record: Record<'_>, walk: Option<&Rc<
         original_status: if walk.is_redirected { 200 } else { 0 },
         first_byte_us: record.first_byte_us.filter(|_| !walk.rules.hides_first_byte),
         host: if walk.rules.is_canonical { b"" } else { record.host },
+        log_id: walk.log_id.text().unwrap_or_default(),
         environment: Some(&environment),
         notes: Some(&notes),
         ..record
@@ -240,6 +241,7 @@ fn record<'a>(session: &'a Session, head: Option<HeadView<'a>>, path: &'a [u8], 
         status: status.0,
         handler: "",
         tls: client.session.as_deref().map(|session| session as &dyn Computed),
+        connection_log_id: client.log_id.text().unwrap_or_default(),
         keepalive_count: session.requests.saturating_sub(1),
         ..Record::default()
     }

@@ -55,7 +55,7 @@ pub fn remember(worker: &Worker, exchange: &mut Exchange, log_facts: Option<Rc<L
         reusable,
         stamps: std::mem::take(&mut exchange.stamps),
         path: exchange.path.clone(),
-        log_facts,
+        log_facts: log_facts.map(|facts| Rc::new(facts.of_another())),
     };
     worker.resources.borrow_mut().insert(&key, outcome);
 }

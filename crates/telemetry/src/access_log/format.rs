@@ -148,7 +148,9 @@ impl Needs {
             Kind::Environment(_) => self.environment = true,
             Kind::RequestTrailer(_) | Kind::ResponseTrailer(_) => self.trailers = true,
             Kind::File => self.file = true,
-            Kind::Handler | Kind::HostAsked | Kind::Status { last: false } | Kind::Path { .. } | Kind::Query { .. } => self.walk = true,
+            Kind::Handler | Kind::LogId | Kind::HostAsked | Kind::Status { last: false } | Kind::Path { .. } | Kind::Query { .. } => {
+                self.walk = true
+            }
             Kind::TlsVariable(_) => self.tls = true,
             _ => {}
         }
@@ -312,6 +314,7 @@ fn kind(letter: u8, modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
         b'k' => Kind::KeepaliveCount,
         // The remote logname needs an ident service, which nobody runs.
         b'l' => Kind::Literal(Box::from(*b"-")),
+        b'L' if modifiers.argument == "c" => Kind::ConnectionLogId,
         b'L' => Kind::LogId,
         b'm' => Kind::Method,
         b'n' => Kind::Note(name(modifiers)?),

@@ -41,6 +41,7 @@ pub(super) enum Kind {
     RequestField(Box<str>),
     KeepaliveCount,
     LogId,
+    ConnectionLogId,
     Method,
     Note(Box<str>),
     ResponseField(Box<str>),

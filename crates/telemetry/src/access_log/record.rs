@@ -88,6 +88,8 @@ pub struct Record<'a> {
     pub tls: Option<&'a dyn Computed>,
     /// Id that error log lines about this exchange carry (`%L`).
     pub log_id: &'a str,
+    /// And those about its connection (`%{c}L`).
+    pub connection_log_id: &'a str,
 }
 
 impl Default for Record<'_> {
@@ -128,6 +130,7 @@ impl Default for Record<'_> {
             response_trailers: None,
             tls: None,
             log_id: "",
+            connection_log_id: "",
         }
     }
 }

@@ -36,6 +36,7 @@ fn kind(kind: &Kind, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
         Kind::RequestField(name) => joined(record.head.iter().flat_map(|head| head.all(name)), out),
         Kind::KeepaliveCount => append_decimal(record.keepalive_count.into(), out),
         Kind::LogId => text_or_dash(record.log_id.as_bytes(), out),
+        Kind::ConnectionLogId => text_or_dash(record.connection_log_id.as_bytes(), out),
         Kind::Method => value(record.head.map(HeadView::method_token), out),
         Kind::Note(name) => value(record.notes.and_then(|lookup| lookup.value(name)), out),
         Kind::ResponseField(name) => response_field(record.response_fields, name, out),

@@ -80,6 +80,7 @@ fn with_record<T>(act: impl FnOnce(Record<'_>) -> T) -> T {
         request_trailers: Some(&Named("Digest", b"in")),
         response_trailers: Some(&Named("Digest", b"out")),
         log_id: "L9",
+        connection_log_id: "C8",
     })
 }
 
@@ -117,6 +118,7 @@ const ITEMS: &[(&str, &str, &str)] = &[
     ("%k", "3", "0"),
     ("%l", "-", "-"),
     ("%L", "L9", "-"),
+    ("%{c}L", "C8", "-"),
     ("%m", "GET", "-"),
     ("%{cache}n", "hit", "-"),
     ("%{none}n", "-", "-"),
@@ -353,6 +355,7 @@ fn no_line_holds_raw_control_characters() {
             request_trailers: Some(&lookup),
             response_trailers: Some(&lookup),
             log_id: &word,
+            connection_log_id: &word,
             status: 404,
             ..Record::default()
         };

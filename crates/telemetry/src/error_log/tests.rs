@@ -5,13 +5,13 @@ use crate::flood_gate::LINES_PER_SECOND_MAX;
 const MOMENT: Duration = Duration::from_micros(1_795_252_332_123_456);
 
 fn text(facts: fmt::Arguments<'_>) -> String {
-    String::from_utf8(line(&message::LISTENING, None, facts, MOMENT)).expect("ASCII")
+    String::from_utf8(line(&message::LISTENING, &Nothing, facts, MOMENT)).expect("ASCII")
 }
 
 #[test]
 fn shape_of_a_line() {
-    let client = "192.0.2.7:4711".parse().expect("address");
-    let line = line(&message::REQUEST_REJECTED, Some(client), format_args!("bare \"CR\""), MOMENT);
+    let client: SocketAddr = "192.0.2.7:4711".parse().expect("address");
+    let line = line(&message::REQUEST_REJECTED, &client, format_args!("bare \"CR\""), MOMENT);
     let text = String::from_utf8(line).expect("ASCII");
     let (time, rest) = text.split_once("] ").expect("time");
     let minutes = "12:12.123456 2026"; // The hour is the machine's own.

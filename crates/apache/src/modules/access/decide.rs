@@ -121,7 +121,7 @@ impl Inquiry<'_> {
     }
 
     pub fn log(&self, facts: fmt::Arguments<'_>) {
-        error_log::log_client(&message::ACCESS_REFUSED, self.exchange.client.address, facts);
+        error_log::log_about(&message::ACCESS_REFUSED, self.exchange, facts);
     }
 
     /// An expression about this request.

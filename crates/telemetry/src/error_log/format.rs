@@ -1,0 +1,390 @@
+//! The language of `ErrorLogFormat` (httpd 2.4, core), and lines made by it.
+//!
+//! Difficulty: an item that has nothing to say takes the whole field that it stands in with it, from the space before it to the one
+//! behind; unless it has a hyphen for that case, or drops the line. Absent on purpose: the source file and the code of the system's error (`%F`,
+//! `%E`) say nothing, since messages have ids of their own and tell in words what failed; nor does the number of requests (`%k`).
+
+use super::{
+    about::{About, Asked},
+    append_civil,
+};
+use crate::{
+    escape::append_escaped,
+    local_time::{Civil, TimeZone, append_offset, append_padded},
+};
+use std::{cell::OnceCell, io::Write as _, time::Duration};
+
+/// A parsed format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Format(Vec<Item>);
+
+/// What `ErrorLogFormat` sets; `None`: the shape that lines have by themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Formats {
+    pub message: Option<Format>,
+    /// Lines of their own, once for each connection and request that has any.
+    pub connection: Vec<Format>,
+    pub request: Vec<Format>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Item {
+    kind: Kind,
+    /// A field begins here.
+    starts_field: bool,
+    when_empty: WhenEmpty,
+    /// Of less detailed messages it is left out.
+    level_min: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WhenEmpty {
+    DropField,
+    DropLine,
+    Hyphen,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Text(Vec<u8>),
+    Message,
+    Client,
+    Peer,
+    Local,
+    Field(Box<str>),
+    Variable(Box<str>),
+    Note(Box<str>),
+    Level,
+    Module,
+    RequestId,
+    ConnectionId {
+        /// Not where there is a request.
+        alone: bool,
+    },
+    ProcessId,
+    ThreadId,
+    Time(TimeForm),
+    SiteName,
+    HostName,
+    /// What is not known here.
+    Nothing,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct TimeForm {
+    microseconds: bool,
+    milliseconds: bool,
+    compact: bool,
+    zone: bool,
+}
+
+/// One message, as formats see it.
+#[derive(Clone, Copy)]
+pub(super) struct Occasion<'a> {
+    pub module: &'a str,
+    pub level: &'a str,
+    /// As Apache counts: 3 is an error, 7 debugging, 8 and more traces.
+    pub level_number: u8,
+    pub about: &'a dyn About,
+    pub now: Duration,
+    pub message: &'a dyn Fn(&mut Vec<u8>),
+}
+
+impl Format {
+    /// The format of messages, which holds `%M`; or of the lines about a connection or a request, which must not.
+    pub fn parse(text: &str, is_of_messages: bool) -> Result<Format, String> {
+        let mut parser = Parser { rest: text, items: Vec::new() };
+        while !parser.rest.is_empty() {
+            let item = parser.item(false)?;
+            parser.items.push(item);
+        }
+        if is_of_messages && parser.items.iter().any(|item| item.when_empty == WhenEmpty::DropLine) {
+            return Err("The '+' flag cannot be used in the main error log format".into());
+        }
+        if !is_of_messages && parser.items.iter().any(|item| item.level_min > 0) {
+            return Err("The loglevel cannot be used as a condition in once-per-request or once-per-connection formats".into());
+        }
+        match (parser.items.iter().any(|item| item.kind == Kind::Message), is_of_messages) {
+            (true, false) => Err("%M cannot be used in once-per-request or once-per-connection formats".into()),
+            (false, true) => Err("main ErrorLogFormat must contain message format string '%M'".into()),
+            _ => Ok(Format(parser.items)),
+        }
+    }
+
+    /// Without a line end; whether there is any line.
+    pub(super) fn write(&self, occasion: &Occasion<'_>, out: &mut Vec<u8>) -> bool {
+        let (start, mut field, mut is_skipping) = (out.len(), out.len(), false);
+        for item in &self.0 {
+            if item.starts_field {
+                if !is_skipping {
+                    field = out.len();
+                }
+                is_skipping = false;
+            }
+            if item.kind == Kind::Message {
+                (occasion.message)(out);
+            } else if is_skipping {
+                continue;
+            } else if item.level_min > occasion.level_number {
+                out.truncate(field);
+                is_skipping = true;
+            } else if !item.kind.write(occasion, out) {
+                match item.when_empty {
+                    WhenEmpty::Hyphen => out.push(b'-'),
+                    WhenEmpty::DropField => {
+                        out.truncate(field);
+                        is_skipping = true;
+                    }
+                    WhenEmpty::DropLine => {
+                        out.truncate(start);
+                        return false;
+                    }
+                }
+            }
+        }
+        out.len() > start
+    }
+}
+
+impl Kind {
+    /// Whether it has anything to say.
+    fn write(&self, occasion: &Occasion<'_>, out: &mut Vec<u8>) -> bool {
+        let before = out.len();
+        let about = occasion.about;
+        let mut told = |asked: Asked<'_>| about.tell(asked).iter().for_each(|text| append_escaped(text, out));
+        match self {
+            Kind::Client => told(Asked::Client),
+            Kind::Peer => told(Asked::Peer),
+            Kind::Local => told(Asked::Local),
+            Kind::Field(name) => told(Asked::Field(name)),
+            Kind::Variable(name) => told(Asked::Variable(name)),
+            Kind::Note(name) => told(Asked::Note(name)),
+            Kind::SiteName => told(Asked::SiteName),
+            Kind::HostName => told(Asked::HostName),
+            Kind::Text(text) => out.extend_from_slice(text),
+            Kind::Level => out.extend_from_slice(occasion.level.as_bytes()),
+            Kind::Module => out.extend_from_slice(occasion.module.as_bytes()),
+            Kind::RequestId => out.extend(about.request().and_then(|id| id.text()).unwrap_or_default().bytes()),
+            Kind::ConnectionId { alone: true } if about.request().is_some() => {}
+            Kind::ConnectionId { .. } => out.extend(about.connection().and_then(|id| id.text()).unwrap_or_default().bytes()),
+            // Writing to memory cannot fail.
+            Kind::ProcessId => drop(write!(out, "{}", std::process::id())),
+            Kind::ThreadId => drop(write!(out, "{}", thread_id())),
+            Kind::Time(form) => append_time(*form, occasion.now, out),
+            Kind::Message | Kind::Nothing => {}
+        }
+        out.len() > before
+    }
+}
+
+/// The kernel's, asked once per thread.
+fn thread_id() -> u64 {
+    thread_local! {
+        static ID: OnceCell<u64> = const { OnceCell::new() };
+    }
+    ID.with(|id| {
+        *id.get_or_init(|| {
+            let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
+            link.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0)
+        })
+    })
+}
+
+fn append_time(form: TimeForm, now: Duration, out: &mut Vec<u8>) {
+    let unix_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    let offset_s = TimeZone::local().offset_s(unix_s);
+    let civil = Civil::at(unix_s, offset_s);
+    let fraction = |out: &mut Vec<u8>| match form {
+        TimeForm { microseconds: true, .. } => {
+            out.push(b'.');
+            append_padded(now.subsec_micros(), 6, out);
+        }
+        TimeForm { milliseconds: true, .. } => {
+            out.push(b'.');
+            append_padded(now.subsec_millis(), 3, out);
+        }
+        _ => {}
+    };
+    match form.compact {
+        true => {
+            let (month, day) = (civil.month, civil.day);
+            let _ = write!(out, "{}-{month:02}-{day:02} {:02}:{:02}:{:02}", civil.year, civil.hour, civil.minute, civil.second);
+            fraction(out);
+        }
+        false => append_civil(&civil, fraction, out),
+    }
+    if form.zone {
+        out.push(b' ');
+        append_offset(offset_s, out);
+    }
+}
+
+struct Parser<'a> {
+    rest: &'a str,
+    items: Vec<Item>,
+}
+
+impl Parser<'_> {
+    fn next(&mut self) -> Option<char> {
+        let letter = self.rest.chars().next()?;
+        self.rest = self.rest.get(letter.len_utf8()..).unwrap_or_default();
+        Some(letter)
+    }
+
+    fn item(&mut self, starts_field: bool) -> Result<Item, String> {
+        let plain = |kind, starts_field| Item { kind, starts_field, when_empty: WhenEmpty::DropField, level_min: 0 };
+        let Some(rest) = self.rest.strip_prefix('%') else { return self.text(starts_field) };
+        self.rest = rest;
+        match rest.chars().next() {
+            // Between fields, and no space itself.
+            Some(' ') => {
+                self.next();
+                if self.rest.is_empty() {
+                    return Ok(plain(Kind::Nothing, true));
+                }
+                let item = self.item(true)?;
+                Ok(Item { starts_field: true, ..item })
+            }
+            Some('%') => {
+                self.next();
+                Ok(plain(Kind::Text(b"%".to_vec()), starts_field))
+            }
+            _ => self.directive(plain(Kind::Nothing, starts_field)),
+        }
+    }
+
+    /// Up to the next item; a space at its beginning begins a field, one behind a backslash is one like any letter.
+    fn text(&mut self, starts_field: bool) -> Result<Item, String> {
+        let begins_with_space = self.rest.starts_with(' ');
+        let (mut text, mut is_first) = (Vec::new(), true);
+        while let Some(letter) = self.rest.chars().next().filter(|letter| *letter != '%' && (is_first || *letter != ' ')) {
+            self.next();
+            is_first = false;
+            let meant = match letter {
+                '\\' => match self.next() {
+                    Some('r') => '\r',
+                    Some('n') => '\n',
+                    Some('t') => '\t',
+                    Some(other) => other,
+                    None => '\\',
+                },
+                letter => letter,
+            };
+            text.extend_from_slice(meant.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        let starts_field = starts_field || begins_with_space;
+        Ok(Item { kind: Kind::Text(text), starts_field, when_empty: WhenEmpty::DropField, level_min: 0 })
+    }
+
+    fn directive(&mut self, mut item: Item) -> Result<Item, String> {
+        let mut argument = "";
+        while let Some(letter) = self.next() {
+            match letter {
+                '{' => {
+                    let (inside, behind) = self.rest.split_once('}').unwrap_or((self.rest, ""));
+                    (argument, self.rest) = (inside, behind);
+                }
+                '+' => item.when_empty = WhenEmpty::DropLine,
+                '-' => item.when_empty = WhenEmpty::Hyphen,
+                '0'..='9' => item.level_min = item.level_min.saturating_mul(10).saturating_add(letter as u8 - b'0'),
+                letter => {
+                    item.kind = kind(letter, argument).ok_or_else(|| format!("Unrecognized error log format directive %{letter}"))?;
+                    return Ok(item);
+                }
+            }
+        }
+        Err("Ran off end of error log format string".into())
+    }
+}
+
+fn kind(letter: char, argument: &str) -> Option<Kind> {
+    let has = |letter: char| argument.contains(letter);
+    Some(match letter {
+        'M' => Kind::Message,
+        'a' if argument.eq_ignore_ascii_case("c") => Kind::Peer,
+        'a' => Kind::Client,
+        'A' => Kind::Local,
+        'e' => Kind::Variable(argument.into()),
+        'i' => Kind::Field(argument.into()),
+        'n' => Kind::Note(argument.into()),
+        'l' => Kind::Level,
+        'm' => Kind::Module,
+        'L' if argument == "c" => Kind::ConnectionId { alone: false },
+        'L' if argument == "C" => Kind::ConnectionId { alone: true },
+        'L' => Kind::RequestId,
+        'P' => Kind::ProcessId,
+        'T' => Kind::ThreadId,
+        't' => Kind::Time(TimeForm { microseconds: has('u'), milliseconds: has('m'), compact: has('c'), zone: has('z') }),
+        'v' => Kind::SiteName,
+        'V' => Kind::HostName,
+        'E' | 'F' | 'k' => Kind::Nothing,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::borrow::Cow;
+
+    struct Request;
+
+    impl About for Request {
+        fn tell(&self, asked: Asked<'_>) -> Option<Cow<'_, [u8]>> {
+            match asked {
+                Asked::Client => Some(Cow::Borrowed(b"192.0.2.7:4711")),
+                Asked::Field("Referer") => Some(Cow::Borrowed(b"http://a/\n")),
+                Asked::SiteName => Some(Cow::Borrowed(b"site")),
+                _ => None,
+            }
+        }
+    }
+
+    fn written(format: &str, level_number: u8) -> Option<String> {
+        let format = Format::parse(format, true).unwrap();
+        let mut out = Vec::new();
+        let now = Duration::from_micros(1_795_252_332_123_456);
+        let message = |out: &mut Vec<u8>| out.extend_from_slice(b"what happened");
+        let occasion = Occasion { module: "core", level: "error", level_number, about: &Request, now, message: &message };
+        format.write(&occasion, &mut out).then(|| String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn fields_without_content_go_as_a_whole() {
+        for (format, expected) in [
+            ("[%m:%l] %M", "[core:error] what happened"),
+            ("[%{X}i %M", " what happened"),
+            ("[a %{X}i] %M", "[a what happened"),
+            ("[a\\ %{X}i] %M", " what happened"),
+            ("a [%-{X}i] %M", "a [-] what happened"),
+            ("a %7F: %M", "a what happened"),
+            ("a %M% ,\\ referer\\ %{Referer}i", "a what happened, referer http://a/\\n"),
+            ("a %M% ,\\ x\\ %{X}i", "a what happened"),
+            ("%v%%%a x%M", "site%192.0.2.7:4711 xwhat happened"),
+            ("%{X}e%M", "what happened"),
+            ("%4v %M", " what happened"),
+        ] {
+            assert_eq!(written(format, 3).as_deref(), Some(expected), "{format}");
+        }
+        assert_eq!(written("%4v %M", 4).as_deref(), Some("site what happened"));
+    }
+
+    #[test]
+    fn times() {
+        let line = |format: &str| written(format, 3).unwrap();
+        assert!(line("%{cu}t %M").contains(":12.123456 what"), "{}", line("%{cu}t %M"));
+        assert!(line("%{m}t %M").contains(":12.123 20"), "{}", line("%{m}t %M"));
+        assert!(line("%t|%M").ends_with(" 2026|what happened"), "{}", line("%t|%M"));
+        assert_eq!(line("%{z}t %M").len(), line("%t %M").len() + 6);
+    }
+
+    #[test]
+    fn refused() {
+        for (format, of_messages) in
+            [("x", true), ("%+a %M", true), ("%4a", false), ("%M", false), ("%", true), ("%{a", true), ("%Q%M", true), ("%M%-", true)]
+        {
+            assert!(Format::parse(format, of_messages).is_err(), "{format}");
+        }
+        assert!(Format::parse("%L \u{e9}\\", false).is_ok() && Format::parse("%M% ", true).is_ok());
+    }
+}
