@@ -40,7 +40,8 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
         processes: own.processes,
     };
     let timeout_ms = own.timeout_ms.unwrap_or_else(|| host.process.timeout_s.unwrap_or(TIMEOUT_S).saturating_mul(1000));
-    let manner = CallManner { timeout: Some(Duration::from_millis(timeout_ms)), ..CallManner::default() };
+    let manner =
+        CallManner { timeout: Some(Duration::from_millis(timeout_ms)), trust: local.xsendfile.trust(true), ..CallManner::default() };
     let target = target_of(exchange);
     exchange.call = Some(Box::new(Call {
         to: CallTo::Process(Arc::new(process)),

@@ -38,6 +38,7 @@ use crate::{
         userdir::UserDir,
         usertrack::UserTrack,
         vhost_alias::VhostAlias,
+        xsendfile::XSendFile,
     },
     reading::Reading,
 };
@@ -103,6 +104,7 @@ modules! {
     userdir: UserDir,
     usertrack: UserTrack,
     vhost_alias: VhostAlias,
+    xsendfile: XSendFile,
 }
 
 /// The setter of a directive, by the manual's spelling.

@@ -8,7 +8,7 @@ use crate::{call, host::Host, local::Local, rules::ApacheRules, state::peek};
 use saker_config::model::PhpPool;
 use saker_files::Kind;
 use saker_http::Status;
-use saker_pipeline::{Call, CallNames, CallTo, Exchange, Response, Verdict};
+use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Response, Verdict};
 use saker_telemetry::{error_log, message};
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
     let mut script = call::script(exchange, host, local);
     script.php = local.php.told();
     let target = call::target_of(exchange);
-    let manner = Arc::default();
+    let manner = Arc::new(CallManner { trust: local.xsendfile.trust(true), ..CallManner::default() });
     let names = CallNames::default();
     exchange.call = Some(Box::new(Call { to: CallTo::Upstream(upstream), target, script: Some(Box::new(script)), manner, names }));
     Verdict::Pass

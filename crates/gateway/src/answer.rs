@@ -113,7 +113,7 @@ pub fn follow(location: &[u8], exchange: &mut Exchange) -> bool {
 }
 
 /// The same request, asked by GET (or still HEAD) and without content.
-fn as_get(head: &RequestHead) -> RequestHead {
+pub fn as_get(head: &RequestHead) -> RequestHead {
     let view = head.view();
     if matches!(view.method(), Method::Get | Method::Head) {
         return head.clone();

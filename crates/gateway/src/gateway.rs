@@ -5,6 +5,7 @@ use crate::{
     choice::Group,
     conversation::{Conversation, Desk, READ_BYTES_MAX, Said, Terms},
     failure::Failure,
+    handover::{self, Order, Steering},
     hearing::Hearing,
     native,
     pool::{Connection, Pool},
@@ -15,11 +16,11 @@ use crate::{
 };
 use foldhash::fast::RandomState;
 use saker_cgi::{PlainCgi, ProgramRequest, ResponseHead, Variables};
-use saker_config::model::{Activity, Backend, Tuning, Upstream};
+use saker_config::model::{Activity, Backend, Rate, Tuning, Upstream};
 use saker_http::{KnownField, Method, Status, Version};
 use saker_net::{Deadlines, clock, starter::Starter};
 use saker_pipeline::{
-    Body, BodyStream, Call, CallTo, Chunk, Exchange, Handled, Handler, LocalFuture, NoBody, ProcessManner, Response, Script,
+    Body, BodyStream, Call, CallTo, Chunk, Exchange, Handed, Handled, Handler, LocalFuture, NoBody, ProcessManner, Response, Script,
 };
 use saker_telemetry::{error_log, message};
 use std::{
@@ -115,13 +116,21 @@ impl Gateway {
     }
 
     async fn answer(&self, exchange: &mut Exchange, call: &Call, heard: Heard) -> Handled {
-        let Heard { head, mut hearing, name, bounds, busy } = heard;
+        let Heard { mut head, mut hearing, name, bounds, busy } = heard;
         if head.is_local_redirect
             && call.manner.follows_locations
             && let Some(location) = head.fields.first("Location").map(<[u8]>::to_vec)
         {
             hearing.hear_out().await;
             return self.follow(exchange, call, &location);
+        }
+        let Steering { order, is_unbuffered, rate } = match call.script.as_ref().is_some_and(|script| script.is_included) {
+            true => Steering::default(),
+            false => handover::steer(&mut head, &call.manner.trust),
+        };
+        if let Some(order) = order {
+            hearing.hear_out().await;
+            return self.hand_over(exchange, call, head, order, rate);
         }
         if matches!(call.to, CallTo::Process(_)) && head.status == Status::FOUND && !head.is_status_said {
             // As Apache: who wants a page of his own with a redirect says its status.
@@ -144,7 +153,10 @@ impl Gateway {
         exchange.is_answered_by_program = true;
         let mut response = answer::response(head, call);
         let has_content = exchange.head.view().method() != Method::Head && !status.forbids_content();
-        let bounds = match call.manner.is_unbuffered {
+        if let Some(rate) = rate {
+            Handed { rate: Some(rate), ..Handed::default() }.lay(exchange, &mut response);
+        }
+        let bounds = match is_unbuffered.unwrap_or(call.manner.is_unbuffered) {
             true => Bounds { memory_bytes: READ_BYTES_MAX, disk_bytes: 0 },
             false => bounds,
         };
@@ -153,6 +165,23 @@ impl Gateway {
         let is_told_first = exchange.head.view().version() != Version::Http2;
         response.body = self.body(pump, length, has_content, is_told_first, busy).await;
         Handled::Answered(response)
+    }
+
+    /// A path or a file of ours takes the place of what the program said.
+    fn hand_over(&self, exchange: &mut Exchange, call: &Call, head: ResponseHead, order: Order, rate: Option<Rate>) -> Handled {
+        let handed = handover::handed(head, call, &order, rate);
+        match order {
+            Order::File(name, files) => handover::send_file(exchange, call, &name, &files, handed),
+            Order::Accel(path) | Order::LiteSpeed(path) if answer::follow(&path, exchange) => {
+                exchange.handed = Some(Box::new(handed));
+                Handled::Restart
+            }
+            Order::Accel(path) | Order::LiteSpeed(path) => {
+                let path = String::from_utf8_lossy(&path);
+                error_log::log_client(&message::PROGRAM_FILE, exchange.client.address, format_args!("{path}: not a path"));
+                Handled::Answered(Response::new(Status::BAD_GATEWAY))
+            }
+        }
     }
 
     /// Another path of ours answers; what was told of this request is told of that one, too, as that of the one before (RFC 3875 section 6.2.2).

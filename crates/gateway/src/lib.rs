@@ -19,6 +19,7 @@ mod conversation;
 mod failure;
 mod forward;
 mod gateway;
+mod handover;
 mod hearing;
 mod http1_dialogue;
 mod http2;

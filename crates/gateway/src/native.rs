@@ -5,7 +5,7 @@
 
 use saker_config::model::{Action, PathPattern, Proxy, Route};
 use saker_http::{escape, target::Target, target::split};
-use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Script};
+use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Script, Trust};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 /// The call of the route that matches, if it has one.
@@ -13,7 +13,9 @@ pub fn call(exchange: &Exchange) -> Option<Call> {
     let route = exchange.route.and_then(|at| exchange.site.routes.get(at))?;
     let Action::Proxy(proxy) = &route.action else { return None };
     let speaks_to_programs = proxy.upstream.members.first().is_some_and(|member| member.backend.protocol.takes_variables());
-    let manner = CallManner { preserves_host: proxy.preserves_host, server_name: server_name(exchange).into(), ..CallManner::default() };
+    let trust = trust(exchange, proxy.upstream.internal_redirects.unwrap_or(speaks_to_programs));
+    let manner =
+        CallManner { preserves_host: proxy.preserves_host, server_name: server_name(exchange).into(), trust, ..CallManner::default() };
     Some(Call {
         to: CallTo::Upstream(Arc::clone(&proxy.upstream)),
         target: target(exchange, route, proxy),
@@ -31,6 +33,12 @@ pub fn is_missing(exchange: &Exchange, call: &Call) -> bool {
         route.is_some_and(|route| matches!(route.pattern, PathPattern::Suffix(_)) && matches!(route.action, Action::Proxy(_)));
     let (Some(script), Some(root), true) = (&call.script, &exchange.site.root, is_for_files) else { return false };
     !Path::new(OsStr::from_bytes(&script.filename)).is_file() && root.is_dir()
+}
+
+/// What is not believed is hidden all the same: nobody needs to know paths of the inside.
+fn trust(exchange: &Exchange, is_trusted: bool) -> Trust {
+    let files = exchange.settings.send_files.as_ref().filter(|_| is_trusted).map(Arc::clone);
+    Trust { accel: is_trusted, litespeed: is_trusted, files, hides: true }
 }
 
 fn target(exchange: &Exchange, route: &Route, proxy: &Proxy) -> Vec<u8> {

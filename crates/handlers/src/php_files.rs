@@ -9,7 +9,7 @@ use crate::static_files::{Located, locate, names, script};
 use saker_config::model::{Action, PhpPools, PhpUse, Upstream};
 use saker_files::Watcher;
 use saker_http::Status;
-use saker_pipeline::{Call, CallNames, CallTo, Exchange, Handled, Handler, LocalFuture, Response, Script};
+use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Handled, Handler, LocalFuture, Response, Script, Trust};
 use saker_telemetry::{error_log, message};
 use std::{os::unix::ffi::OsStrExt, sync::Arc};
 
@@ -120,5 +120,7 @@ fn call(exchange: &Exchange, upstream: Arc<Upstream>, found: &Found) -> Call {
         ..Script::default()
     };
     let target = exchange.head.view().target().to_vec();
-    Call { to: CallTo::Upstream(upstream), target, script: Some(Box::new(script)), manner: Arc::default(), names: CallNames::default() }
+    let trust = Trust { accel: true, litespeed: true, files: exchange.settings.send_files.clone(), hides: true };
+    let manner = Arc::new(CallManner { trust, ..CallManner::default() });
+    Call { to: CallTo::Upstream(upstream), target, script: Some(Box::new(script)), manner, names: CallNames::default() }
 }

@@ -9,7 +9,7 @@ use saker_pipeline::ResponseHead;
 fn site(pattern: PathPattern, action: Action) -> Arc<Site> {
     let folder = Folder::new();
     folder.site_with_routes(Settings::default(), |settings| {
-        vec![Route { pattern, action, settings: Arc::clone(settings), origin: Origin::built_in() }]
+        vec![Route { pattern, action, settings: Arc::clone(settings), is_internal: false, origin: Origin::built_in() }]
     })
 }
 

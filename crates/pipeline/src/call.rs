@@ -4,7 +4,7 @@
 //! Absent on purpose: everything that the exchange says itself (fields, client, variables that rules have set).
 
 use crate::Exchange;
-use saker_config::model::{ProgramUser, Upstream};
+use saker_config::model::{ProgramUser, SendFiles, Upstream};
 use std::{path::PathBuf, rc::Rc, sync::Arc, time::Duration};
 
 pub struct Call {
@@ -131,6 +131,21 @@ pub struct CallManner {
     pub upgrades: bool,
     /// Name that Via and X-Forwarded-Server give us.
     pub server_name: Box<str>,
+    /// What its responses may make this server do.
+    pub trust: Trust,
+}
+
+/// What a program may leave to this server, by fields of its responses. Fields that are not trusted are those of any response.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trust {
+    /// nginx's X-Accel-Redirect, -Buffering, -Charset and -Limit-Rate.
+    pub accel: bool,
+    /// LiteSpeed's X-LiteSpeed-Location.
+    pub litespeed: bool,
+    /// X-Sendfile.
+    pub files: Option<Arc<SendFiles>>,
+    /// Those that are not trusted do not go to the client either.
+    pub hides: bool,
 }
 
 impl Default for CallManner {
@@ -151,6 +166,7 @@ impl Default for CallManner {
             follows_locations: true,
             upgrades: true,
             server_name: "".into(),
+            trust: Trust::default(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One request and what has been found out about it. Goes down through the phases and comes back with the response.
 
 use crate::{
-    Call, HeadEdits, RequestBody, Reusable,
+    Call, Handed, HeadEdits, RequestBody, Reusable,
     logged::{First, LogRules, StandIn},
     throttle::{AddressState, Admission},
 };
@@ -168,6 +168,8 @@ pub struct Exchange {
     pub call: Option<Box<Call>>,
     /// A program or server has answered: whatever its status, that is content, and no refusal of ours.
     pub is_answered_by_program: bool,
+    /// What a program said that has left the response to us.
+    pub handed: Option<Box<Handed>>,
     /// Who has said who he is, and was believed.
     pub user: Option<Box<str>>,
     /// What rules want of a head that is kept.
@@ -219,6 +221,7 @@ impl Exchange {
             handler: None,
             call: None,
             is_answered_by_program: false,
+            handed: None,
             user: None,
             notes: Environment::default(),
             first: None,

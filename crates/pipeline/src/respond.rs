@@ -11,6 +11,9 @@ use std::{rc::Rc, sync::Arc};
 /// Walks the whole list for one request and returns what goes to the client. Never fails: what goes wrong is a 5xx response.
 pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
     let mut response = phases::run(exchange, services).await;
+    if let Some(handed) = exchange.handed.take() {
+        handed.lay(exchange, &mut response);
+    }
     if matches!(response.body, Body::Empty) {
         if response.status.is_error() {
             response = error_document(exchange, services, response).await;

@@ -35,3 +35,4 @@ pub mod unique_id;
 pub mod userdir;
 pub mod usertrack;
 pub mod vhost_alias;
+pub mod xsendfile;

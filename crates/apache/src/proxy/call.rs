@@ -226,7 +226,8 @@ fn target(rules: &ApacheRules, exchange: &Exchange, host: &Host, url: &[u8]) -> 
     let candidate = found.for_path(path).ok_or(Status::INTERNAL_SERVER_ERROR)?;
     let speaks = candidate.upstream.members.first().map(|member| member.backend.protocol);
     let is_literal = matches!(speaks, Some(Protocol::FastCgi | Protocol::Uwsgi));
-    let extras = Extras { flushes: candidate.flushes, upgrades: candidate.upgrades, is_literal };
+    let is_program = takes_variables(&candidate.upstream);
+    let extras = Extras { flushes: candidate.flushes, upgrades: candidate.upgrades, is_literal, is_program };
     Ok(Target { upstream: Arc::clone(&candidate.upstream), extras, is_balancer: candidate.is_balancer, path: path.to_vec() })
 }
 

@@ -17,6 +17,8 @@ pub struct Extras {
     pub upgrades: bool,
     /// mod_proxy_fcgi and mod_proxy_uwsgi take a Location for what it says, and no more.
     pub is_literal: bool,
+    /// A program, not a server.
+    pub is_program: bool,
 }
 
 /// `exchange`: present where texts have variables to be put in.
@@ -42,6 +44,7 @@ pub fn manner(local: &Local, host: &Host, extras: Extras, exchange: Option<&Exch
         reverse_cookie_paths: said.cookie_paths.iter().map(pair).collect(),
         reverse_cookie_domains: said.cookie_domains.iter().map(pair).collect(),
         server_name: host.server_name.clone().unwrap_or_default(),
+        trust: local.xsendfile.trust(extras.is_program),
         ..CallManner::default()
     }
 }

@@ -22,6 +22,7 @@ const PROXY_HTML: &[&str] = &["proxy_html_module"];
 const PROXY_SCGI: &[&str] = &["proxy_scgi_module"];
 const PROXY_WSTUNNEL: &[&str] = &["proxy_wstunnel_module"];
 const PHP: &[&str] = &["php_module"];
+const XSENDFILE: &[&str] = &["xsendfile_module"];
 const FCGID: &[&str] = &["fcgid_module"];
 
 /// Pools of PHP have bounds of their own.
@@ -102,6 +103,12 @@ pub(super) const ROWS: &[Row] = &[
     row("ProxySCGISendfile", PROXY_SCGI, B, "svd", One, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
     row("ProxySCGIInternalRedirect", PROXY_SCGI, B, "svd", One, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
     row("ProxyWebsocketFallbackToProxyHttp", PROXY_WSTUNNEL, A, "sv", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
+    row("XSendFile", XSENDFILE, B, "svdh", Flag, FILE_INFO, NOWHERE, Honoured),
+    row("XSendFilePath", XSENDFILE, B, "svd", OneOrTwo, ACCESS.or(SERVER), NOWHERE, Honoured),
+    row("XSendFileIgnoreEtag", XSENDFILE, B, "svdh", Flag, FILE_INFO, NOWHERE, Honoured),
+    row("XSendFileIgnoreLastModified", XSENDFILE, B, "svdh", Flag, FILE_INFO, NOWHERE, Honoured),
+    row("XSendFileUnescape", XSENDFILE, B, "svdh", Flag, FILE_INFO, NOWHERE, Honoured),
+    row("XSendFileUnsetContentEncoding", XSENDFILE, B, "svdh", Flag, FILE_INFO, NOWHERE, Honoured),
     row("php_value", PHP, A, "svdh", Two, INDEXES.or(OPTIONS), NOWHERE, Honoured),
     row("php_flag", PHP, A, "svdh", Two, INDEXES.or(OPTIONS), NOWHERE, Honoured),
     row("php_admin_value", PHP, A, "svd", Two, ACCESS.or(SERVER), NOWHERE, Honoured),

@@ -2,11 +2,12 @@
 
 use crate::{
     diagnostic::quoted,
-    model::{EntityTagParts, SymlinkPolicy},
+    model::{EntityTagParts, SendFiles, SymlinkPolicy},
     row::{Fault, KeyKind, Kind, ROUTE, ROW, Row, SITE, Set, Word},
-    value::Value,
+    value::{Given, Value},
 };
 use saker_http::chars;
+use std::sync::Arc;
 
 static FILE_NAME: Word = Word { expects: "the name of a file, without folders", pattern: "^[^/]+$", read: read_file_name };
 
@@ -122,6 +123,24 @@ pub static ROWS: &[Row] = &[
         summary: "Media type of files whose extension says nothing. Empty: no Content-Type.",
         apache: Some("ForceType, DefaultType"),
         set: Set::Settings(|settings, given| settings.files.default_type = given.text()),
+        ..ROW
+    },
+    Row {
+        name: "send_files",
+        contexts: EVERYWHERE,
+        kind: Kind::ListOf(&Kind::Path),
+        default: Some("[]"),
+        example: Some("[\"/srv/protected\"]"),
+        summary: "Folders whose files a program may have sent in place of its own content, by `X-Sendfile: /srv/protected/file`; names without a \
+                  slash at the beginning are looked for below each. Of a server behind `proxy` this is only believed with `internal_redirects`.",
+        apache: Some("XSendFile, XSendFilePath"),
+        aliases: &["x_sendfile", "xsendfile", "sendfile_roots"],
+        since: "0.4",
+        set: Set::Settings(|settings, given| {
+            let roots = given.list().into_iter().map(Given::path).collect::<Vec<_>>();
+            let files = SendFiles { roots, ..SendFiles::default() };
+            settings.send_files = (!files.roots.is_empty()).then(|| Arc::new(files));
+        }),
         ..ROW
     },
     Row {

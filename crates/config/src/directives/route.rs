@@ -45,6 +45,7 @@ pub struct RouteDraft {
     pub content_type: Option<(String, At)>,
     pub proxy: Option<(String, At)>,
     pub preserve_host: Option<(bool, At)>,
+    pub is_internal: bool,
     pub settings: Settings,
 }
 
@@ -105,6 +106,17 @@ pub static ROWS: &[Row] = &[
             let at = given.at.clone();
             route.deny = Some((given.boolean(), at));
         }),
+        ..ROW
+    },
+    Row {
+        name: "internal",
+        contexts: ROUTE,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        example: Some("true"),
+        summary: "Only for what the server itself leads here (X-Accel-Redirect, X-LiteSpeed-Location, error pages); a client is answered 404.",
+        since: "0.4",
+        set: Set::Route(|route, given| route.is_internal = given.boolean()),
         ..ROW
     },
     Row {
@@ -174,7 +186,13 @@ pub(super) fn finish(reader: &mut Reader<'_>, draft: RouteDraft, header: At, con
     let action = action(reader, &draft);
     let settings = Arc::new(draft.settings);
     let missing = context == REDIRECT && action == Action::Files;
-    draft.pattern.filter(|_| !missing).map(|pattern| Route { pattern, action, settings, origin: header.origin() })
+    draft.pattern.filter(|_| !missing).map(|pattern| Route {
+        pattern,
+        action,
+        settings,
+        is_internal: draft.is_internal,
+        origin: header.origin(),
+    })
 }
 
 fn one_action_only(reader: &mut Reader<'_>, draft: &RouteDraft) {

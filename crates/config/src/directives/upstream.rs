@@ -25,6 +25,7 @@ pub struct UpstreamDraft {
     sticky_cookie: Option<String>,
     failure_statuses: Vec<u16>,
     attempts_max: Option<usize>,
+    internal_redirects: Option<bool>,
 }
 
 impl Target for UpstreamDraft {
@@ -227,6 +228,18 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        name: "internal_redirects",
+        contexts: UPSTREAM,
+        kind: Kind::Boolean,
+        example: Some("true"),
+        summary: "May responses lead to another path of the site, by X-Accel-Redirect or X-LiteSpeed-Location, or to a file (see `send_files`)? \
+                  Such fields never go to the client. Without it: programs (`fcgi`, `scgi`, `uwsgi`, `lsapi`) may, servers (`http`, `ajp`) may not.",
+        aliases: &["x_accel_redirect", "x_accel"],
+        since: "0.4",
+        set: Set::Upstream(|upstream, given| upstream.internal_redirects = Some(given.boolean())),
+        ..ROW
+    },
+    Row {
         name: "buffer",
         contexts: UPSTREAM,
         kind: Kind::Bytes { min: 0, max: 1 << 40 },
@@ -280,6 +293,7 @@ impl UpstreamDraft {
             sticky,
             failure_statuses: self.failure_statuses,
             attempts_max: self.attempts_max,
+            internal_redirects: self.internal_redirects,
             ..Upstream::new(name, members)
         }
     }

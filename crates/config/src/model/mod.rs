@@ -22,7 +22,8 @@ pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpUse};
 pub use saker_net::program::ProgramUser;
 pub use server::{AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, Server, ShownRequests, Workers};
 pub use settings::{
-    CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit, FieldEditAction, Files, Settings, SymlinkPolicy,
+    CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit, FieldEditAction, Files, SendFiles, Settings,
+    SymlinkPolicy,
 };
 pub use site::{CanonicalPort, HttpsRedirect, PathPattern, Route, Site, SiteName};
 pub use throttle::{Excess, Rate, RequestRate, Throttle};

@@ -2,7 +2,7 @@
 
 use super::{CacheUse, Origin, PhpUse, ProgramUser, Throttle};
 use saker_http::Status;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -19,10 +19,32 @@ pub struct Settings {
     pub php: PhpUse,
     /// Whom PHP and programs run as; `None`: the server's user.
     pub program_user: Option<ProgramUser>,
+    /// Files that programs may have sent (X-Sendfile).
+    pub send_files: Option<Arc<SendFiles>>,
     /// Answer TRACE (RFC 9110 section 9.3.8)? Off by default.
     pub trace: bool,
     /// Overrides `limits.body_bytes_max`.
     pub body_bytes_max: Option<u64>,
+}
+
+/// Which files a program may have sent in place of its own content, and what of its own stays. (mod_xsendfile's settings.)
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SendFiles {
+    /// Folders with all that is below them.
+    pub roots: Vec<PathBuf>,
+    /// The script's own folder is one of them.
+    pub beside_script: bool,
+    /// Links lead anywhere; else they are followed as those of the site's own files are.
+    pub follows_links: bool,
+    /// The name is escaped as in a URL.
+    pub is_escaped: bool,
+    pub keeps_entity_tag: bool,
+    pub keeps_last_modified: bool,
+    pub keeps_encoding: bool,
+    /// Where the program says no type there is none; else the file's name tells it.
+    pub keeps_no_type: bool,
+    /// Responses with other statuses than 200 are not looked at.
+    pub is_for_success: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

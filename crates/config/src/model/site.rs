@@ -169,5 +169,7 @@ pub struct Route {
     pub action: Action,
     /// The site's settings with the route's laid over them.
     pub settings: Arc<Settings>,
+    /// Clients are answered 404; it is for what the server itself leads there.
+    pub is_internal: bool,
     pub origin: Origin,
 }

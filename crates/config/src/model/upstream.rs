@@ -362,6 +362,8 @@ pub struct Upstream {
     pub fails_on_timeout: bool,
     /// For a free member this long, when none can be asked.
     pub wait_ms: u64,
+    /// Its responses may lead to other paths of ours; `None`: those of programs may.
+    pub internal_redirects: Option<bool>,
 }
 
 impl Upstream {
@@ -376,6 +378,7 @@ impl Upstream {
             failure_statuses: Vec::new(),
             fails_on_timeout: false,
             wait_ms: 0,
+            internal_redirects: None,
         }
     }
 }

@@ -53,9 +53,15 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// The representation of a file: one in use, or a new one.
-    pub async fn representation(&self, exchange: &Exchange, found: &Found) -> std::io::Result<Rc<Representation>> {
-        let (settings, edits, now) = (&exchange.settings, exchange.head_edits.as_ref(), exchange.now);
+    /// The representation of a file: one in use, or a new one. `own`: by settings of this request's own, without edits.
+    pub async fn representation(
+        &self,
+        exchange: &Exchange,
+        own: Option<&Arc<Settings>>,
+        found: &Found,
+    ) -> std::io::Result<Rc<Representation>> {
+        let edits = exchange.head_edits.as_ref().filter(|_| own.is_none());
+        let (settings, now) = (own.unwrap_or(&exchange.settings), exchange.now);
         let living = self.table.find(settings, edits, &found.relative, &found.sources());
         if let Some(living) = living.filter(|living| living.weak_until_s.is_none_or(|until| now <= until)) {
             return Ok(living);

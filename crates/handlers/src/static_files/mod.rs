@@ -66,7 +66,9 @@ impl StaticFiles {
     }
 
     async fn file(&self, exchange: &mut Exchange, mut found: Found) -> Response {
-        let Ok(representation) = self.maker.representation(exchange, &found).await else {
+        // What a program has left to us is not what others get.
+        let own = exchange.handed.as_ref().map(|handed| handed.settings(&exchange.settings));
+        let Ok(representation) = self.maker.representation(exchange, own.as_ref(), &found).await else {
             return Response::new(Status::INTERNAL_SERVER_ERROR);
         };
         for _ in 0..ROUNDS_MAX {

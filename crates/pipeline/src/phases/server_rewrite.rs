@@ -2,6 +2,7 @@
 
 use super::{challenge::CHALLENGES, select_host::refuse_trace};
 use crate::{Exchange, Response, Services};
+use saker_http::Status;
 use std::sync::Arc;
 
 pub(super) fn server_rewrite(exchange: &mut Exchange, _: &Services) -> Option<Response> {
@@ -24,6 +25,11 @@ pub(super) fn server_rewrite(exchange: &mut Exchange, _: &Services) -> Option<Re
                 count => format!("none of the site's {count} routes matches"),
             });
         }
+    }
+    // nginx's `internal`.
+    if exchange.redirects == 0 && matching.is_some_and(|at| site.routes.get(at).is_some_and(|route| route.is_internal)) {
+        exchange.trace("server_rewrite", None, || "the route is not for clients (`internal`)".into());
+        return Some(Response::new(Status::NOT_FOUND));
     }
     refuse_trace(exchange)
 }
