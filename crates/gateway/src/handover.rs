@@ -190,7 +190,7 @@ fn find(name: &[u8], files: &SendFiles, script: Option<&Script>) -> Option<Mappe
     roots.into_iter().find_map(|root| Some(Mapped { root: root.into(), relative: below(root.as_os_str().as_bytes(), name)? }))
 }
 
-/// The name from a folder on, if it does not leave it.
+/// The name from a folder on, if it ends below it (on its way it may leave it, as in Apache).
 fn below(root: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     let mut there = parts(root)?;
     let depth = there.len();
@@ -199,8 +199,7 @@ fn below(root: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     }
     for part in name.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")) {
         match part {
-            b".." if there.len() > if name.starts_with(b"/") { 0 } else { depth } => drop(there.pop()),
-            b".." => return None,
+            b".." => drop(there.pop()?),
             _ => there.push(part),
         }
     }
