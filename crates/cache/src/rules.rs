@@ -2,19 +2,29 @@
 //!
 //! Place in the walk: asked at the look-up (may this entry answer this request?) and before storing (may this response be kept, how long?).
 
+pub mod cache_status;
 pub mod control;
+pub mod fields;
 pub mod freshness;
+pub mod invalidation;
 pub mod judge;
 pub mod life;
+pub mod no_vary_search;
+pub mod parts;
 pub mod pass;
 pub mod reuse;
 pub mod settings;
 pub mod structured;
+pub mod tags;
 pub mod targeted;
+pub mod validation;
 pub mod vary;
 
+pub use cache_status::{CacheStatus, Forward};
 pub use judge::judge_response;
 pub use life::Life;
+pub use no_vary_search::SearchVariance;
 pub use pass::Pass;
 pub use reuse::{Use, age_s, judge_use, may_serve_after_error};
 pub use settings::{ClientControl, RuleSettings};
+pub use vary::Vary;

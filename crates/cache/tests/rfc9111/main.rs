@@ -2,8 +2,10 @@
 //!
 //! Heads are written as `Name: value | Name: value`. `{+60}` in one stands for the date 60 seconds after the response was received.
 
+mod invalidating;
 mod storing;
 mod using;
+mod validating;
 
 use saker_cache::rules::{Life, Pass, RuleSettings, judge_response};
 use saker_http::{Fields, RequestHead, Status, Version, date::format_date};
