@@ -4,6 +4,7 @@
 //! Absent on purpose: purges and bans, which the store knows; conditions of the client ([`super::validation`]).
 
 use super::{
+    cache_status::Forward,
     control::{DELTA_SECONDS_MAX, MaxStale, RequestControl, Seconds},
     freshness::ms,
     judge,
@@ -40,6 +41,17 @@ pub enum Why {
 }
 
 impl Why {
+    /// As Cache-Status says it.
+    pub fn forward(self) -> Forward {
+        match self {
+            Why::Method => Forward::Method,
+            Why::SessionCookie | Why::Authorization => Forward::Bypass,
+            Why::RequestNoCache | Why::RequestMaxAge | Why::RequestMinFresh => Forward::Request,
+            Why::ResponseNoCache | Why::Expired => Forward::Stale,
+            Why::Gone => Forward::Miss,
+        }
+    }
+
     pub fn sentence(self) -> &'static str {
         match self {
             Why::Method => "only GET and HEAD are answered from the cache",

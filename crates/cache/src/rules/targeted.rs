@@ -37,7 +37,7 @@ pub fn policy(fields: &Fields, settings: &RuleSettings) -> Policy {
 }
 
 /// All lines of a field.
-pub(super) fn lines<'a>(fields: &'a Fields, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+pub(crate) fn lines<'a>(fields: &'a Fields, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
     fields.iter().filter(move |line| line.0.eq_ignore_ascii_case(name)).map(|line| line.1)
 }
 

@@ -6,10 +6,13 @@
 //! describe bytes which we hold and it does not bring.
 //! Absent on purpose: If-Match and If-Unmodified-Since, which are not for caches (section 4.3.2); If-Range (`saker_http::conditional`).
 
-use super::{fields::is_never_stored, reuse::is_error, targeted::lines};
+use super::{
+    fields::is_never_stored, freshness::Times, judge::judge_response, life::Life, pass::Pass, reuse::is_error, settings::RuleSettings,
+    targeted::lines,
+};
 use saker_http::{
     Fields, HeadView, KnownField, Method, Status,
-    date::parse_date,
+    date::{format_date, parse_date},
     entity_tag::{EntityTag, any_of_list},
     fields::known_name,
 };
@@ -72,6 +75,33 @@ pub fn freshened(stored: &Fields, answer: &Fields) -> Fields {
     });
     answer.iter().filter(|line| replaces(line.0)).for_each(|line| fresh.append(known_name(line.0), line.1.to_vec()));
     fresh
+}
+
+/// An entry after a 304: its fields, and its new life, or why it may not be kept.
+#[derive(Clone, Debug)]
+pub struct Refreshed {
+    pub fields: Fields,
+    pub life: Result<Life, Pass>,
+}
+
+/// Section 4.3.4: the entry's fields made new by those of a 304, and judged again as if they had come with it. `status`: the entry's own.
+pub fn refreshed(
+    request: HeadView<'_>,
+    status: Status,
+    stored: &Fields,
+    answer: &Fields,
+    settings: &RuleSettings,
+    request_ms: i64,
+    response_ms: i64,
+) -> Refreshed {
+    let mut fields = freshened(stored, answer);
+    // A Date of the first answer would make the second as old; RFC 9110 section 6.6.1 says what stands for one that is not there.
+    let date_s = Times::of(answer, request_ms, response_ms).date_s;
+    fields.set("Date", format_date(date_s).to_vec());
+    let mut judged = fields.clone();
+    lines(answer, "age").for_each(|age| judged.append("Age", age.to_vec()));
+    let life = judge_response(request, status, &judged, settings, request_ms, response_ms);
+    Refreshed { fields, life }
 }
 
 /// Section 3.2: what tells how our bytes are to be read is not changed by an answer that brings none.

@@ -2,8 +2,9 @@
 
 use super::{NOW_MS, fields, request};
 use saker_cache::rules::validation::{
-    Answer, HeadAnswer, conditions, freshened, is_not_modified, judge_answer, judge_head_answer, not_modified_fields, same_bytes,
+    Answer, HeadAnswer, conditions, freshened, is_not_modified, judge_answer, judge_head_answer, not_modified_fields, refreshed, same_bytes,
 };
+use saker_cache::rules::{RuleSettings, age_s};
 use saker_http::Status;
 
 #[test]
@@ -92,6 +93,33 @@ fn fields_that_a_304_replaces() {
             .collect();
         assert_eq!(lines.join(","), want, "{answer}: {name}");
         assert_eq!(fresh.first("x-kept"), Some(&b"1"[..]));
+    }
+}
+
+/// Stored, answer, seconds of freshness and of age afterwards; `None` where the entry must go.
+type Refresh = (&'static str, &'static str, Option<(i64, u64)>);
+
+#[test]
+fn a_304_gives_a_new_life() {
+    let rows: &[Refresh] = &[
+        ("Cache-Control: max-age=60 | ETag: \"a\" | Date: {-500}", "Date: {+0}", Some((60, 0))),
+        ("Cache-Control: max-age=60 | ETag: \"a\" | Date: {-500}", "", Some((60, 0))),
+        ("Cache-Control: max-age=60 | ETag: \"a\" | Date: {-500}", "Date: {-10}", Some((50, 10))),
+        ("Cache-Control: max-age=60 | ETag: \"a\"", "Cache-Control: max-age=5", Some((5, 0))),
+        ("Cache-Control: max-age=60 | ETag: \"a\"", "Age: 20", Some((40, 20))),
+        ("Expires: {-440} | Date: {-500} | ETag: \"a\"", "Expires: {+60} | Date: {+0}", Some((60, 0))),
+        ("Expires: {-440} | Date: {-500} | ETag: \"a\"", "Date: {+0}", Some((0, 0))),
+        ("Cache-Control: max-age=60 | ETag: \"a\"", "Set-Cookie: a=b", Some((60, 0))),
+        ("Cache-Control: max-age=60 | ETag: \"a\"", "Cache-Control: no-store", None),
+        ("Cache-Control: max-age=60 | ETag: \"a\"", "Cache-Control: private, max-age=60", None),
+        ("Cache-Control: max-age=60 | ETag: \"a\"", "Vary: *", None),
+    ];
+    let settings = RuleSettings::default();
+    for (stored, answer, want) in rows {
+        let made = refreshed(request("GET", "").view(), Status::OK, &fields(stored), &fields(answer), &settings, NOW_MS, NOW_MS);
+        let found = made.life.ok().map(|life| ((life.fresh_until_ms - NOW_MS) / 1000, age_s(&life, NOW_MS)));
+        assert_eq!(found, *want, "4.3.4: [{stored}] [{answer}]");
+        assert!(made.fields.has("date") && !made.fields.has("age") && !made.fields.has("set-cookie"));
     }
 }
 

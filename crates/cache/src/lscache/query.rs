@@ -1,0 +1,61 @@
+//! `CacheKeyModify` (LSCache protocol 4.2): query parameters that make no page of their own.
+//!
+//! Place in the walk: made while sections merge, used for every key. The application still gets the whole query.
+//! Absent on purpose: decoding; names are compared as they are written.
+
+/// What to leave out, in the order it was said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyEdits {
+    removed: Vec<Removed>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Removed {
+    Name(Vec<u8>),
+    Prefix(Vec<u8>),
+}
+
+/// The argument is none of `-qs:name`, `-qs:prefix*`, `clear`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownEdit;
+
+impl KeyEdits {
+    /// One argument, after what is inherited. Several may stand in one, with white space or commas between them.
+    pub fn add(&mut self, argument: &[u8]) -> Result<(), UnknownEdit> {
+        for word in argument.split(|byte| *byte == b',' || byte.is_ascii_whitespace()).filter(|word| !word.is_empty()) {
+            if word.eq_ignore_ascii_case(b"clear") {
+                self.removed.clear();
+                continue;
+            }
+            let name = super::tags::strip_prefix(word, b"-qs:").filter(|name| !name.is_empty()).ok_or(UnknownEdit)?;
+            self.removed.push(match name.strip_suffix(b"*") {
+                Some(prefix) => Removed::Prefix(prefix.to_vec()),
+                None => Removed::Name(name.to_vec()),
+            });
+        }
+        Ok(())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.removed.is_empty()
+    }
+
+    /// The query of the key; `None` if nothing survives. What is not removed stays as it is, in its order.
+    pub fn edited(&self, query: Option<&[u8]>) -> Option<Vec<u8>> {
+        let query = query?;
+        if self.removed.is_empty() {
+            return Some(query.to_vec());
+        }
+        let kept: Vec<&[u8]> = query.split(|byte| *byte == b'&').filter(|piece| !self.removes(piece)).collect();
+        let edited = kept.join(&b"&"[..]);
+        (!edited.is_empty()).then_some(edited)
+    }
+
+    fn removes(&self, piece: &[u8]) -> bool {
+        let name = piece.split(|byte| *byte == b'=').next().unwrap_or_default();
+        self.removed.iter().any(|removed| match removed {
+            Removed::Name(held) => held == name,
+            Removed::Prefix(prefix) => name.starts_with(prefix),
+        })
+    }
+}

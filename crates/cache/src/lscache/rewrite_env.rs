@@ -1,0 +1,68 @@
+//! What rewrite rules say to the cache with `[E=name:value]` (LSCache protocol 3.2).
+//!
+//! Place in the walk: collected while rules run, applied once after the last.
+//! Difficulty: `Cache-Control` is two things, a control list that adds up and a vary value that replaces.
+//! Absent on purpose: the variables themselves, which stay readable to later rules and to the application.
+
+use super::{
+    control::Control,
+    query::{KeyEdits, UnknownEdit},
+    tags::strip_prefix,
+    vary::VaryRules,
+};
+
+/// Everything that rules said in one pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RewriteEnv {
+    /// Control lists in order, with commas between them.
+    control: Vec<u8>,
+    pub vary: VaryRules,
+    pub edits: KeyEdits,
+    /// `modcache=0`: the cache leaves this request alone.
+    pub off: bool,
+    /// `noabort=1`: the backend goes on when the visitor leaves.
+    pub no_abort: bool,
+}
+
+impl RewriteEnv {
+    /// Starts from the key edits of the configuration.
+    pub fn new(edits: KeyEdits) -> RewriteEnv {
+        RewriteEnv { edits, ..RewriteEnv::default() }
+    }
+
+    /// Whether a variable of that name is for the cache.
+    pub fn is_ours(name: &[u8]) -> bool {
+        [&b"cache-control"[..], b"cache-ctrl", b"cache-vary", b"cache-key-mod", b"modcache", b"noabort"]
+            .iter()
+            .any(|ours| ours.eq_ignore_ascii_case(name))
+    }
+
+    /// Takes in a variable, in the order that rules set them; others than [`RewriteEnv::is_ours`] are let pass.
+    pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), UnknownEdit> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"cache-control" | b"cache-ctrl" => self.add_control(value),
+            b"cache-vary" => self.vary.add_cookies(value),
+            b"cache-key-mod" => return self.edits.add(value),
+            b"modcache" => self.off = value.trim_ascii() == b"0",
+            b"noabort" => self.no_abort = value.trim_ascii() == b"1",
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Applies what was collected.
+    pub fn apply_to(&self, control: &mut Control) {
+        control.apply(&self.control);
+    }
+
+    fn add_control(&mut self, value: &[u8]) {
+        if let Some(vary) = strip_prefix(value.trim_ascii(), b"vary=") {
+            self.vary.value = Some(vary.trim_ascii().to_vec()).filter(|vary| !vary.is_empty());
+            return;
+        }
+        if !self.control.is_empty() {
+            self.control.push(b',');
+        }
+        self.control.extend_from_slice(value);
+    }
+}

@@ -1,0 +1,54 @@
+//! `X-LiteSpeed-Tag` (LSCache protocol 6.5): what an entry can be purged by.
+//!
+//! Difficulty: tags of a private entry are its visitor's own, but for those that begin with `public:`, so that a public purge can reach
+//! private entries.
+//! Absent on purpose: the implicit tag of the URL ([`super::key::url_tag`]).
+
+use crate::rules::{
+    tags::{TAGS_BYTES_MAX, TooManyTags},
+    targeted::lines,
+};
+use saker_http::Fields;
+use std::collections::HashSet;
+
+pub const TAG: &str = "X-LiteSpeed-Tag";
+
+/// Each tag once, in order, without its prefix.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tags {
+    /// Matched by public purges.
+    pub public: Vec<Vec<u8>>,
+    /// Matched by private purges of the same visitor.
+    pub private: Vec<Vec<u8>>,
+}
+
+/// From all lines of the field. Too many can't all be purged by, so such a response must not be stored.
+pub fn tags(fields: &Fields, private_entry: bool) -> Result<Tags, TooManyTags> {
+    let mut tags = Tags::default();
+    let mut seen: HashSet<(bool, &[u8])> = HashSet::new();
+    let mut bytes = 0;
+    for tag in lines(fields, TAG).flat_map(words) {
+        bytes += tag.len() + 1;
+        let (public, tag) = match strip_prefix(tag, b"public:") {
+            Some(tag) => (true, tag),
+            None => (!private_entry, tag),
+        };
+        if !tag.is_empty() && seen.insert((public, tag)) {
+            let list = if public { &mut tags.public } else { &mut tags.private };
+            list.push(tag.to_vec());
+        }
+    }
+    // The last tag has no comma.
+    if bytes > TAGS_BYTES_MAX + 1 { Err(TooManyTags) } else { Ok(tags) }
+}
+
+/// What stands between commas, semicolons and white space: none of them can be in a tag, and a purge is cut at the same places.
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| matches!(byte, b',' | b';') || byte.is_ascii_whitespace()).filter(|word| !word.is_empty())
+}
+
+/// Without regard to case.
+pub(super) fn strip_prefix<'a>(text: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
+    let (start, rest) = text.split_at_checked(prefix.len())?;
+    start.eq_ignore_ascii_case(prefix).then_some(rest)
+}

@@ -1,0 +1,95 @@
+//! The vary string (LSCache protocol 4.3 and 6.6): which variant of a URL a visitor gets.
+//!
+//! Place in the walk: part of the key. Made from rewrite rules before the application ran, and from `X-LiteSpeed-Vary` after.
+//! Difficulty: what the application says replaces what rewrite rules said, for the key that its response is stored under, and is remembered
+//! for the URL; [`VaryRules::encode`] is for that memory.
+//! Absent on purpose: fields that Vary names; `rules::Vary` makes their part of the key.
+
+use super::{
+    cookies::{pairs, push_escaped, push_piece},
+    tags::strip_prefix,
+};
+use crate::rules::targeted::lines;
+use saker_http::{Fields, HeadView, KnownField};
+
+pub const VARY: &str = "X-LiteSpeed-Vary";
+pub const VARY_COOKIE: &[u8] = b"_lscache_vary";
+
+/// What a URL varies by, beside the vary cookie.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VaryRules {
+    /// Cookies by name, in order, each once.
+    pub cookies: Vec<Vec<u8>>,
+    /// A text such as `guest+webp`.
+    pub value: Option<Vec<u8>>,
+}
+
+impl VaryRules {
+    /// `Cache-Vary`: names, each with or without `cookie=` in front.
+    pub fn add_cookies(&mut self, list: &[u8]) {
+        for name in list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            let name = strip_prefix(name, b"cookie=").unwrap_or(name).trim_ascii();
+            if !name.is_empty() && !self.cookies.iter().any(|held| held == name) {
+                self.cookies.push(name.to_vec());
+            }
+        }
+    }
+
+    /// `None` where the response does not say (6.6).
+    pub fn of_response(fields: &Fields) -> Option<VaryRules> {
+        let mut rules = None;
+        for item in lines(fields, VARY).flat_map(|line| line.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii) {
+            let rules = rules.get_or_insert_with(VaryRules::default);
+            match strip_prefix(item, b"value=") {
+                Some(value) => rules.value = Some(value.trim_ascii().to_vec()).filter(|value| !value.is_empty()),
+                // A name without `cookie=` in front is one all the same; what else could it be?
+                None => rules.add_cookies(item),
+            }
+        }
+        rules
+    }
+
+    /// The vary string of a request, each piece with a semicolon behind it.
+    pub fn string(&self, request: HeadView<'_>) -> Vec<u8> {
+        let cookie = |name: &[u8]| pairs(request.lines(KnownField::Cookie)).find(|pair| pair.0 == name).map(|pair| pair.1);
+        let mut out = Vec::new();
+        push_piece(&mut out, VARY_COOKIE, cookie(VARY_COOKIE));
+        for (name, value) in further_vary_cookies(request) {
+            push_piece(&mut out, name, Some(value));
+        }
+        for name in self.cookies.iter().filter(|name| !name.starts_with(VARY_COOKIE)) {
+            push_piece(&mut out, name, cookie(name));
+        }
+        if let Some(value) = &self.value {
+            // Not a cookie: no name can begin so.
+            out.push(b'=');
+            push_escaped(&mut out, value);
+            out.push(b';');
+        }
+        out
+    }
+
+    /// To be remembered for a URL.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.cookies.iter().for_each(|name| push_piece(&mut out, name, None));
+        if let Some(value) = &self.value {
+            push_piece(&mut out, b"", Some(value));
+        }
+        out
+    }
+
+    /// The value of `LSCACHE_VARY_COOKIE` (2).
+    pub fn cookie_list(&self) -> Option<Vec<u8>> {
+        (!self.cookies.is_empty()).then(|| self.cookies.join(&b","[..]))
+    }
+}
+
+/// Every cookie whose name begins with the vary cookie's, by name, because browsers keep no order.
+fn further_vary_cookies(request: HeadView<'_>) -> Vec<(&[u8], &[u8])> {
+    let longer = |pair: &(&[u8], &[u8])| pair.0.len() > VARY_COOKIE.len() && pair.0.starts_with(VARY_COOKIE);
+    let mut found: Vec<(&[u8], &[u8])> = pairs(request.lines(KnownField::Cookie)).filter(longer).collect();
+    found.sort_by(|one, other| one.0.cmp(other.0));
+    found.dedup_by(|one, other| one.0 == other.0);
+    found
+}
