@@ -82,6 +82,18 @@ impl Client {
         self.send(parts, body).await.map(|response| response.status().as_u16()).map_err(|error| error.to_string())
     }
 
+    /// The content of the answer to a POST, which has to be a 200.
+    pub async fn post(&self, url: &str, content_type: &str, content: Vec<u8>) -> Result<Vec<u8>, String> {
+        let uri: Uri = url.parse().map_err(|_| "not a URL".to_owned())?;
+        let head = Request::builder().method(Method::POST).uri(uri).header(http::header::CONTENT_TYPE, content_type).body(());
+        let (parts, ()) = head.map_err(|error| error.to_string())?.into_parts();
+        let response = self.send(parts, content.into()).await.map_err(|error| error.to_string())?;
+        match response.status().as_u16() {
+            200 => Ok(response.into_body().to_vec()),
+            status => Err(format!("HTTP status {status}")),
+        }
+    }
+
     async fn send(&self, head: http::request::Parts, body: Bytes) -> io::Result<Response<Bytes>> {
         let tls = self.tls.clone();
         let blocking = blocking::run("acme-request", move || exchange(tls, &head, &body, Instant::now() + REQUEST_TIME_MAX));

@@ -29,6 +29,7 @@ mod store;
 mod tend;
 
 pub use challenges::{Challenges, HTTP01_PREFIX, Installer};
+pub use client::Client;
 pub use event::Event;
 pub use manager::{Handle, Manager};
 pub use on_demand::Denied;

@@ -91,13 +91,8 @@ impl Domain {
 
     fn files(&self) -> Vec<CertificateFiles> {
         let key = |at: usize, certificate: &PathBuf| self.keys.get(at).unwrap_or(certificate).clone();
-        let files = |(at, certificate): (usize, &PathBuf)| CertificateFiles {
-            certificate: certificate.clone(),
-            key: key(at, certificate),
-            ocsp: None,
-            chain: None,
-            origin: self.origin.clone(),
-        };
+        let files =
+            |(at, certificate): (usize, &PathBuf)| CertificateFiles::new(certificate.clone(), key(at, certificate), self.origin.clone());
         self.certificates.iter().enumerate().map(files).collect()
     }
 }

@@ -122,7 +122,7 @@ impl Process {
             external_filters: self.external_filters.as_slice().into(),
             defaults: Arc::new(main.local.as_deref().cloned().unwrap_or_default()),
             settings: Arc::default(),
-            tls: Arc::new(TlsDraft::default().site(&main.tls, false)),
+            tls: Arc::new(TlsDraft::default().site(&main.tls, false, "")),
             same_host_only: self.same_host_only,
             process: Arc::new(self.process_wide(main)),
             proxy: Arc::new(host_proxy(main, main, timeout_ms)),
@@ -349,7 +349,8 @@ impl Shared {
         if !asks && draft.tls == TlsDraft::default() {
             return Arc::clone(&self.tls);
         }
-        Arc::new(draft.tls.site(&main.tls, asks))
+        let name = draft.server_name.as_deref().or(main.server_name.as_deref()).unwrap_or_default();
+        Arc::new(draft.tls.site(&main.tls, asks, &format!("{name}:{}", port_of(draft).unwrap_or(443))))
     }
 }
 

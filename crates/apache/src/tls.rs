@@ -9,10 +9,15 @@ use crate::{
     server::{HostDraft, ServerSet},
 };
 use saker_config::model::{
-    Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks, Group, Origin, Revocation, SiteTls, TlsVersion,
+    Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks, Group, Origin, Passphrase, PassphraseDialog,
+    Revocation, SiteTls, TlsVersion,
 };
 use saker_config_apache::Node;
-use std::path::{Path, PathBuf};
+use stapling::StaplingDraft;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// SSLVerifyDepth where nothing is said.
 const DEPTH: u32 = 1;
@@ -26,6 +31,9 @@ pub struct TlsDraft {
     pub keys: Vec<PathBuf>,
     pub chain: Option<PathBuf>,
     pub staples: Option<bool>,
+    pub stapling: StaplingDraft,
+    /// SSLPassPhraseDialog.
+    pub dialog: Option<PassphraseDialog>,
     pub versions: Option<Versions>,
     pub ciphers_12: Option<Vec<CipherSuite>>,
     pub ciphers_13: Option<Vec<CipherSuite>>,
@@ -53,20 +61,27 @@ pub struct Versions {
 
 impl TlsDraft {
     /// Certificates go with their keys in order; one without a key has it in its own file.
-    fn files(&self, staples: bool) -> Vec<CertificateFiles> {
+    fn files(&self, main: &TlsDraft, server: &str) -> Vec<CertificateFiles> {
+        let staples = self.staples.or(main.staples) == Some(true);
+        let stapling = staples.then(|| Arc::new(self.stapling.over(&main.stapling)));
+        let dialog = main.dialog.clone().unwrap_or_default();
+        let passphrase = |number| Passphrase { dialog: dialog.clone(), server: server.to_owned(), number };
         let key = |at: usize, certificate: &PathBuf| self.keys.get(at).unwrap_or(certificate).clone();
-        let files = |(at, (certificate, origin)): (usize, &(PathBuf, Origin))| CertificateFiles {
-            certificate: certificate.clone(),
-            key: key(at, certificate),
-            ocsp: staples.then(|| beside(certificate)).flatten(),
-            chain: self.chain.clone().filter(|_| at == 0),
-            origin: origin.clone(),
+        let files = |(at, (certificate, origin)): (usize, &(PathBuf, Origin))| {
+            let ocsp = staples.then(|| beside(certificate)).flatten();
+            CertificateFiles {
+                chain: self.chain.clone().filter(|_| at == 0),
+                passphrase: Some(Arc::new(passphrase(at))),
+                stapling: stapling.clone().filter(|_| ocsp.is_none()),
+                ocsp,
+                ..CertificateFiles::new(certificate.clone(), key(at, certificate), origin.clone())
+            }
         };
         self.certificates.iter().enumerate().map(files).collect()
     }
 
-    /// What a host's handshake demands. `asks`: a section of it wants certificates of clients.
-    pub fn site(&self, main: &TlsDraft, asks: bool) -> SiteTls {
+    /// What a host's handshake demands. `asks`: a section of it wants certificates of clients. `server`: name and port.
+    pub fn site(&self, main: &TlsDraft, asks: bool, server: &str) -> SiteTls {
         fn or<T: Clone>(own: &Option<T>, outer: &Option<T>) -> Option<T> {
             own.as_ref().or(outer.as_ref()).cloned()
         }
@@ -83,7 +98,7 @@ impl TlsDraft {
         };
         let has_clients = asks || demand != ClientCertificates::Off;
         SiteTls {
-            certificates: self.files(or(&self.staples, &main.staples).unwrap_or(false)),
+            certificates: self.files(main, server),
             automatic: Automatic::Off,
             minimum_version: if versions.tls12 { TlsVersion::Tls12 } else { TlsVersion::Tls13 },
             without_tls13: !versions.tls13,
@@ -112,6 +127,33 @@ fn beside(certificate: &Path) -> Option<PathBuf> {
     let mut name = certificate.as_os_str().to_owned();
     name.push(".ocsp");
     Some(PathBuf::from(name)).filter(|path| path.is_file())
+}
+
+/// `builtin`, `exec:program`, `|program arguments` (httpd 2.4 manual).
+fn dialog(text: &str, root: &Path) -> Result<PassphraseDialog, String> {
+    let words = |text: &str| -> Vec<String> {
+        let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        if let Some(program) = words.first_mut() {
+            *program = root.join(&*program).to_string_lossy().into_owned();
+        }
+        words
+    };
+    let made = match text {
+        text if text.eq_ignore_ascii_case("builtin") => return Ok(PassphraseDialog::Terminal),
+        text if text.starts_with('|') => PassphraseDialog::Pipe(words(&text[1..])),
+        text => match text.strip_prefix("exec:") {
+            Some(program) => PassphraseDialog::Program(words(program)),
+            None => PassphraseDialog::Program(words(text)),
+        },
+    };
+    match &made {
+        PassphraseDialog::Program(words) | PassphraseDialog::Pipe(words)
+            if words.first().is_none_or(|program| !Path::new(program).is_file()) =>
+        {
+            Err(format!("SSLPassPhraseDialog: file '{}' does not exist", words.first().map_or("", String::as_str)))
+        }
+        _ => Ok(made),
+    }
 }
 
 macro_rules! path {
@@ -162,6 +204,10 @@ const OTHERS: &[(&str, ServerSet)] = &[
     }),
     ("SSLHonorCipherOrder", |node, host, _, _| set_flag(node, &mut host.tls.honors_own_order)),
     ("SSLSessionTickets", |node, host, _, _| set_flag(node, &mut host.tls.tickets)),
+    ("SSLPassPhraseDialog", |node, host, _, root| {
+        host.tls.dialog = Some(dialog(&first(node).unwrap_or_default(), root)?);
+        Ok(())
+    }),
     ("SSLUseStapling", |node, host, _, _| set_flag(node, &mut host.tls.staples)),
     ("SSLStrictSNIVHostCheck", |node, host, _, _| set_flag(node, &mut host.tls.strict_names)),
     ("SSLVHostSNIPolicy", |node, _, process, _| {
@@ -192,7 +238,7 @@ const OTHERS: &[(&str, ServerSet)] = &[
 ];
 
 pub fn setters() -> impl Iterator<Item = &'static (&'static str, ServerSet)> {
-    PATHS.iter().chain(OTHERS)
+    PATHS.iter().chain(OTHERS).chain(stapling::SETTERS)
 }
 
 fn first(node: &Node) -> Option<String> {
@@ -320,5 +366,6 @@ fn groups(value: &str) -> Result<Vec<Group>, String> {
     if groups.is_empty() { Err(format!("SSLOpenSSLConfCmd: none of the groups {value} is there")) } else { Ok(groups) }
 }
 
+mod stapling;
 #[cfg(test)]
 mod tests;

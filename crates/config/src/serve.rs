@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn files_come_before_automatic_certificates() {
-        let files = CertificateFiles { certificate: "a".into(), key: "b".into(), ocsp: None, chain: None, origin: Origin::command_line() };
+        let files = CertificateFiles::new("a".into(), "b".into(), Origin::command_line());
         let model =
             Model::for_directory(ServeOptions { certificate: Some(files.clone()), domains: vec!["a".into()], ..ServeOptions::default() });
         assert_eq!((model.sites[0].tls.automatic, &model.sites[0].tls.certificates[..]), (Automatic::Off, &[files][..]));

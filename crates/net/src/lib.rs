@@ -16,6 +16,7 @@ pub mod proxy_preface;
 pub mod starter;
 pub mod stream;
 pub mod systemd;
+pub mod terminal;
 pub mod ticker;
 
 mod socket_options;

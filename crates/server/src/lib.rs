@@ -23,6 +23,7 @@ pub mod secured;
 pub mod serving;
 pub mod shared;
 pub mod site_logs;
+pub mod staples;
 pub mod tail;
 pub mod transport;
 pub mod worker;

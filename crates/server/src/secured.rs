@@ -33,7 +33,7 @@ pub struct Secured {
 impl Secured {
     /// Loads what the model names; where something can't be used, everything wrong is said at once. The list has the warnings.
     pub fn build(model: &Model, previous: Option<&Secured>) -> Result<(Secured, Vec<String>), String> {
-        let (identities, mut problems) = load(model, previous);
+        let (identities, mut problems) = Identities::load(&identities_of(model), previous.map(|previous| &*previous.identities));
         let (tickets, more) = Tickets::load(&model.tls, previous.map(|previous| &*previous.tickets));
         problems.extend(more);
         let authority = install_local(model, &identities).map_err(|error| format!("{error}\n"))?;
@@ -58,16 +58,15 @@ impl Secured {
 
 /// What is wrong with the certificates that a configuration names; for `saker check`.
 pub fn problems(model: &Model) -> Vec<LoadProblem> {
-    let (_, mut problems) = load(model, None);
+    let mut problems = Identities::problems(&identities_of(model));
     problems.extend(Tickets::load(&model.tls, None).1);
     problems
 }
 
-fn load(model: &Model, previous: Option<&Secured>) -> (Identities, Vec<LoadProblem>) {
+fn identities_of(model: &Model) -> Vec<SiteIdentity<'_>> {
     let speaks_tls = model.listeners.iter().any(|listener| listener.tls.is_some());
     let sites = model.sites.iter().filter(|_| speaks_tls);
-    let sites: Vec<_> = sites.map(|site| SiteIdentity { names: &site.names, tls: &site.tls, origin: &site.origin }).collect();
-    Identities::load(&sites, previous.map(|previous| &*previous.identities))
+    sites.map(|site| SiteIdentity { names: &site.names, tls: &site.tls, origin: &site.origin }).collect()
 }
 
 /// Certificates by this machine's own authority, for the sites that want one.

@@ -181,6 +181,7 @@ messages! {
     CERTIFICATE_FORBIDDEN "SK0709" "tls" Info "a certificate on demand was not ordered" "Nothing, unless the name is one of yours: then see the ask rule.";
     CERTIFICATE_STATE "SK0710" "tls" Error "the state of automatic certificates is not in order" "Mend the folder `acme` in the state directory, or what the line says.";
     CERTIFICATE_RECORD_LEFT "SK0711" "tls" Warn "a record of a challenge may be left in the zone" "See why `dns_command` failed; take the record away.";
+    OCSP_RESPONSE_MISSING "SK0712" "tls" Warn "an OCSP response to staple was not had" "Nothing, unless it repeats: then see whether this machine reaches the responder.";
 
     HTACCESS_BROKEN "SK0801" "apache" Error "an .htaccess file can't be used, its folder is answered with an error"
         "Mend the file as the line says; it is read again as soon as it changes.";

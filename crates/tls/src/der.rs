@@ -124,6 +124,20 @@ pub fn ocsp_response(der: &[u8]) -> Option<OcspFacts> {
     Some(OcspFacts { is_good: status == 0x80, this_update, next_update })
 }
 
+/// Which certificate the (first) response is about: the content of its CertID.
+pub fn ocsp_identifier(der: &[u8]) -> Option<&[u8]> {
+    let mut response = Der(Der(der).expect(SEQUENCE)?);
+    response.expect(ENUMERATED)?;
+    let mut bytes = Der(Der(response.expect(0xa0)?).expect(SEQUENCE)?);
+    bytes.expect(OBJECT_IDENTIFIER)?;
+    let mut basic = Der(Der(bytes.expect(OCTET_STRING)?).expect(SEQUENCE)?);
+    let mut data = Der(basic.expect(SEQUENCE)?);
+    data.optional(0xa0);
+    data.next()?;
+    data.expect(GENERALIZED_TIME)?;
+    Der(Der(data.expect(SEQUENCE)?).expect(SEQUENCE)?).expect(SEQUENCE)
+}
+
 /// When a revocation list is to be replaced (RFC 5280 section 5.1.2.5).
 pub fn revocation_list_next_update(der: &[u8]) -> Option<i64> {
     let mut fields = Der(Der(Der(der).expect(SEQUENCE)?).expect(SEQUENCE)?);

@@ -15,9 +15,8 @@ const NW_SSL: &[&str] = &["nw_ssl_module"];
 const SESSIONS_IN_MEMORY: Treatment = NoEffect("sessions are kept in this process's memory and in tickets");
 const TLS_LIBRARY: Treatment = NoEffect("Saker's TLS library has its own random numbers, and no engines");
 const NEVER_RENEGOTIATES: Treatment = NoEffect("Saker's TLS never compresses, never renegotiates");
-const OWN_STAPLES: Treatment =
-    Unsupported("responses are not fetched: with it on, the one in CERTIFICATE.ocsp (DER, beside the certificate) is stapled");
-const NOTHING_FETCHED: Treatment = NoEffect("Saker fetches no OCSP responses, so there is nothing to wait for or to renew");
+const GOOD_ONES: Treatment = NoEffect("only good responses are stapled, never a responder's errors");
+const STAPLES_KEPT: Treatment = NoEffect("responses are kept in memory and in the state directory");
 const SRP: Treatment = Unsupported("SRP is not part of TLS 1.3 and was never in browsers: remove it");
 const GATEWAYS: Treatment = Later("gateways and proxying");
 const NO_OCSP: Treatment = Denies("check revocation with SSLCARevocationFile");
@@ -25,16 +24,7 @@ const GONE_LOG: Treatment = NoEffect("it has had no effect since Apache 2.4: use
 const NETWARE: Treatment = Unsupported("it is for NetWare: use mod_ssl");
 
 pub(super) const ROWS: &[Row] = &[
-    row(
-        "SSLPassPhraseDialog",
-        SSL,
-        A,
-        "s",
-        One,
-        SERVER,
-        VIRTUAL_HOST,
-        Unsupported("use a key that is not encrypted, readable by root only"),
-    ),
+    row("SSLPassPhraseDialog", SSL, A, "s", One, SERVER, VIRTUAL_HOST, Honoured),
     row("SSLSessionCache", SSL, A, "s", One, SERVER, VIRTUAL_HOST, SESSIONS_IN_MEMORY),
     row("SSLCryptoDevice", SSL, A, "s", One, SERVER, VIRTUAL_HOST, TLS_LIBRARY),
     row("SSLRandomSeed", SSL, A, "s", TwoOrThree, SERVER, VIRTUAL_HOST, TLS_LIBRARY),
@@ -95,16 +85,16 @@ pub(super) const ROWS: &[Row] = &[
     row("SSLOCSPProxyURL", SSL, A, "sv", One, SERVER, NOWHERE, NO_OCSP),
     row("SSLOCSPNoVerify", SSL, A, "sv", Flag, SERVER, NOWHERE, NO_OCSP),
     row("SSLOCSPResponderCertificateFile", SSL, A, "sv", One, SERVER, NOWHERE, NO_OCSP),
-    row("SSLStaplingCache", SSL, A, "s", One, SERVER, VIRTUAL_HOST, SESSIONS_IN_MEMORY),
-    row("SSLUseStapling", SSL, A, "sv", Flag, SERVER, NOWHERE, OWN_STAPLES),
-    row("SSLStaplingResponseTimeSkew", SSL, A, "sv", One, SERVER, NOWHERE, NOTHING_FETCHED),
-    row("SSLStaplingResponderTimeout", SSL, A, "sv", One, SERVER, NOWHERE, NOTHING_FETCHED),
-    row("SSLStaplingResponseMaxAge", SSL, A, "sv", One, SERVER, NOWHERE, NOTHING_FETCHED),
-    row("SSLStaplingStandardCacheTimeout", SSL, A, "sv", One, SERVER, NOWHERE, NOTHING_FETCHED),
-    row("SSLStaplingReturnResponderErrors", SSL, A, "sv", Flag, SERVER, NOWHERE, NOTHING_FETCHED),
-    row("SSLStaplingFakeTryLater", SSL, A, "sv", Flag, SERVER, NOWHERE, NOTHING_FETCHED),
-    row("SSLStaplingErrorCacheTimeout", SSL, A, "sv", One, SERVER, NOWHERE, NOTHING_FETCHED),
-    row("SSLStaplingForceURL", SSL, A, "sv", One, SERVER, NOWHERE, NOTHING_FETCHED),
+    row("SSLStaplingCache", SSL, A, "s", One, SERVER, VIRTUAL_HOST, STAPLES_KEPT),
+    row("SSLUseStapling", SSL, A, "sv", Flag, SERVER, NOWHERE, Honoured),
+    row("SSLStaplingResponseTimeSkew", SSL, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("SSLStaplingResponderTimeout", SSL, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("SSLStaplingResponseMaxAge", SSL, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("SSLStaplingStandardCacheTimeout", SSL, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("SSLStaplingReturnResponderErrors", SSL, A, "sv", Flag, SERVER, NOWHERE, GOOD_ONES),
+    row("SSLStaplingFakeTryLater", SSL, A, "sv", Flag, SERVER, NOWHERE, GOOD_ONES),
+    row("SSLStaplingErrorCacheTimeout", SSL, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("SSLStaplingForceURL", SSL, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("SSLOpenSSLConfCmd", SSL, A, "sv", Two, SERVER, NOWHERE, Honoured),
     row("SSLLog", SSL, B, "svdh", Raw, ALL, NOWHERE, GONE_LOG),
     row("SSLLogLevel", SSL, B, "svdh", Raw, ALL, NOWHERE, GONE_LOG),

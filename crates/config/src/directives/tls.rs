@@ -275,7 +275,7 @@ fn read_certificate(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Optio
     reader.fill(table, CERTIFICATE, &at, &mut draft);
     let certificate = draft.certificate?;
     let key = draft.key.unwrap_or_else(|| certificate.clone());
-    Some(Value::Certificate(CertificateFiles { certificate, key, ocsp: draft.ocsp, chain: None, origin: at.origin() }))
+    Some(Value::Certificate(CertificateFiles { ocsp: draft.ocsp, ..CertificateFiles::new(certificate, key, at.origin()) }))
 }
 
 /// What the whole table says; complaints about what doesn't fit together.
@@ -336,7 +336,7 @@ fn certificate(draft: &SiteTlsDraft, given: &Given) -> Option<CertificateFiles> 
         Value::Certificate(files) => Some(files.clone()),
         Value::Path(path) => {
             let key = beside(&draft.key).unwrap_or_else(|| path.clone());
-            Some(CertificateFiles { certificate: path.clone(), key, ocsp: beside(&draft.ocsp), chain: None, origin: given.origin() })
+            Some(CertificateFiles { ocsp: beside(&draft.ocsp), ..CertificateFiles::new(path.clone(), key, given.origin()) })
         }
         _ => None,
     }

@@ -29,7 +29,7 @@ pub use site::{CanonicalPort, HttpsRedirect, PathPattern, Route, Site, SiteName}
 pub use throttle::{Excess, Rate, RequestRate, Throttle};
 pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks, DnsWords,
-    ExternalAccount, Group, ListenerTls, Revocation, ServerTls, SiteTls, TlsVersion,
+    ExternalAccount, Group, ListenerTls, Passphrase, PassphraseDialog, Revocation, ServerTls, SiteTls, Stapling, TlsVersion,
 };
 pub use upstream::{Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky, Tuning, Upstream};
 

@@ -1,7 +1,7 @@
 //! TLS: what a listener, a site and the whole server say about it.
 
 use super::Origin;
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
@@ -52,7 +52,59 @@ pub struct CertificateFiles {
     pub ocsp: Option<PathBuf>,
     /// What follows the certificate in its chain, where that stands in a file of its own; only Apache's configuration has such.
     pub chain: Option<PathBuf>,
+    /// Who knows the passphrase of an encrypted key.
+    pub passphrase: Option<Arc<Passphrase>>,
+    /// OCSP responses are fetched and stapled.
+    pub stapling: Option<Arc<Stapling>>,
     pub origin: Origin,
+}
+
+impl CertificateFiles {
+    pub fn new(certificate: PathBuf, key: PathBuf, origin: Origin) -> CertificateFiles {
+        CertificateFiles { certificate, key, ocsp: None, chain: None, passphrase: None, stapling: None, origin }
+    }
+}
+
+/// Only Apache's configuration has such.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Passphrase {
+    pub dialog: PassphraseDialog,
+    /// As who is asked is told: `name:port`.
+    pub server: String,
+    /// Among the server's keys, from 0.
+    pub number: usize,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PassphraseDialog {
+    #[default]
+    Terminal,
+    /// A program with its arguments; it is told more of them.
+    Program(Vec<String>),
+    /// A program that reads prompts.
+    Pipe(Vec<String>),
+}
+
+/// On which terms responses are fetched; only Apache's configuration has such.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Stapling {
+    /// In place of the one that the certificate names.
+    pub responder: Option<String>,
+    pub timeout_ms: u64,
+    /// Clocks may differ by so much.
+    pub skew_s: u64,
+    /// Older responses are not shown.
+    pub age_max_s: Option<u64>,
+    /// Of responses that don't say how long they hold.
+    pub lifetime_s: u64,
+    /// Between two attempts that fail.
+    pub retry_s: u64,
+}
+
+impl Default for Stapling {
+    fn default() -> Stapling {
+        Stapling { responder: None, timeout_ms: 10_000, skew_s: 300, age_max_s: None, lifetime_s: 3600, retry_s: 600 }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -122,7 +122,7 @@ fn only_directory(mut directories: Vec<PathBuf>) -> Result<PathBuf, String> {
 fn certificate(certificate: &Path, key: Option<&Path>) -> Result<CertificateFiles, String> {
     let absolute = |path: &Path| std::fs::canonicalize(path).map_err(|error| format!("{}: {error}", path.display()));
     let (certificate, key) = (absolute(certificate)?, absolute(key.unwrap_or(certificate))?);
-    Ok(CertificateFiles { certificate, key, ocsp: None, chain: None, origin: Origin::command_line() })
+    Ok(CertificateFiles::new(certificate, key, Origin::command_line()))
 }
 
 /// Absolute, so that it stays the same whatever becomes of the working directory.

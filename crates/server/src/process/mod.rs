@@ -1,6 +1,7 @@
 //! The process: configuration, listeners, workers, signals, reload, end. Runs on the main thread, which serves no request.
 
 mod listeners;
+pub mod log_starter;
 mod operator;
 mod page_cache;
 mod pid_file;
@@ -99,6 +100,9 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let mut pid_file = pid_file::PidFile::make(&read.model.server).map_err(Failure::Start)?;
     // The control socket belongs to whoever the server is later, so it is bound after the change of user where that is allowed.
     let after_apache = matches!(source, Source::Apache { .. });
+    if after_apache {
+        log_starter::begin(&read.model);
+    }
     privileges::drop(&read.model, lock.path(), after_apache).map_err(Failure::Start)?;
     let control_socket = lock.bind_control().map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}"))).ok();
     let shared = shared(workers, started, descriptors_max, starter).map_err(Failure::Start)?;
@@ -151,6 +155,7 @@ fn serve(runtime: &Runtime, mut signals: signals::Signals, operator: Operator, c
             () = end => {}
             () = conversations => {}
             () = certificates => {}
+            () = operator.fetch_staples() => {}
             () = signals.obey(&operator) => {}
         }
     });

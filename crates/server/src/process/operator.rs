@@ -7,6 +7,7 @@ use crate::{
     log_files,
     secured::{Secured, Watch},
     shared::Shared,
+    staples,
     worker::Command,
 };
 use saker_config::model::{Address, Listener};
@@ -171,6 +172,12 @@ impl Operator {
             }
             watch.look(&secured, &self.shared.watcher);
         }
+    }
+
+    /// Fetches what is stapled, for as long as the server runs.
+    pub async fn fetch_staples(&self) {
+        let state_dir = self.generation.borrow().model.server.state_dir.clone();
+        staples::tend(|| Arc::clone(&self.secured.borrow()), &state_dir).await;
     }
 
     /// Once asked to stop at once, asking for less changes nothing.

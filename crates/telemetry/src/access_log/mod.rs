@@ -19,4 +19,5 @@ pub use clock::LogClock;
 pub use file::{Flushed, LogBuffer, LogFile, LogTarget};
 pub use format::{Format, FormatError, Needs};
 pub(crate) use program::Program;
+pub use program::{log_program, start_programs_with};
 pub use record::{Computed, ConnectionStatus, Lookup, Record, Variables};

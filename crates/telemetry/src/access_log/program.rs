@@ -4,17 +4,32 @@
 //!
 //! The one difficulty: a program that ends. It is started again, later each time, and gets the line that broke again from its start.
 //!
+//! Somebody else may start them in this process's place ([`start_programs_with`]); then they are not its children, and their end shows by
+//! their pipe alone.
+//!
 //! Absent on purpose: restarting the program on reopen; it is told nothing and rotates as it likes.
 
 use crate::error_log;
 use crate::message;
 use crate::queue_writer::{Outlet, Stalled};
 use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// Starts a command, whose standard input is the other end of what is returned. `None`: that is not its business.
+type Starter = Box<dyn Fn(&str) -> Option<io::Result<OwnedFd>> + Send + Sync>;
+
+static STARTER: OnceLock<Starter> = OnceLock::new();
+
+/// From here on this is asked first. The first one stays.
+pub fn start_programs_with(starter: impl Fn(&str) -> Option<io::Result<OwnedFd>> + Send + Sync + 'static) {
+    let _ = STARTER.set(Box::new(starter));
+}
 
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -25,7 +40,8 @@ pub(crate) struct Program {
 
 #[derive(Debug)]
 struct Running {
-    child: Child,
+    /// `None`: somebody else has started it.
+    child: Option<Child>,
     input: ChildStdin,
     since: Instant,
 }
@@ -85,18 +101,21 @@ impl Outlet for Program {
 impl Drop for Program {
     fn drop(&mut self) {
         // Its input ends; it may take its time to finish, which only this thread waits for.
-        if let Some(Running { mut child, input, .. }) = self.running.take() {
+        if let Some(Running { child, input, .. }) = self.running.take() {
             drop(input);
-            let _ = child.wait();
+            let _ = child.map(|mut child| child.wait());
         }
     }
 }
 
 impl Running {
     fn start(command: &str) -> io::Result<Running> {
-        let mut child = command_of(command)?.stdin(Stdio::piped()).spawn()?;
+        if let Some(started) = STARTER.get().and_then(|starter| starter(command)) {
+            return started.map(|input| Running { child: None, input: input.into(), since: Instant::now() });
+        }
+        let mut child = log_program(command)?.stdin(Stdio::piped()).spawn()?;
         match child.stdin.take() {
-            Some(input) => Ok(Running { child, input, since: Instant::now() }),
+            Some(input) => Ok(Running { child: Some(child), input, since: Instant::now() }),
             None => Err(io::Error::other("the program has no standard input")),
         }
     }
@@ -114,16 +133,17 @@ impl Running {
         Ok(())
     }
 
-    fn end(mut self) -> String {
+    fn end(self) -> String {
         drop(self.input);
+        let Some(mut child) = self.child else { return String::new() };
         // One that closed its input and lives on is of no use any more.
-        let _ = self.child.kill();
-        self.child.wait().map_or_else(|_| String::new(), |status| format!(" ({status})"))
+        let _ = child.kill();
+        child.wait().map_or_else(|_| String::new(), |status| format!(" ({status})"))
     }
 }
 
 /// As Apache: plain and with a second bar the program itself, with a dollar sign through a shell.
-fn command_of(text: &str) -> io::Result<Command> {
+pub fn log_program(text: &str) -> io::Result<Command> {
     let text = text.trim();
     if let Some(script) = text.strip_prefix('$') {
         let mut command = Command::new("/bin/sh");
@@ -165,9 +185,9 @@ mod tests {
     fn splits_words() {
         assert_eq!(words(r#" /bin/rotate  -l "a b"c '' "#), ["/bin/rotate", "-l", "a bc", ""]);
         assert!(words("  ").is_empty());
-        assert_eq!(command_of(" ").map(|_| ()).map_err(|error| error.kind()), Err(io::ErrorKind::InvalidInput));
-        assert_eq!(command_of("|/bin/cat x").expect("command").get_program(), "/bin/cat");
-        assert_eq!(command_of("$cat >x").expect("command").get_program(), "/bin/sh");
+        assert_eq!(log_program(" ").map(|_| ()).map_err(|error| error.kind()), Err(io::ErrorKind::InvalidInput));
+        assert_eq!(log_program("|/bin/cat x").expect("command").get_program(), "/bin/cat");
+        assert_eq!(log_program("$cat >x").expect("command").get_program(), "/bin/sh");
     }
 
     #[test]

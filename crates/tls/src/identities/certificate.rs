@@ -7,26 +7,39 @@
 use super::{
     LoadProblem,
     files::{FileStamp, Files},
-    now,
+    now, passphrase,
 };
-use crate::der::{self, CertificateFacts};
+use crate::{
+    der::{self, CertificateFacts},
+    encrypted_key,
+    ocsp::{Belief, Question},
+};
 use rustls::{
     Error, InconsistentKeys, SignatureAlgorithm, SignatureScheme,
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     sign::CertifiedKey,
 };
-use saker_config::model::{CertificateFiles, Origin};
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
+use saker_config::model::{CertificateFiles, Origin, Passphrase, Stapling};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 /// Warned of from here on: seconds before the end.
 const SOON: i64 = 7 * 86_400;
+/// Responders are not asked more often about one certificate.
+const RENEWAL_MIN_S: i64 = 5;
 
 #[derive(Debug)]
 pub struct Certificate {
     plain: Arc<CertifiedKey>,
     /// With an OCSP response, and until when that may be shown.
-    stapled: Option<(Arc<CertifiedKey>, i64)>,
+    stapled: RwLock<Option<(Arc<CertifiedKey>, i64)>>,
+    /// What is asked for OCSP responses, and on which terms.
+    asks: Option<(Question, Arc<Stapling>)>,
     pub facts: CertificateFacts,
     /// Files it was made from, with their stamps.
     pub files: Vec<FileStamp>,
@@ -35,13 +48,13 @@ pub struct Certificate {
 impl Certificate {
     /// For certificates that arrive at run time.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Certificate, String> {
-        let certified = certified(chain, key).map_err(|cause| cause.to_string("the chain", "the key"))?;
+        let certified = certified(chain, key, None, false).map_err(|cause| cause.to_string("the chain", "the key"))?;
         Certificate::new(certified).ok_or_else(|| "the certificate is not understood".into())
     }
 
     fn new(certified: CertifiedKey) -> Option<Certificate> {
         let facts = der::certificate(certified.cert.first()?)?;
-        Some(Certificate { plain: Arc::new(certified), stapled: None, facts, files: Vec::new() })
+        Some(Certificate { plain: Arc::new(certified), stapled: RwLock::default(), asks: None, facts, files: Vec::new() })
     }
 
     /// RFC 6125 section 6.4.3: a star stands for one whole label, the first.
@@ -64,7 +77,7 @@ impl Certificate {
 
     /// What is shown to clients now.
     pub fn shown(&self) -> Arc<CertifiedKey> {
-        match &self.stapled {
+        match &*self.stapled.read().unwrap_or_else(PoisonError::into_inner) {
             Some((stapled, until)) if now() < *until => Arc::clone(stapled),
             _ => Arc::clone(&self.plain),
         }
@@ -80,10 +93,39 @@ impl Certificate {
         }
     }
 
-    fn staple(&mut self, response: Vec<u8>, until: i64) {
+    /// What a responder is asked; `None`: nothing is to be stapled, or nobody can be asked.
+    pub fn question(&self) -> Option<&Question> {
+        self.asks.as_ref().map(|(question, _)| question)
+    }
+
+    /// The terms of [`Certificate::question`].
+    pub fn stapling(&self) -> Stapling {
+        self.asks.as_ref().map(|(_, terms)| Stapling::clone(terms)).unwrap_or_default()
+    }
+
+    /// For messages.
+    pub fn name(&self) -> String {
+        self.facts.dns_names.first().cloned().or_else(|| der::common_name(&self.facts.subject)).unwrap_or_default()
+    }
+
+    /// Shows a response from the next handshake on, if it is a good one. When it is to be renewed.
+    pub fn take_staple(&self, response: Vec<u8>, now: i64) -> Result<i64, String> {
+        let (question, terms) = self.asks.as_ref().ok_or("nothing is stapled")?;
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
+        let belief = Belief { skew_s: number(terms.skew_s), age_max_s: terms.age_max_s.map(number) };
+        let facts = question.judge(&response, belief, now)?;
+        let lifetime_s = number(terms.lifetime_s);
+        let until = facts.next_update.unwrap_or(now + lifetime_s.saturating_mul(2));
+        self.staple(response, until);
+        // Half-way, and not at every look where responses hold for seconds only.
+        let half = facts.next_update.map_or(now + lifetime_s, |until| facts.this_update.midpoint(until));
+        Ok(half.max(now + RENEWAL_MIN_S))
+    }
+
+    fn staple(&self, response: Vec<u8>, until: i64) {
         let mut stapled = CertifiedKey::clone(&self.plain);
         stapled.ocsp = Some(response);
-        self.stapled = Some((Arc::new(stapled), until));
+        *self.stapled.write().unwrap_or_else(PoisonError::into_inner) = Some((Arc::new(stapled), until));
     }
 }
 
@@ -106,8 +148,14 @@ pub fn load(from: &CertificateFiles, files: &mut Files, problems: &mut Vec<LoadP
         chain = [&*chain, b"\n", &more].concat().into();
     }
     warn_of_readable_key(&from.key, &from.origin, problems);
+    let is_asked_for = from.passphrase.is_some() && encrypted_key::is_encrypted(&key);
+    if is_asked_for && !files.asks() && !passphrase::is_known(&key) {
+        let problem = format!("the key in {} is encrypted: it is not looked into before the start", from.key.display());
+        problems.push(LoadProblem::warning(from.origin.clone(), problem));
+        return None;
+    }
     let (chain_name, key_name) = (from.certificate.display().to_string(), from.key.display().to_string());
-    let made = certified(&chain, &key).map_err(|cause| LoadProblem {
+    let made = certified(&chain, &key, from.passphrase.as_deref(), files.asks()).map_err(|cause| LoadProblem {
         help: cause.help(&chain_name),
         ..LoadProblem::error(from.origin.clone(), cause.to_string(&chain_name, &key_name))
     });
@@ -117,7 +165,14 @@ pub fn load(from: &CertificateFiles, files: &mut Files, problems: &mut Vec<LoadP
     let mut certificate = made.map_err(|problem| problems.push(problem)).ok()?;
     check(&certificate, &chain_name, &from.origin, problems);
     if let Some(path) = &from.ocsp {
-        add_staple(&mut certificate, path, &from.origin, files, problems);
+        add_staple(&certificate, path, &from.origin, files, problems);
+    }
+    if let Some(terms) = &from.stapling {
+        certificate.asks = Question::new(&certificate.plain.cert, terms.responder.as_deref()).map(|question| (question, Arc::clone(terms)));
+        if certificate.asks.is_none() {
+            let problem = format!("{chain_name} names no OCSP responder, or not who has signed it: nothing is stapled");
+            problems.push(LoadProblem::warning(from.origin.clone(), problem));
+        }
     }
     certificate.files = paths(from).map(|path| files.stamp(path).unwrap_or_default()).collect();
     Some(certificate)
@@ -128,7 +183,7 @@ enum Cause {
     NoCertificate,
     BadPem(String),
     NoKey,
-    KeyEncrypted,
+    KeyEncrypted(String),
     BadKey(Error),
     BadCertificate(Error),
     Mismatch { later: bool },
@@ -140,7 +195,7 @@ impl Cause {
             Cause::NoCertificate => format!("{chain} has no certificate in PEM"),
             Cause::BadPem(error) => format!("{chain} is broken: {error}"),
             Cause::NoKey => format!("{key} has no private key in PEM"),
-            Cause::KeyEncrypted => format!("the key in {key} is encrypted, and nobody can type its passphrase here"),
+            Cause::KeyEncrypted(why) => format!("the key in {key} {why}"),
             Cause::BadKey(error) => format!("the key in {key} can't be used: {error}"),
             Cause::BadCertificate(error) => format!("the certificate in {chain} can't be used: {error}"),
             Cause::Mismatch { later: false } => format!("the key in {key} is not that of the certificate in {chain}"),
@@ -150,7 +205,7 @@ impl Cause {
 
     fn help(&self, chain: &str) -> Option<String> {
         match self {
-            Cause::KeyEncrypted => Some("openssl pkey -in KEY -out KEY-WITHOUT-PASSPHRASE; keep it readable by its owner only".into()),
+            Cause::KeyEncrypted(_) => Some("openssl pkey -in KEY -out KEY-WITHOUT-PASSPHRASE; keep it readable by its owner only".into()),
             Cause::BadKey(_) => Some("RSA from 2048 bits, ECDSA on P-256, P-384 or P-521, and Ed25519 are usable".into()),
             Cause::Mismatch { later: false } => Some("were certificate and key renewed together?".into()),
             Cause::Mismatch { later: true } => {
@@ -161,17 +216,16 @@ impl Cause {
     }
 }
 
-fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, Cause> {
+fn certified(chain: &[u8], key: &[u8], asked: Option<&Passphrase>, asks: bool) -> Result<CertifiedKey, Cause> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
     let chain = chain.map_err(|error| Cause::BadPem(error.to_string()))?;
     if chain.is_empty() {
         return Err(Cause::NoCertificate);
     }
-    let is_encrypted = contains(key, b"BEGIN ENCRYPTED PRIVATE KEY") || contains(key, b"Proc-Type: 4,ENCRYPTED");
-    if is_encrypted {
-        return Err(Cause::KeyEncrypted);
-    }
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| Cause::NoKey)?;
+    let key = match encrypted_key::is_encrypted(key) {
+        true => passphrase::open(key, asked, asks).map_err(Cause::KeyEncrypted)?,
+        false => PrivateKeyDer::from_pem_slice(key).map_err(|_| Cause::NoKey)?,
+    };
     let signing = aws_lc_rs::sign::any_supported_type(&key).map_err(Cause::BadKey)?;
     let certified = CertifiedKey::new(chain, signing);
     match certified.keys_match() {
@@ -179,10 +233,6 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, Cause> {
         Err(Error::InconsistentKeys(_)) => Err(Cause::Mismatch { later: is_key_of_later(&certified) }),
         Err(error) => Err(Cause::BadCertificate(error)),
     }
-}
-
-fn contains(text: &[u8], part: &[u8]) -> bool {
-    text.windows(part.len()).any(|window| window == part)
 }
 
 fn is_key_of_later(certified: &CertifiedKey) -> bool {
@@ -222,7 +272,7 @@ fn check(certificate: &Certificate, shown: &str, origin: &Origin, problems: &mut
     }
 }
 
-fn add_staple(certificate: &mut Certificate, path: &Path, origin: &Origin, files: &mut Files, problems: &mut Vec<LoadProblem>) {
+fn add_staple(certificate: &Certificate, path: &Path, origin: &Origin, files: &mut Files, problems: &mut Vec<LoadProblem>) {
     let Some(response) = files.read(path, origin, "OCSP response", problems) else { return };
     let shown = path.display();
     let problem = match der::ocsp_response(&response) {

@@ -42,11 +42,21 @@ impl FileStamp {
 
 #[derive(Debug, Default)]
 pub struct Files {
+    /// Somebody may be asked for the passphrases of keys.
+    asks: bool,
     stamps: HashMap<PathBuf, FileStamp>,
     contents: HashMap<PathBuf, Option<Arc<[u8]>>>,
 }
 
 impl Files {
+    pub fn new(asks: bool) -> Files {
+        Files { asks, ..Files::default() }
+    }
+
+    pub fn asks(&self) -> bool {
+        self.asks
+    }
+
     /// The content; `None` if it can't be read, which is told once.
     pub fn read(&mut self, path: &Path, origin: &Origin, what: &str, problems: &mut Vec<LoadProblem>) -> Option<Arc<[u8]>> {
         if let Some(content) = self.contents.get(path) {

@@ -7,6 +7,7 @@
 
 mod certificate;
 mod files;
+mod passphrase;
 mod problem;
 mod run_time;
 mod table;
@@ -19,7 +20,7 @@ pub use table::Table;
 
 use crate::policy::{Policy, demands};
 use files::FileStamp;
-use saker_config::model::{Automatic, CertificateFiles, Origin, SiteName, SiteTls};
+use saker_config::model::{Automatic, CertificateFiles, Origin, SiteName, SiteTls, Stapling};
 use std::{
     collections::HashMap,
     path::PathBuf,
@@ -64,7 +65,7 @@ struct Loaded {
     stamps: HashMap<PathBuf, FileStamp>,
 }
 
-type CertificatePaths = (PathBuf, PathBuf, Option<PathBuf>, Option<PathBuf>);
+type CertificatePaths = (PathBuf, PathBuf, Option<PathBuf>, Option<PathBuf>, Option<Arc<Stapling>>);
 
 impl Identities {
     /// Loads what the sites name. Everything wrong is told at once; what is in order can be used all the same.
@@ -72,10 +73,16 @@ impl Identities {
     pub fn load(sites: &[SiteIdentity<'_>], previous: Option<&Identities>) -> (Identities, Vec<LoadProblem>) {
         let sources: Vec<Source> = sites.iter().map(Source::new).collect();
         let before = previous.map(|previous| previous.loaded().clone()).unwrap_or_default();
-        let (table, loaded, problems) = build(&sources, &before, false);
+        let (table, loaded, problems) = build(&sources, &before, false, true);
         let run_time = previous.map(|previous| Arc::clone(&previous.run_time)).unwrap_or_default();
         let table = RwLock::new(Arc::new(table));
         (Identities { table, version: AtomicU64::new(0), run_time, sources, loaded: Mutex::new(loaded) }, problems)
+    }
+
+    /// What is wrong with what the sites name, as far as it shows without asking anybody for a passphrase.
+    pub fn problems(sites: &[SiteIdentity<'_>]) -> Vec<LoadProblem> {
+        let sources: Vec<Source> = sites.iter().map(Source::new).collect();
+        build(&sources, &Loaded::default(), false, false).2
     }
 
     /// Every file that was read or should have been, to be watched.
@@ -93,7 +100,7 @@ impl Identities {
     /// Reads changed files again; handshakes from now on see them. What is bad is told, and the certificate or policy from before kept.
     pub fn reload_changed(&self) -> Vec<LoadProblem> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let (table, now_loaded, problems) = build(&self.sources, &loaded, true);
+        let (table, now_loaded, problems) = build(&self.sources, &loaded, true, false);
         *loaded = now_loaded;
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
         self.version.fetch_add(1, Ordering::Release);
@@ -112,6 +119,11 @@ impl Identities {
 
     pub fn uninstall(&self, names: &[String]) {
         self.run_time.uninstall(names);
+    }
+
+    /// Those that OCSP responses are to be fetched for.
+    pub fn stapled(&self) -> Vec<Arc<Certificate>> {
+        self.loaded().certificates.values().filter(|certificate| certificate.question().is_some()).cloned().collect()
     }
 
     /// When the first of all certificates runs out, in seconds since 1970.
@@ -151,9 +163,9 @@ impl Source {
     }
 }
 
-/// `keeps_old`: a certificate or policy that has become bad is used on as it was.
-fn build(sources: &[Source], before: &Loaded, keeps_old: bool) -> (Table, Loaded, Vec<LoadProblem>) {
-    let mut load = Load { before, keeps_old, files: Files::default(), now: Loaded::default(), problems: Vec::new() };
+/// `keeps_old`: a certificate or policy that has become bad is used on as it was. `asks`: somebody may be asked for passphrases.
+fn build(sources: &[Source], before: &Loaded, keeps_old: bool, asks: bool) -> (Table, Loaded, Vec<LoadProblem>) {
+    let mut load = Load { before, keeps_old, files: Files::new(asks), now: Loaded::default(), problems: Vec::new() };
     let mut table = Table::default();
     for source in sources {
         let certificates: Vec<_> = source.tls.certificates.iter().filter_map(|files| load.certificate(files)).collect();
@@ -183,7 +195,7 @@ struct Load<'b> {
 
 impl Load<'_> {
     fn certificate(&mut self, from: &CertificateFiles) -> Option<Arc<Certificate>> {
-        let paths = (from.certificate.clone(), from.key.clone(), from.ocsp.clone(), from.chain.clone());
+        let paths = (from.certificate.clone(), from.key.clone(), from.ocsp.clone(), from.chain.clone(), from.stapling.clone());
         if let Some(certificate) = self.now.certificates.get(&paths) {
             return Some(Arc::clone(certificate));
         }

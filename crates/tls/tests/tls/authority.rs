@@ -130,7 +130,7 @@ impl Sites {
         self.files += 1;
         let certificate = self.dir.write(&format!("{}.pem", self.files), &leaf.chain).unwrap();
         let key = self.write_key(&format!("{}.key", self.files), &leaf.key);
-        CertificateFiles { certificate, key, ocsp: None, chain: None, origin: origin(self.files) }
+        CertificateFiles::new(certificate, key, origin(self.files))
     }
 
     pub fn write_key(&self, name: &str, content: &str) -> PathBuf {

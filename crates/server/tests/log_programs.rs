@@ -1,0 +1,55 @@
+//! Log programs of Apache's configuration run as whoever started the server, and are started again as the same.
+
+#![allow(clippy::unwrap_used)] // The whole file is tests.
+
+use saker_testkit::{Client, ServerProcess, TempDir, free_port};
+use std::{
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+#[test]
+fn by_root_and_again_by_root() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not tested: only root has privileges to keep");
+        return;
+    }
+    let dir = TempDir::new("log-programs").unwrap();
+    dir.write("www/page.txt", "page\n").unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+    let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"].map(PathBuf::from).into_iter().find(|path| path.is_dir());
+    let load = |name: &str| format!("LoadModule {name}_module {}/mod_{name}.so\n", folder.as_ref().unwrap().display());
+    let modules: String = ["mpm_event", "authz_core", "log_config"].map(load).concat();
+    let root = dir.display();
+    // Ends after each line; only root may write to the folder.
+    let text = format!(
+        "ServerRoot {root}\nServerName a.test\nListen {address}\nPidFile {root}/pid\nErrorLog \"|$id -u >>{root}/errors; exec cat >>{root}/errors\"\n\
+         User www-data\nGroup www-data\nDocumentRoot {root}/www\n{modules}\
+         CustomLog \"|$echo as $(id -u) >>{root}/lines; head -n1 >>{root}/lines\" \"%U\"\n"
+    );
+    let file = dir.write("httpd.conf", text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
+    command.args(["run", "--workers", "1", "--apache"]).arg(&file).arg("--state-dir").arg(dir.join("state"));
+    let server = ServerProcess::start(&mut command, address).unwrap();
+    let lines = || fs::read_to_string(dir.join("lines")).unwrap_or_default();
+    let until = |what: &str, holds: &dyn Fn() -> bool| {
+        let end = Instant::now() + Duration::from_secs(20);
+        while !holds() {
+            assert!(Instant::now() < end, "{what}: {} {}", lines(), fs::read_to_string(dir.join("errors")).unwrap_or_default());
+            // One line at a time, so that the program's end is met.
+            let _ = Client::connect(address).and_then(|mut client| client.get("/page.txt"));
+            std::thread::sleep(Duration::from_millis(1200));
+        }
+    };
+    until("a second program", &|| lines().matches("as 0\n").count() >= 3 && lines().matches("/page.txt\n").count() >= 2);
+    assert!(!lines().contains("as 33"), "{}", lines());
+    let errors = fs::read_to_string(dir.join("errors")).unwrap();
+    assert!(errors.starts_with("0\n") && errors.contains("SK0605"), "{errors}");
+    // The server itself is nobody special, and who keeps the privileges ends with it.
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    assert!(status.contains("Uid:\t33\t33\t33\t33"), "{status}");
+    server.stop().unwrap();
+}
