@@ -196,7 +196,10 @@ const OTHERS: &[(&str, ServerSet)] = &[
         host.tls.depth_max = Some(ssl::depth(node)?);
         Ok(())
     }),
-    ("SSLCARevocationCheck", set_revocation),
+    ("SSLCARevocationCheck", |node, host, _, _| {
+        host.tls.revocation = Some(revocation(node)?);
+        Ok(())
+    }),
     ("SSLProtocol", set_protocol),
     ("SSLCipherSuite", |node, host, _, _| {
         set_ciphers(&mut host.tls, &texts(node))?;
@@ -255,22 +258,21 @@ fn set_ciphers(tls: &mut TlsDraft, words: &[String]) -> Result<(), String> {
 }
 
 /// `none|leaf|chain [no_crl_for_cert_ok]`
-fn set_revocation(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
+pub fn revocation(node: &Node) -> Result<Revocation, String> {
     let text = String::from_utf8_lossy(node.argument_text()).to_ascii_lowercase();
     let mut words = text.split_whitespace();
     let kind = words.next().unwrap_or_default();
     let takes_unlisted = match words.next() {
         None => false,
         Some("no_crl_for_cert_ok") => true,
-        Some(word) => return Err(format!("SSLCARevocationCheck: unrecognized flag '{word}'")),
+        Some(word) => return Err(format!("{}: unrecognized flag '{word}'", node.canonical_name())),
     };
-    host.tls.revocation = Some(match kind {
-        "none" => Revocation::Off,
-        "leaf" => Revocation::Leaf { takes_unlisted },
-        "chain" => Revocation::Chain { takes_unlisted },
-        _ => return Err("SSLCARevocationCheck: Invalid argument".into()),
-    });
-    Ok(())
+    match kind {
+        "none" => Ok(Revocation::Off),
+        "leaf" => Ok(Revocation::Leaf { takes_unlisted }),
+        "chain" => Ok(Revocation::Chain { takes_unlisted }),
+        _ => Err(format!("{}: Invalid argument", node.canonical_name())),
+    }
 }
 
 /// As Apache reads it: a word without a sign forgets what stands before it.

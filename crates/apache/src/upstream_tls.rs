@@ -6,9 +6,9 @@
 use crate::{
     modules::{core::texts, dir::set_flag, ssl_ciphers},
     server::ServerSet,
-    tls::{Versions, read_versions},
+    tls::{Versions, read_versions, revocation},
 };
-use saker_config::model::{BackendTls, CipherSuite, TlsVersion};
+use saker_config::model::{BackendTls, CipherSuite, Revocation, TlsVersion};
 use std::path::PathBuf;
 
 /// What a host says; what it does not say is the server's.
@@ -21,6 +21,9 @@ pub struct UpstreamTlsDraft {
     checks_time: Option<bool>,
     authorities: Option<PathBuf>,
     authority_folder: Option<PathBuf>,
+    revocation: Option<Revocation>,
+    revocation_file: Option<PathBuf>,
+    revocation_folder: Option<PathBuf>,
     identity: Option<PathBuf>,
     versions: Option<Versions>,
     ciphers_12: Option<Vec<CipherSuite>>,
@@ -42,6 +45,11 @@ impl UpstreamTlsDraft {
             checks_name: is_name_checked(name, common),
             checks_time: or(&self.checks_time, &main.checks_time).unwrap_or(true),
             authorities: [or(&self.authorities, &main.authorities), or(&self.authority_folder, &main.authority_folder)]
+                .into_iter()
+                .flatten()
+                .collect(),
+            revocation: or(&self.revocation, &main.revocation).unwrap_or(Revocation::Off),
+            revocation_lists: [or(&self.revocation_file, &main.revocation_file), or(&self.revocation_folder, &main.revocation_folder)]
                 .into_iter()
                 .flatten()
                 .collect(),
@@ -85,6 +93,18 @@ pub const SETTERS: &[(&str, ServerSet)] = &[
     }),
     ("SSLProxyCACertificatePath", |node, host, _, root| {
         host.upstream_tls.authority_folder = texts(node).first().map(|path| root.join(path));
+        Ok(())
+    }),
+    ("SSLProxyCARevocationCheck", |node, host, _, _| {
+        host.upstream_tls.revocation = Some(revocation(node)?);
+        Ok(())
+    }),
+    ("SSLProxyCARevocationFile", |node, host, _, root| {
+        host.upstream_tls.revocation_file = texts(node).first().map(|path| root.join(path));
+        Ok(())
+    }),
+    ("SSLProxyCARevocationPath", |node, host, _, root| {
+        host.upstream_tls.revocation_folder = texts(node).first().map(|path| root.join(path));
         Ok(())
     }),
     ("SSLProxyMachineCertificateFile", |node, host, _, root| {

@@ -3,16 +3,17 @@
 //! Used by the gateway, a configuration per backend and a session per connection. Such connections are few and are used again and again, so that
 //! rustls' own buffered connection does, where sessions of a server do without buffers (`session`). Difficulty: Apache's operators may ask
 //! for less than the whole check, piece by piece; `server_verifier` has that.
-//! Absent on purpose: early data; revocation lists.
+//! Absent on purpose: early data.
 
 use crate::{fault::Fault, fault::Whose, provider::provider, server_verifier::ServerVerifier};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion,
     client::WebPkiServerVerifier,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    crypto::CryptoProvider,
+    pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, pem::PemObject},
     version::{TLS12, TLS13},
 };
-use saker_config::model::BackendTls;
+use saker_config::model::{BackendTls, Revocation};
 use std::{
     fs,
     io::{Read, Write},
@@ -37,14 +38,7 @@ impl ClientTls {
             .into_iter()
             .filter_map(|(version, on)| on.then_some(version))
             .collect();
-        let chain = match settings.verify {
-            true => Some(
-                WebPkiServerVerifier::builder_with_provider(Arc::new(roots(settings)?), Arc::clone(&provider))
-                    .build()
-                    .map_err(|error| error.to_string())?,
-            ),
-            false => None,
-        };
+        let chain = settings.verify.then(|| chain(settings, &provider)).transpose()?;
         let verifier = ServerVerifier::new(chain, Arc::clone(&provider), settings.checks_name, settings.checks_time);
         let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&versions).map_err(|error| error.to_string())?;
         // Not the usual verifier, but one that asks it: see there.
@@ -128,6 +122,48 @@ impl ClientSession {
 }
 
 /// Whom a backend's certificate may come from.
+/// Who judges the chain. A revocation list that is missing or out of date refuses, as OpenSSL has it.
+fn chain(settings: &BackendTls, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, String> {
+    let mut builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots(settings)?), Arc::clone(provider));
+    if settings.revocation != Revocation::Off {
+        let mut lists = Vec::new();
+        for path in &settings.revocation_lists {
+            add_lists(path, &mut lists)?;
+        }
+        if lists.is_empty() {
+            return Err("revocation is to be checked, and there is no list".into());
+        }
+        builder = builder.with_crls(lists).enforce_revocation_expiration();
+        if matches!(settings.revocation, Revocation::Leaf { .. }) {
+            builder = builder.only_check_end_entity_revocation();
+        }
+        if settings.revocation.takes_unlisted() {
+            builder = builder.allow_unknown_revocation_status();
+        }
+    }
+    builder.build().map_err(|error| error.to_string())
+}
+
+/// Of a file, or of the files of a folder that are such lists.
+fn add_lists(path: &Path, lists: &mut Vec<CertificateRevocationListDer<'static>>) -> Result<(), String> {
+    let fault = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    if path.is_dir() {
+        for entry in fs::read_dir(path).map_err(|error| fault(&error))? {
+            let file = entry.map_err(|error| fault(&error))?.path();
+            let is_list = file.extension().and_then(|end| end.to_str()).is_some_and(|end| end.starts_with('r'));
+            if is_list && file.is_file() {
+                add_lists(&file, lists)?;
+            }
+        }
+        return Ok(());
+    }
+    let pem = fs::read(path).map_err(|error| fault(&error))?;
+    for list in CertificateRevocationListDer::pem_slice_iter(&pem) {
+        lists.push(list.map_err(|error| fault(&error))?);
+    }
+    Ok(())
+}
+
 fn roots(settings: &BackendTls) -> Result<RootCertStore, String> {
     static SYSTEM: OnceLock<RootCertStore> = OnceLock::new();
     if settings.authorities.is_empty() {

@@ -5,7 +5,7 @@ fn with(commands: &[(&str, &str)]) -> Result<SiteTls, String> {
     for (command, value) in commands {
         openssl_command(&mut draft, command, value)?;
     }
-    Ok(draft.site(&TlsDraft::default(), false))
+    Ok(draft.site(&TlsDraft::default(), false, "a:443"))
 }
 
 #[test]
@@ -26,10 +26,10 @@ fn openssl_commands() {
 fn what_a_host_does_not_say_is_the_servers() {
     let main = TlsDraft { client_ca: Some("/ca".into()), depth_max: Some(3), tickets: Some(false), ..TlsDraft::default() };
     let own = TlsDraft { client_certificates: Some(ClientCertificates::Required), ..TlsDraft::default() };
-    let site = own.site(&main, false);
+    let site = own.site(&main, false, "a:443");
     assert_eq!((site.client_ca.as_deref(), site.client_checks.depth_max), (Some(Path::new("/ca")), Some(3)));
     assert!(site.without_tickets && site.client_checks.revocation == Revocation::Off);
-    let asked = TlsDraft::default().site(&main, true);
+    let asked = TlsDraft::default().site(&main, true, "a:443");
     assert_eq!(asked.client_certificates, ClientCertificates::OptionalNoAuthority);
-    assert_eq!(TlsDraft::default().site(&main, false).client_ca, None);
+    assert_eq!(TlsDraft::default().site(&main, false, "a:443").client_ca, None);
 }

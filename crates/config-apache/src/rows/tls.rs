@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, OPTIONS, PROXY, Row, SERVER,
     Shape::{Each, Flag, One, OneOrTwo, Raw, Two, TwoOrThree},
-    Treatment::{self, Denies, Honoured, Later, NoEffect, Unsupported},
+    Treatment::{self, Denies, Honoured, NoEffect, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -18,7 +18,10 @@ const NEVER_RENEGOTIATES: Treatment = NoEffect("Saker's TLS never compresses, ne
 const GOOD_ONES: Treatment = NoEffect("only good responses are stapled, never a responder's errors");
 const STAPLES_KEPT: Treatment = NoEffect("responses are kept in memory and in the state directory");
 const SRP: Treatment = Unsupported("SRP is not part of TLS 1.3 and was never in browsers: remove it");
-const GATEWAYS: Treatment = Later("gateways and proxying");
+const ANY_DEPTH: Treatment =
+    Unsupported("name the authorities that may vouch with SSLProxyCACertificateFile: chains of any length to them pass");
+const ONE_IDENTITY: Treatment = Unsupported("name the one certificate with SSLProxyMachineCertificateFile");
+const CHAIN_IN_FILE: Treatment = Unsupported("put the chain behind the certificate in SSLProxyMachineCertificateFile");
 const NO_OCSP: Treatment = Denies("check revocation with SSLCARevocationFile");
 const GONE_LOG: Treatment = NoEffect("it has had no effect since Apache 2.4: use ErrorLog and LogLevel");
 const NETWARE: Treatment = Unsupported("it is for NetWare: use mod_ssl");
@@ -59,15 +62,15 @@ pub(super) const ROWS: &[Row] = &[
     row("SSLProxyProtocol", SSL, A, "svp", Raw, SERVER.or(PROXY), NOWHERE, Honoured),
     row("SSLProxyCipherSuite", SSL, A, "svp", OneOrTwo, SERVER.or(PROXY), NOWHERE, Honoured),
     row("SSLProxyVerify", SSL, A, "svp", One, SERVER.or(PROXY), NOWHERE, Honoured),
-    row("SSLProxyVerifyDepth", SSL, A, "svp", One, SERVER.or(PROXY), NOWHERE, GATEWAYS),
+    row("SSLProxyVerifyDepth", SSL, A, "svp", One, SERVER.or(PROXY), NOWHERE, ANY_DEPTH),
     row("SSLProxyCACertificateFile", SSL, A, "svp", One, SERVER.or(PROXY), NOWHERE, Honoured),
     row("SSLProxyCACertificatePath", SSL, A, "svp", One, SERVER.or(PROXY), NOWHERE, Honoured),
-    row("SSLProxyCARevocationPath", SSL, A, "svp", One, SERVER.or(PROXY), NOWHERE, GATEWAYS),
-    row("SSLProxyCARevocationFile", SSL, A, "svp", One, SERVER.or(PROXY), NOWHERE, GATEWAYS),
-    row("SSLProxyCARevocationCheck", SSL, A, "svp", Raw, SERVER.or(PROXY), NOWHERE, GATEWAYS),
+    row("SSLProxyCARevocationPath", SSL, A, "svp", One, SERVER.or(PROXY), NOWHERE, Honoured),
+    row("SSLProxyCARevocationFile", SSL, A, "svp", One, SERVER.or(PROXY), NOWHERE, Honoured),
+    row("SSLProxyCARevocationCheck", SSL, A, "svp", Raw, SERVER.or(PROXY), NOWHERE, Honoured),
     row("SSLProxyMachineCertificateFile", SSL, A, "svp", One, SERVER.or(PROXY), NOWHERE, Honoured),
-    row("SSLProxyMachineCertificatePath", SSL, A, "svp", One, SERVER.or(PROXY), NOWHERE, GATEWAYS),
-    row("SSLProxyMachineCertificateChainFile", SSL, A, "svp", One, SERVER.or(PROXY), NOWHERE, GATEWAYS),
+    row("SSLProxyMachineCertificatePath", SSL, A, "svp", One, SERVER.or(PROXY), NOWHERE, ONE_IDENTITY),
+    row("SSLProxyMachineCertificateChainFile", SSL, A, "svp", One, SERVER.or(PROXY), NOWHERE, CHAIN_IN_FILE),
     row("SSLProxyCheckPeerExpire", SSL, A, "svp", Flag, SERVER.or(PROXY), NOWHERE, Honoured),
     row("SSLProxyCheckPeerCN", SSL, A, "svp", Flag, SERVER.or(PROXY), NOWHERE, Honoured),
     row("SSLProxyCheckPeerName", SSL, A, "svp", Flag, SERVER.or(PROXY), NOWHERE, Honoured),

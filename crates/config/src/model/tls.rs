@@ -128,8 +128,8 @@ pub enum CipherOrder {
     Client,
 }
 
-/// Which certificates of a client's chain are looked up in revocation lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which certificates of a chain are looked up in revocation lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Revocation {
     Off,
     /// Those that no list is for pass if `takes_unlisted`.

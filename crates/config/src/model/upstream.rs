@@ -3,7 +3,7 @@
 //! Made by both front-ends (Apache's `ProxyPass`, `<Proxy balancer:>` and `SetHandler "proxy:…"`, our own `[[upstream]]`), and by rules at the
 //! time of a request. Workers keep the state (connections, failures) beside it, by [`Backend`] and by upstream.
 
-use super::CipherSuite;
+use super::{CipherSuite, Revocation};
 use std::{
     fmt,
     hash::Hash,
@@ -107,6 +107,10 @@ pub struct BackendTls {
     pub checks_time: bool,
     /// Files, and folders of them, instead of the system's authorities.
     pub authorities: Vec<PathBuf>,
+    /// Whether lists of what authorities have revoked are looked at; only Apache's configuration has such.
+    pub revocation: Revocation,
+    /// Files of such lists, and folders of them.
+    pub revocation_lists: Vec<PathBuf>,
     /// Certificate and key shown to it.
     pub identity: Option<(PathBuf, PathBuf)>,
     /// Server name of the handshake, where it is not the host of the address.
@@ -125,6 +129,8 @@ impl Default for BackendTls {
             checks_name: true,
             checks_time: true,
             authorities: Vec::new(),
+            revocation: Revocation::Off,
+            revocation_lists: Vec::new(),
             identity: None,
             name: None,
             ciphers: Vec::new(),

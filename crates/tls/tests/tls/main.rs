@@ -13,4 +13,5 @@ mod record_rules;
 mod records;
 mod resumption;
 mod run_time;
+mod servers;
 mod swaps;
