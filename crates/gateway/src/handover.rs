@@ -19,7 +19,7 @@ use saker_telemetry::{error_log, message};
 use std::{
     ffi::OsStr,
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 
@@ -95,7 +95,7 @@ pub fn handed(head: ResponseHead, call: &Call, order: &Order, rate: Option<Rate>
 
 /// Leaves the file to the handler behind this one, if it may be sent.
 pub fn send_file(exchange: &mut Exchange, call: &Call, name: &[u8], files: &SendFiles, handed: Handed) -> Handled {
-    let (mapped, mtime_s) = match locate(name, call, files) {
+    let (mapped, is_own, mtime_s) = match locate(name, call, files) {
         Ok(found) => found,
         Err((status, reason)) => {
             let name = String::from_utf8_lossy(name);
@@ -115,7 +115,8 @@ pub fn send_file(exchange: &mut Exchange, call: &Call, name: &[u8], files: &Send
     settings.files.listing = false;
     settings.files.index.clear();
     settings.files.takes_post = true;
-    if files.follows_links {
+    // In a script's own folder anybody may have made a link who may write there, by whom this server's rights are not to be borrowed.
+    if files.follows_links && !is_own {
         settings.files.symlinks = SymlinkPolicy::Follow;
     }
     exchange.settings = Arc::new(settings);
@@ -127,15 +128,15 @@ pub fn send_file(exchange: &mut Exchange, call: &Call, name: &[u8], files: &Send
     Handled::Declined
 }
 
-/// Where the file is, and when it was modified; else the status, and what the log says.
-fn locate(name: &[u8], call: &Call, files: &SendFiles) -> Result<(Mapped, i64), (Status, &'static str)> {
+/// Where the file is, whether that is the script's own folder, and when it was modified; else the status, and what the log says.
+fn locate(name: &[u8], call: &Call, files: &SendFiles) -> Result<(Mapped, bool, i64), (Status, &'static str)> {
     let unescaped = if files.is_escaped { unescape(name) } else { Some(name.to_vec()) };
     let name = unescaped.ok_or((Status::INTERNAL_SERVER_ERROR, "its name is not escaped as it should be"))?;
     let mapped = find(&name, files, call.script.as_deref());
-    let mapped = mapped.ok_or((Status::NOT_FOUND, "not below a folder that files may be sent from"))?;
+    let (mapped, is_own) = mapped.ok_or((Status::NOT_FOUND, "not below a folder that files may be sent from"))?;
     let metadata = std::fs::metadata(OsStr::from_bytes(&mapped.filename())).ok().filter(std::fs::Metadata::is_file);
     let metadata = metadata.ok_or((Status::NOT_FOUND, "no such file"))?;
-    Ok((mapped, metadata.mtime()))
+    Ok((mapped, is_own, metadata.mtime()))
 }
 
 /// The field's value, which goes no further. `None`: it is not there, empty, or not for us.
@@ -183,11 +184,12 @@ fn set_charset(fields: &mut Fields, charset: &[u8]) {
     fields.set("Content-Type", [&kept.join(&b';'), &b"; charset="[..], charset].concat());
 }
 
-/// The first folder that has the name below it.
-fn find(name: &[u8], files: &SendFiles, script: Option<&Script>) -> Option<Mapped> {
+/// The first folder that has the name below it, and whether that is the script's own.
+fn find(name: &[u8], files: &SendFiles, script: Option<&Script>) -> Option<(Mapped, bool)> {
     let own = script.filter(|_| files.beside_script).and_then(|script| Path::new(OsStr::from_bytes(&script.filename)).parent());
-    let roots = own.filter(|folder| folder.is_absolute()).into_iter().chain(files.roots.iter().map(PathBuf::as_path));
-    roots.into_iter().find_map(|root| Some(Mapped { root: root.into(), relative: below(root.as_os_str().as_bytes(), name)? }))
+    let own = own.filter(|folder| folder.is_absolute()).into_iter().map(|folder| (folder, true));
+    let mut roots = own.chain(files.roots.iter().map(|root| (root.as_path(), false)));
+    roots.find_map(|(root, is_own)| Some((Mapped { root: root.into(), relative: below(root.as_os_str().as_bytes(), name)? }, is_own)))
 }
 
 /// The name from a folder on, if it ends below it (on its way it may leave it, as in Apache).

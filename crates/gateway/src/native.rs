@@ -3,7 +3,7 @@
 //! Difficulty: which path the server sees. Where its URL has none, the one that the client sent, byte for byte; where it has one, that takes the
 //! place of what the route's pattern stands for, and the rest, decoded for matching, is encoded again.
 
-use saker_config::model::{Action, PathPattern, Proxy, Route};
+use saker_config::model::{Action, PathPattern, Protocol, Proxy, Route, Upstream};
 use saker_http::{escape, target::Target, target::split};
 use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Script, Trust};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
@@ -19,7 +19,7 @@ pub fn call(exchange: &Exchange) -> Option<Call> {
     Some(Call {
         to: CallTo::Upstream(Arc::clone(&proxy.upstream)),
         target: target(exchange, route, proxy),
-        script: speaks_to_programs.then(|| Box::new(script(exchange))),
+        script: speaks_to_programs.then(|| Box::new(told(exchange, &proxy.upstream))),
         manner: Arc::new(manner),
         names: CallNames::default(),
     })
@@ -76,6 +76,15 @@ fn rest<'e>(exchange: &'e Exchange, route: &Route, is_replaced: bool) -> &'e [u8
         }
         _ => &exchange.path,
     }
+}
+
+/// Applications behind uwsgi and SCGI have no files: all of the path is theirs (PEP 3333).
+fn told(exchange: &Exchange, upstream: &Upstream) -> Script {
+    let mut script = script(exchange);
+    if upstream.members.first().is_some_and(|member| matches!(member.backend.protocol, Protocol::Uwsgi | Protocol::Scgi)) {
+        script.variables = vec![(b"SCRIPT_NAME".to_vec(), Vec::new()), (b"PATH_INFO".to_vec(), exchange.path.clone())];
+    }
+    script
 }
 
 /// The file below the root that has the path's name.

@@ -82,7 +82,7 @@ fn names_below_folders() {
 fn the_scripts_own_folder_is_one_where_that_is_so() {
     let script = Script { filename: b"/www/app/x.php".to_vec(), ..Script::default() };
     let files = |beside_script| SendFiles { roots: vec!["/srv".into()], beside_script, ..SendFiles::default() };
-    let found = |name: &str, beside| find(name.as_bytes(), &files(beside), Some(&script)).map(|mapped| mapped.filename());
+    let found = |name: &str, beside| find(name.as_bytes(), &files(beside), Some(&script)).map(|(mapped, _)| mapped.filename());
     assert_eq!(found("a.txt", true).as_deref(), Some(&b"/www/app/a.txt"[..]));
     assert_eq!(found("a.txt", false).as_deref(), Some(&b"/srv/a.txt"[..]));
     assert_eq!(found("/www/app/a.txt", false), None);
