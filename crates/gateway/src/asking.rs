@@ -6,7 +6,7 @@
 use crate::{
     choice::Group,
     codecs,
-    collect::collect,
+    collect::{Ahead, collect},
     conversation::{Conversation, Said, Terms},
     failure::Failure,
     gateway::{Busy, Gateway, Heard},
@@ -30,9 +30,9 @@ impl Gateway {
         let mut content = std::mem::replace(&mut exchange.body, Box::new(NoBody));
         // What shares a connection needs no length, and answers may come before the content has ended (gRPC).
         let streams = group.upstream.members.iter().all(|member| member.backend.protocol == Protocol::Http2);
-        if content.length().is_none() && !streams {
+        if let Some(ahead) = ahead(exchange, call, group, content.length()).filter(|_| !streams) {
             // Its end is the client's business, and its time limits.
-            let collected = collect(content, call.script.is_some(), &self.folder).await;
+            let collected = collect(content, ahead, &self.folder).await;
             content = collected.map_err(|error| (Failure::Client(error), group.upstream.name.to_string()))?;
         }
         let mut content = Some(content);
@@ -198,4 +198,20 @@ fn target_at(member: &Member, call: &Call) -> Vec<u8> {
 
 fn timeout_ms(call: &Call, member: &Member) -> u64 {
     call.manner.timeout.map_or(member.tuning.timeout_ms, |timeout| timeout.as_millis() as u64)
+}
+
+/// How much of a request's content is read before anybody is asked; `None`: nothing.
+fn ahead(exchange: &Exchange, call: &Call, group: &Group, length: Option<u64>) -> Option<Ahead> {
+    let is_set = |name: &[u8]| exchange.environment.first(name).is_some();
+    // mod_proxy's variables.
+    let wants_length = || is_set(b"proxy-sendcl") && !is_set(b"proxy-sendchunks") && !is_set(b"proxy-sendchunked");
+    match length {
+        Some(0) => None,
+        Some(length) => {
+            let most = group.upstream.members.iter().map(|member| member.tuning.request_ahead_bytes).max().unwrap_or(0);
+            (call.manner.spools_request || length <= most).then_some(Ahead::Whole)
+        }
+        None if call.script.is_some() || call.manner.spools_request || wants_length() => Some(Ahead::Whole),
+        None => Some(Ahead::Little),
+    }
 }

@@ -1,4 +1,4 @@
-//! A request's content whose length was not told: read ahead, so that the length can be.
+//! A request's content that is read ahead: because its length was not told, or so that a slow client holds nobody.
 //!
 //! Programs are told CONTENT_LENGTH and read no further (RFC 3875 section 4.1.2), so for them all of it is here before they are asked: in memory,
 //! then in a file without a name. Servers understand chunks; for them it is tried with a little only, since many of them are happier with a
@@ -38,14 +38,18 @@ struct Disk {
     read: u64,
 }
 
-/// Reads ahead what has no length; what has one stays as it is.
-pub async fn collect(content: Box<dyn RequestBody>, whole: bool, folder: &Path) -> Result<Box<dyn RequestBody>, BodyError> {
-    if content.length().is_some() {
-        return Ok(content);
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    Whole,
+    /// As much as may turn out to be all.
+    Little,
+}
+
+/// Reads content ahead.
+pub async fn collect(content: Box<dyn RequestBody>, ahead: Ahead, folder: &Path) -> Result<Box<dyn RequestBody>, BodyError> {
     let mut collected = Collected { chunks: VecDeque::new(), disk: None, rest: None, bytes: 0, trailers: None };
     let mut content = content;
-    while whole || collected.bytes < AHEAD_BYTES_MAX {
+    while ahead == Ahead::Whole || collected.bytes < AHEAD_BYTES_MAX {
         match poll_fn(|cx| content.poll_chunk(cx)).await {
             None => {
                 collected.trailers = content.trailers();
@@ -155,7 +159,7 @@ mod tests {
     #[test]
     fn programs_get_a_length_whatever_it_is() {
         for (count, bytes) in [(0, 1), (3, 5), (9, 100_000)] {
-            let body = now(collect(Box::new(Pieces(count, bytes)), true, &std::env::temp_dir())).unwrap();
+            let body = now(collect(Box::new(Pieces(count, bytes)), Ahead::Whole, &std::env::temp_dir())).unwrap();
             assert_eq!(body.length(), Some((count * bytes) as u64));
             let all = read(body);
             let expected: Vec<u8> = (0..count).rev().flat_map(|piece| vec![piece as u8; bytes]).collect();
@@ -165,9 +169,9 @@ mod tests {
 
     #[test]
     fn servers_get_one_if_it_is_short() {
-        let short = now(collect(Box::new(Pieces(2, 100)), false, Path::new("/nowhere"))).unwrap();
+        let short = now(collect(Box::new(Pieces(2, 100)), Ahead::Little, Path::new("/nowhere"))).unwrap();
         assert_eq!((short.length(), read(short).len()), (Some(200), 200));
-        let long = now(collect(Box::new(Pieces(9, 10_000)), false, Path::new("/nowhere"))).unwrap();
+        let long = now(collect(Box::new(Pieces(9, 10_000)), Ahead::Little, Path::new("/nowhere"))).unwrap();
         assert_eq!((long.length(), read(long).len()), (None, 90_000));
     }
 }

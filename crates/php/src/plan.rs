@@ -100,6 +100,8 @@ fn file_name(user: &ProgramUser) -> String {
 fn tuning(php: &Php, processes: usize, per_worker: usize) -> Tuning {
     let usual = Tuning::default();
     Tuning {
+        // A slow upload would hold one of few processes, and PHP begins when all of it is there anyway.
+        request_ahead_bytes: u64::MAX,
         connections_max: processes,
         kept_max: per_worker,
         // Before the process thinks that nobody comes any more.

@@ -113,6 +113,30 @@ fn each_kind_serves_a_folder() {
     }
 }
 
+/// With the only process there is: it is not asked before the upload has ended.
+#[test]
+fn a_slow_upload_holds_no_process() {
+    for kind in PROGRAMS {
+        require_php(kind);
+        let files = [("size.php", "<?php echo strlen(file_get_contents('php://input'));"), ("quick.php", "<?php echo 'quick';")];
+        let saker = native(&format!("php-slow-{kind}"), &format!("program = \"{kind}\"\nprocesses = 1"), &files);
+        assert_eq!(text(&saker, "/quick.php"), "quick", "{kind}");
+        let half = vec![b'x'; 400_000];
+        let mut slow = saker.connect().unwrap();
+        slow.set_timeout(PATIENCE).unwrap();
+        slow.send("POST /size.php HTTP/1.1\r\nHost: a\r\nContent-Length: 800000\r\n\r\n").unwrap();
+        slow.send(&half).unwrap();
+        thread::sleep(Duration::from_millis(200));
+        for _ in 0..3 {
+            let began = Instant::now();
+            assert_eq!(text(&saker, "/quick.php"), "quick", "{kind}");
+            assert!(began.elapsed() < Duration::from_secs(3), "{kind}");
+        }
+        slow.send(&half).unwrap();
+        assert_eq!(slow.read_response().unwrap().text(), "800000", "{kind}");
+    }
+}
+
 #[test]
 fn serve_on_a_folder_of_php_files() {
     let dir =

@@ -237,7 +237,7 @@ pub fn parse_use(text: &str) -> Result<PhpUse, String> {
         None => tcp(text).ok_or("it has to be auto, off, unix:PATH or HOST:PORT")?,
     };
     // As mod_proxy_fcgi does: whoever is at the other end may have few processes, and a kept connection holds one.
-    let tuning = Tuning { kept_max: 0, ..Tuning::default() };
+    let tuning = Tuning { kept_max: 0, request_ahead_bytes: u64::MAX, ..Tuning::default() };
     let member = Member::new(Backend::new(Protocol::FastCgi, address), tuning);
     Ok(PhpUse::Upstream(Arc::new(Upstream::new(text, vec![member]))))
 }

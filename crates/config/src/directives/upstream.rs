@@ -240,6 +240,20 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        name: "request_buffer",
+        contexts: UPSTREAM,
+        kind: Kind::Bytes { min: 0, max: 1 << 50 },
+        default: Some("0"),
+        example: Some("\"1GiB\""),
+        unit: Some("bytes"),
+        summary: "Content of a request that is no longer is all here (in memory, beyond 256 KiB in a file without a name) before a server is asked, so \
+                  that a slow upload holds none of its processes; what is longer goes on as it comes. The server's own PHP gets all of it so.",
+        aliases: &["proxy_request_buffering", "fastcgi_request_buffering"],
+        since: "0.4",
+        set: Set::Upstream(|upstream, given| upstream.tuning.request_ahead_bytes = given.number()),
+        ..ROW
+    },
+    Row {
         name: "buffer",
         contexts: UPSTREAM,
         kind: Kind::Bytes { min: 0, max: 1 << 40 },

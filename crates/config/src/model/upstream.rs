@@ -210,6 +210,8 @@ pub struct Tuning {
     /// What the response may be ahead of the client before the backend is made to wait: in memory, then on disk.
     pub buffer_memory_bytes: usize,
     pub buffer_disk_bytes: u64,
+    /// Requests whose content is no longer are here whole before it is asked, so that a slow client holds none of its processes.
+    pub request_ahead_bytes: u64,
     /// Of managed programs; stands still for others.
     pub epoch: Epoch,
     /// Where somebody wants to know when it was asked last.
@@ -231,6 +233,7 @@ impl Default for Tuning {
             retry_ms: 10_000,
             buffer_memory_bytes: 256 << 10,
             buffer_disk_bytes: 1 << 30,
+            request_ahead_bytes: 0,
             epoch: Epoch::default(),
             activity: None,
             secret: None,
