@@ -5,6 +5,7 @@
 
 mod assets;
 mod catalogue;
+mod kiln;
 mod pages;
 mod png;
 mod pottery;
@@ -31,9 +32,21 @@ pub fn write(site: &Path) -> io::Result<()> {
 fn write_pages(site: &Path, products: &[Product]) -> io::Result<()> {
     put(site, "index.html", pages::home(products))?;
     put(site, "shop/index.html", pages::category(products))?;
-    put(site, "about.html", pages::about())?;
+    put(site, "about.html", pages::about(has_php()))?;
+    match has_php() {
+        true => put(site, "kiln.php", kiln::page())?,
+        // Of an earlier time: its source is shown to nobody, but a page that nobody runs is no use.
+        false => drop(fs::remove_file(site.join("kiln.php"))),
+    }
     put(site, "404.html", pages::not_found())?;
     products.iter().try_for_each(|product| put(site, &format!("products/{}.html", product.slug()), pages::product(product, products)))
+}
+
+/// Whether there is a PHP that Saker would start.
+fn has_php() -> bool {
+    let folders = ["/usr/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin"];
+    let names = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten().map(|entry| entry.file_name());
+    names.into_iter().any(|name| ["lsphp", "php-fpm", "php-cgi"].iter().any(|known| name.to_string_lossy().starts_with(known)))
 }
 
 fn write_images(site: &Path, products: &[Product]) -> io::Result<()> {
@@ -81,6 +94,7 @@ mod tests {
                 || target.starts_with("/products/")
                 || target.contains(".ico")
         };
+        assert_eq!(site.join("kiln.php").is_file(), pages::about(has_php()).contains("/kiln.php"));
         for page in ["index.html", "shop/index.html", "about.html", "404.html"] {
             let text = fs::read_to_string(site.join(page)).expect("a page");
             for target in links(&text) {

@@ -84,7 +84,7 @@ pub fn product(product: &Product, products: &[Product]) -> String {
     page(&format!("{name}, Kestrel &amp; Clay"), &body)
 }
 
-pub fn about() -> String {
+pub fn about(has_php: bool) -> String {
     let glazes: String = GLAZES
         .iter()
         .map(|glaze| {
@@ -93,6 +93,7 @@ pub fn about() -> String {
             format!("  <li>{swatch}<b>{}</b> {}</li>\n", glaze.name, glaze.sentence)
         })
         .collect();
+    let kiln = if has_php { "<p>How warm <a href=\"/kiln.php\">the kiln</a> is a PHP page knows.</p>\n" } else { "" };
     let body = format!(
         r#"<h1>The workshop</h1>
 <p>Kestrel &amp; Clay is two wheels, one kiln and a dog. The shop is a demonstration: nothing on it can be bought, and every picture was
@@ -101,7 +102,7 @@ drawn by a few lines of code. It is here to be served quickly.</p>
 <ul class="glazes">
 {glazes}</ul>
 <p>Price list, care and glaze sheet are in <a href="/downloads/">the downloads</a>.</p>
-"#
+{kiln}"#
     );
     page("The workshop, Kestrel &amp; Clay", &body)
 }
@@ -119,7 +120,7 @@ pub fn not_found() -> String {
     page("Not found, Kestrel &amp; Clay", body)
 }
 
-fn page(title: &str, body: &str) -> String {
+pub fn page(title: &str, body: &str) -> String {
     format!(
         r#"<!doctype html>
 <html lang="en">
