@@ -7,14 +7,16 @@ ADDRESS ?= 127.0.0.1:8080
 TLS_ADDRESS ?= 127.0.0.1:8443
 BENCH ?=
 FUZZ_SECONDS ?= 600
+SOAK_REQUESTS ?= 200000
 FUZZ_TARGETS ?=
 
-.PHONY: help run build demo test check tidy bench fuzz docs clean
+.PHONY: help run build demo test soak check tidy bench fuzz docs clean
 
 help:
 	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/"
 	@echo "make test    formatting, lints, house rules, all tests"
 	@echo "make check   the same without the tests"
+	@echo "make soak    SOAK_REQUESTS ($(SOAK_REQUESTS)) through the gateway, a tenth of them with a fault; what is left behind"
 	@echo "make bench   Saker beside nginx, lighttpd and h2o; BENCH='--quick --only small' passes options on"
 	@echo "make fuzz    every fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)); FUZZ_TARGETS='range target' for some"
 	@echo "make docs    the reference pages"
@@ -41,6 +43,9 @@ test:
 	tools/install-test-programs
 	$(MAKE) check
 	$(CARGO) test --workspace
+
+soak:
+	SAKER_SOAK="$(SOAK_REQUESTS)" $(CARGO) test -p saker --test soak -- --nocapture
 
 bench:
 	tools/install-test-programs --bench

@@ -266,7 +266,7 @@ fn over_http2_only_where_it_is_allowed() {
 
 #[test]
 fn silent_tunnels_cost_little() {
-    const TUNNELS: usize = 400;
+    const TUNNELS: usize = 1000;
     const BYTES_MAX: usize = 20_000;
     let front = start("tunnel-memory", "");
     let open = |count: usize| -> Vec<Client> {
