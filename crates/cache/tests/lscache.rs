@@ -5,7 +5,7 @@ use saker_cache::lscache::{
     Audience, Control, LscacheSettings, NotStored, Outcome, Purge, Target,
     control::{flushes_private, judge_request},
     crawler::{Crawler, NOT_ALLOWED},
-    key::{Page, page_key, private_key, public_key, url_tag, visitor_key},
+    key::{Page, page_key, private_key, public_key, visitor_key},
     purge::{of_request, parse, purges},
     query::KeyEdits,
     rewrite_env::RewriteEnv,
@@ -487,7 +487,6 @@ fn keys() {
     let long = vec![b'x'; 65_535];
     assert_eq!(public_key(&Page { path: &long, ..bare }), None);
     assert_eq!(private_key(&bare, &long, None), None);
-    assert_eq!(text(&url_tag("https", b"example.com", 443, b"/a?b")), "url https://example.com:443/a?b");
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub struct Page<'a> {
     pub fields: &'a [u8],
 }
 
-/// Without the variant: what is remembered about a URL goes by this.
+/// Without the variant: what is remembered about a URL goes by this, and so do purges by URL ([`crate::names::url_tag`], 6.5).
 pub fn page_key(page: &Page<'_>) -> Vec<u8> {
     let mut key = Vec::with_capacity(page.host.len() + page.path.len() + page.query.map_or(0, <[u8]>::len) + 8);
     key.extend_from_slice(page.host);
@@ -78,13 +78,4 @@ pub fn visitor_key(identity: &[u8], address: Option<IpAddr>) -> Vec<u8> {
     }
     key.extend_from_slice(text.as_bytes());
     key
-}
-
-/// The implicit tag of a URL (6.5), which a purge by URL names. No tag can be like it: tags have no space.
-pub fn url_tag(scheme: &str, host: &[u8], port: u16, target: &[u8]) -> Vec<u8> {
-    let mut tag = format!("url {scheme}://").into_bytes();
-    tag.extend_from_slice(host);
-    tag.extend_from_slice(format!(":{port}").as_bytes());
-    tag.extend_from_slice(target);
-    tag
 }

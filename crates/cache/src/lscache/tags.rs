@@ -2,7 +2,7 @@
 //!
 //! Difficulty: tags of a private entry are its visitor's own, but for those that begin with `public:`, so that a public purge can reach
 //! private entries.
-//! Absent on purpose: the implicit tag of the URL ([`super::key::url_tag`]).
+//! Absent on purpose: the implicit tag of the URL ([`crate::names::url_tag`]).
 
 use crate::rules::{
     tags::{TAGS_BYTES_MAX, TooManyTags},

@@ -140,11 +140,11 @@ fn life(policy: &Policy, fields: &Fields, settings: &RuleSettings, times: Times,
     let always_validates = control.no_cache.is_whole() && settings.ttl_override_s.is_none();
     let fresh_s = if always_validates { 0 } else { lifetime.seconds() };
     let fresh_until_ms = born_ms.saturating_add(ms(fresh_s));
-    // Section 4.2.4. s-maxage forbids stale use as well (section 5.2.2.10), but not what the response itself allows beside it.
+    // Section 4.2.4. s-maxage forbids a client's max-stale as well (section 5.2.2.10), but neither what the response itself allows beside it,
+    // as content networks read it, nor what the operator set: Varnish's grace is set for pages with s-maxage.
     let forbidden = always_validates || control.must_revalidate || control.proxy_revalidate;
-    let by_default = !forbidden && control.s_maxage == Seconds::Absent;
     let until = |said: Seconds, default_s: u64| {
-        let seconds = if forbidden { 0 } else { said.given().unwrap_or(if by_default { default_s } else { 0 }) };
+        let seconds = if forbidden { 0 } else { said_or(said, default_s) };
         fresh_until_ms.saturating_add(ms(seconds))
     };
     let stale_while_revalidate_until_ms = until(control.stale_while_revalidate, settings.stale_while_revalidate_s);
@@ -158,13 +158,22 @@ fn life(policy: &Policy, fields: &Fields, settings: &RuleSettings, times: Times,
         stale_while_revalidate_until_ms,
         stale_if_error_until_ms,
         keep_until_ms: last_ms.saturating_add(kept_ms),
-        must_revalidate: !by_default,
+        must_revalidate: forbidden || control.s_maxage != Seconds::Absent,
         always_validates,
         immutable: control.immutable,
         guessed: matches!(lifetime, Lifetime::Guessed(_)),
         for_sessions: audience.sessions,
         for_authorized: audience.authorized,
         hidden_fields: [control.no_cache.fields(), control.private.fields()].concat(),
+    }
+}
+
+/// A window that is named but can't be read is none.
+fn said_or(said: Seconds, default_s: u64) -> u64 {
+    match said {
+        Seconds::Given(seconds) => seconds,
+        Seconds::Invalid => 0,
+        Seconds::Absent => default_s,
     }
 }
 

@@ -1,6 +1,7 @@
 //! May this entry answer this request now? RFC 9111 section 4, and RFC 5861.
 //!
-//! Place in the walk: the look-up, once key and Vary have selected an entry. On the hot path: allocates nothing.
+//! Place in the walk: the look-up, once key and Vary have selected an entry. On the hot path:
+//! allocates nothing, unless a client's Cache-Control is there and honoured.
 //! Absent on purpose: purges and bans, which the store knows; conditions of the client ([`super::validation`]).
 
 use super::{

@@ -65,7 +65,9 @@ fn time_passes() {
         ("grace", PAGE, 70, "", EXPIRED),
         ("grace", "Cache-Control: max-age=60, stale-while-revalidate=5 | ETag: \"a\"", 66, "", EXPIRED),
         ("grace", "Cache-Control: max-age=60, must-revalidate | ETag: \"a\"", 61, "", EXPIRED),
-        ("5.2.2.10", "Cache-Control: s-maxage=60 | ETag: \"a\"", 61, "", EXPIRED),
+        ("grace", "Cache-Control: s-maxage=60 | ETag: \"a\"", 61, "", Use::Stale),
+        ("grace", "Cache-Control: max-age=60, stale-while-revalidate=x | ETag: \"a\"", 61, "", EXPIRED),
+        ("grace", "Cache-Control: max-age=60, proxy-revalidate | ETag: \"a\"", 61, "", EXPIRED),
     ];
     run(rows, &graceful);
 }
