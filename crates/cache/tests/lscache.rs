@@ -428,6 +428,19 @@ fn query_editing() {
         arguments.iter().for_each(|argument| edits.add(argument.as_bytes()).expect("known"));
         assert_eq!(edits.edited(query.map(str::as_bytes)).map(|query| text(&query)).as_deref(), *want, "4.2: {arguments:?} {query:?}");
     }
+    let mut edits = KeyEdits::default();
+    [&b"jsessionid"[..], b"s_*"].iter().for_each(|name| edits.remove(name));
+    for (path, want) in [
+        ("/a", "/a"),
+        ("/a;jsessionid=1", "/a"),
+        ("/a;x=1;s_x=2;jsessionid=1", "/a;x=1"),
+        ("/a;x=1", "/a;x=1"),
+        ("/a;jsessionid=1/b", "/a;jsessionid=1/b"),
+        ("/a;jsessionid", "/a;jsessionid"),
+        ("", ""),
+    ] {
+        assert_eq!(text(edits.edited_path(path.as_bytes())), want, "{path}");
+    }
     for argument in ["-qs:", "qs:a", "+qs:a", "a"] {
         assert!(KeyEdits::default().add(argument.as_bytes()).is_err(), "{argument}");
     }

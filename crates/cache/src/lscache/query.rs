@@ -28,12 +28,17 @@ impl KeyEdits {
                 continue;
             }
             let name = super::tags::strip_prefix(word, b"-qs:").filter(|name| !name.is_empty()).ok_or(UnknownEdit)?;
-            self.removed.push(match name.strip_suffix(b"*") {
-                Some(prefix) => Removed::Prefix(prefix.to_vec()),
-                None => Removed::Name(name.to_vec()),
-            });
+            self.remove(name);
         }
         Ok(())
+    }
+
+    /// Leaves out a parameter, or with `*` at its end all that begin so.
+    pub fn remove(&mut self, name: &[u8]) {
+        self.removed.push(match name.strip_suffix(b"*") {
+            Some(prefix) => Removed::Prefix(prefix.to_vec()),
+            None => Removed::Name(name.to_vec()),
+        });
     }
 
     pub fn is_empty(&self) -> bool {
@@ -49,6 +54,16 @@ impl KeyEdits {
         let kept: Vec<&[u8]> = query.split(|byte| *byte == b'&').filter(|piece| !self.removes(piece)).collect();
         let edited = kept.join(&b"&"[..]);
         (!edited.is_empty()).then_some(edited)
+    }
+
+    /// The path of the key: `;name=value` at its end left out as well, as `CacheIgnoreURLSessionIdentifiers` does.
+    pub fn edited_path<'a>(&self, path: &'a [u8]) -> &'a [u8] {
+        let mut path = path;
+        let is_identifier = |piece: &[u8]| piece.contains(&b'=') && !piece.contains(&b'/') && self.removes(piece);
+        while let Some(at) = memchr::memrchr(b';', path).filter(|at| is_identifier(&path[at + 1..])) {
+            path = &path[..at];
+        }
+        path
     }
 
     fn removes(&self, piece: &[u8]) -> bool {

@@ -55,11 +55,19 @@ impl Vary {
 
     /// The bytes that requests of the same choice share. Empty for an empty list.
     pub fn secondary_key(&self, request: HeadView<'_>) -> Vec<u8> {
+        self.secondary_key_without(request, &[])
+    }
+
+    /// The same, where some cookies are as good as not sent: names, or their beginnings with `*`. An origin that says `Vary: Cookie` means the
+    /// cookies that it reads, and visitors carry those of statistics along.
+    pub fn secondary_key_without(&self, request: HeadView<'_>, ignored_cookies: &[String]) -> Vec<u8> {
         let mut key = Vec::new();
         for name in &self.names {
             push_sized(&mut key, name.as_bytes());
             // Section 4.1: absent matches absent only, so an empty value is something else.
-            match combined(request, name) {
+            let value =
+                combined(request, name).and_then(|value| if name == "cookie" { without(value, ignored_cookies) } else { Some(value) });
+            match value {
                 None => key.extend_from_slice(&u32::MAX.to_le_bytes()),
                 Some(value) => push_sized(&mut key, &value),
             }
@@ -99,6 +107,23 @@ fn combined(request: HeadView<'_>, name: &str) -> Option<Vec<u8>> {
         "accept-language" | "accept-charset" => value.map(|value| evened(&value).to_ascii_lowercase()),
         _ => value,
     }
+}
+
+/// Cookies without those that are ignored; `None` where none is left.
+fn without(cookies: Vec<u8>, ignored: &[String]) -> Option<Vec<u8>> {
+    if ignored.is_empty() {
+        return Some(cookies);
+    }
+    let is_ignored = |piece: &&[u8]| {
+        let name = piece.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
+        ignored.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(prefix) => name.starts_with(prefix.as_bytes()),
+            None => name == pattern.as_bytes(),
+        })
+    };
+    let kept: Vec<&[u8]> = cookies.split(|byte| *byte == b';').map(<[u8]>::trim_ascii).filter(|piece| !piece.is_empty()).collect();
+    let kept: Vec<&[u8]> = kept.into_iter().filter(|piece| !is_ignored(piece)).collect();
+    (!kept.is_empty()).then(|| kept.join(&b"; "[..]))
 }
 
 /// Without white space around commas and semicolons that are not quoted, and without empty members.
@@ -178,6 +203,26 @@ mod tests {
         for (vary, one, other, same) in rows {
             assert_eq!(key(vary, one) == key(vary, other), same, "{vary}: {one:?} {other:?}");
         }
+    }
+
+    #[test]
+    fn cookies_that_are_as_good_as_not_sent() {
+        let vary = Vary::new(vec!["Cookie".into()]).expect("few");
+        let ignored = ["_ga*".to_owned(), "seen".to_owned()];
+        let key =
+            |fields: &[(&str, &str)]| vary.secondary_key_without(RequestHead::build("GET", "/", Version::Http11, fields).view(), &ignored);
+        let rows = [
+            ("a=1; _ga=2; _ga_X=3", "a=1", true),
+            ("seen=1;a=1", "a=1", true),
+            ("a=1; b=2", "a=1;b=2", true),
+            ("SEEN=1; a=1", "a=1", false),
+            ("a=1; seenx=1", "a=1", false),
+            ("a=_ga", "", false),
+        ];
+        for (one, other, same) in rows {
+            assert_eq!(key(&[("cookie", one)]) == key(&[("cookie", other)]), same, "{one} {other}");
+        }
+        assert_eq!(key(&[("cookie", "_ga=1; seen=2")]), key(&[]), "none left is none sent");
     }
 
     #[test]
