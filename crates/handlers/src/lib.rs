@@ -1,8 +1,9 @@
 //! What answers requests: files of the document root, directory listings, PHP files, redirects and fixed answers; and the filter that compresses.
 //!
 //! Floor 5: knows the pipeline's contract (`Exchange` in, `Response` out), never a socket or a protocol version. `server` puts
-//! [`StaticFiles`], [`PhpFiles`], [`FixedAnswers`], [`FieldFilter`] and [`Compress`] into its registry.
+//! [`StaticFiles`], [`PhpFiles`], [`CgiFiles`], [`FixedAnswers`], [`FieldFilter`] and [`Compress`] into its registry.
 
+mod cgi_files;
 pub mod coding;
 pub mod compress;
 mod encoded_stream;
@@ -18,6 +19,7 @@ pub mod static_files;
 #[cfg(test)]
 mod tests;
 
+pub use cgi_files::CgiFiles;
 pub use compress::Compress;
 pub use field_filter::FieldFilter;
 pub use php_files::PhpFiles;

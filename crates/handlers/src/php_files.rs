@@ -9,9 +9,9 @@ use crate::static_files::{Located, locate, names, script};
 use saker_config::model::{Action, PhpPools, PhpUse, Upstream};
 use saker_files::Watcher;
 use saker_http::Status;
-use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Handled, Handler, LocalFuture, Response, Script, Trust};
+use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Handled, Handler, LocalFuture, Response, Trust};
 use saker_telemetry::{error_log, message};
-use std::{os::unix::ffi::OsStrExt, sync::Arc};
+use std::sync::Arc;
 
 pub struct PhpFiles {
     watcher: Watcher,
@@ -101,24 +101,7 @@ impl Handler for PhpFiles {
 }
 
 fn call(exchange: &Exchange, upstream: Arc<Upstream>, found: &Found) -> Call {
-    let root = exchange.site.root.as_deref().map(|root| root.as_os_str().as_bytes()).unwrap_or_default();
-    let root = root.strip_suffix(b"/").unwrap_or(root);
-    let below = |path: &[u8]| [root, b"/", path].concat();
-    let path_info = &found.path_info;
-    let script = Script {
-        filename: below(&found.relative),
-        path: [b"/", found.relative.as_slice(), path_info].concat(),
-        path_info: path_info.clone(),
-        path_translated: (!path_info.is_empty()).then(|| [root, path_info].concat()),
-        document_root: root.to_vec(),
-        context_document_root: root.to_vec(),
-        server_name: exchange.host.clone(),
-        server_port: exchange.client.local.port(),
-        server_software: b"Saker".to_vec(),
-        // Nobody here looks at credentials: they are the program's.
-        passes_authorization: true,
-        ..Script::default()
-    };
+    let script = script::told(exchange, &found.relative, &found.path_info);
     let target = exchange.head.view().target().to_vec();
     let trust = Trust { accel: true, litespeed: true, files: exchange.settings.send_files.clone(), hides: true };
     let manner = Arc::new(CallManner { trust, ..CallManner::default() });

@@ -4,7 +4,7 @@ use saker_acme::Challenges;
 use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
 use saker_files::Watcher;
 use saker_gateway::Gateway;
-use saker_handlers::{Compress, FieldFilter, FixedAnswers, PhpFiles, StaticFiles};
+use saker_handlers::{CgiFiles, Compress, FieldFilter, FixedAnswers, PhpFiles, StaticFiles};
 use saker_pipeline::{Filter, Generation, Handler, Rules, Services};
 use saker_store::Store;
 use std::{
@@ -36,6 +36,7 @@ fn made(
     let handlers: Vec<Box<dyn Handler>> = vec![
         Box::new(FixedAnswers),
         Box::new(PhpFiles::new(watcher.clone(), generation.model.php_pools.clone())),
+        Box::new(CgiFiles::new(watcher.clone())),
         Box::new(gateway),
         Box::new(StaticFiles::new(watcher.clone(), generation.model.server.resource_file_bytes_max)),
     ];

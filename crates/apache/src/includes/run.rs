@@ -61,6 +61,10 @@ async fn meet(origin: &Origin, inside: &Inside, demand: &Demand, out: &Out) -> R
             pass_on(response, out).await.map_err(|_| format!("{} broke off", shown(&target)))?;
         }
         Demand::Look(target) => return look(origin, inside, target).await,
+        // A shell would be the server's user, who is nobody to run what is in this folder.
+        Demand::Command(_) if origin.local.cgi.user.is_some() || origin.state.home_of.is_some() => {
+            return Err("exec cmd is refused where programs run as another user: use exec cgi".into());
+        }
         Demand::Command(command) => shell(origin, command, out).await.map_err(|error| format!("a command failed: {error}"))?,
     }
     Ok(Answer::Done)

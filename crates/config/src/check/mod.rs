@@ -8,9 +8,10 @@ use crate::{
     diagnostic::Severity,
     directives::SiteDraft,
     load::Loader,
-    model::{Address, SiteName},
+    model::{Address, ProgramUser, SiteName},
     source::At,
 };
+use saker_net::process::Identity;
 use std::collections::{HashMap, HashSet};
 
 /// `top` is the beginning of the first file.
@@ -21,7 +22,30 @@ pub(crate) fn whole(loader: &mut Loader, top: &At) {
     listeners_once(loader);
     site_listeners(loader);
     names_once(loader);
+    program_users(loader);
     tls::whole(loader);
+}
+
+/// As Apache: who is to be run as has to be somebody, and not root.
+fn program_users(loader: &mut Loader) {
+    let mut wrong = Vec::new();
+    for site in &loader.sites {
+        let of_routes = site.routes.iter().map(|route| &*route.settings);
+        let mut users = std::iter::once(&site.settings).chain(of_routes).filter_map(|settings| settings.program_user.as_ref());
+        wrong.extend(users.find_map(complaint).map(|message| (site.at.clone(), message)));
+    }
+    wrong.into_iter().for_each(|(at, message)| loader.report(Severity::Error, &at, message, None));
+}
+
+fn complaint(user: &ProgramUser) -> Option<String> {
+    if user.user.is_empty() {
+        return Some("`group` goes with `user`, and there is none".into());
+    }
+    match Identity::look_up(&user.user, user.group.as_deref()) {
+        Ok(identity) if identity.uid() == 0 => Some("programs and PHP are not run as root".into()),
+        Ok(_) => None,
+        Err(error) => Some(format!("`user`: {error}")),
+    }
 }
 
 fn something_to_do(loader: &mut Loader, top: &At) {

@@ -187,6 +187,20 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        name: "cgi",
+        contexts: SITE.or(ROUTE),
+        kind: Kind::ListOf(&Kind::Text),
+        default: Some("[]"),
+        example: Some("[\"*.cgi\", \"*.pl\"]"),
+        summary: "Files that are programs, by name, `*` for any part: they are executed for each request and say its answer (CGI/1.1). What is called \
+                  so is never sent as a file. At most 256 run at a time.",
+        apache: Some("AddHandler cgi-script, ScriptAlias"),
+        aliases: &["cgi_bin", "cgi_pattern"],
+        since: "0.4",
+        set: Set::Settings(|settings, given| settings.cgi = given.texts()),
+        ..ROW
+    },
+    Row {
         name: "php",
         contexts: SITE.or(ROUTE),
         kind: Kind::Word(&USE),

@@ -17,6 +17,8 @@ pub struct Settings {
     pub cache: Arc<CacheUse>,
     /// Who runs PHP files.
     pub php: PhpUse,
+    /// Names of files that are run for a request (CGI), with `*` for any part.
+    pub cgi: Vec<String>,
     /// Whom PHP and programs run as; `None`: the server's user.
     pub program_user: Option<ProgramUser>,
     /// Files that programs may have sent (X-Sendfile).

@@ -3,8 +3,8 @@
 use super::{locate, names};
 use saker_files::{Kind as FileKind, Watcher, resolve};
 use saker_http::Status;
-use saker_pipeline::Exchange;
-use std::path::Path;
+use saker_pipeline::{Exchange, Script};
+use std::{os::unix::ffi::OsStrExt, path::Path};
 
 pub enum Kind {
     File,
@@ -32,6 +32,26 @@ pub fn kind(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8]) -> Resu
             Status::NOT_FOUND => Ok(Kind::Nothing),
             status => Err(status),
         },
+    }
+}
+
+/// What a program is told of a script and of what of the path follows it.
+pub fn told(exchange: &Exchange, relative: &[u8], path_info: &[u8]) -> Script {
+    let root = exchange.site.root.as_deref().map(|root| root.as_os_str().as_bytes()).unwrap_or_default();
+    let root = root.strip_suffix(b"/").unwrap_or(root);
+    Script {
+        filename: [root, b"/", relative].concat(),
+        path: [b"/", relative, path_info].concat(),
+        path_info: path_info.to_vec(),
+        path_translated: (!path_info.is_empty()).then(|| [root, path_info].concat()),
+        document_root: root.to_vec(),
+        context_document_root: root.to_vec(),
+        server_name: exchange.host.clone(),
+        server_port: exchange.client.local.port(),
+        server_software: b"Saker".to_vec(),
+        // Nobody here looks at credentials: they are the program's.
+        passes_authorization: true,
+        ..Script::default()
     }
 }
 
