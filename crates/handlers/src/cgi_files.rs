@@ -15,6 +15,9 @@ pub struct CgiFiles {
     watcher: Watcher,
 }
 
+/// A program's path below the root, and what of the path follows it.
+type Found = (Vec<u8>, Vec<u8>);
+
 impl CgiFiles {
     pub fn new(watcher: Watcher) -> CgiFiles {
         CgiFiles { watcher }
@@ -35,8 +38,8 @@ impl CgiFiles {
         }
     }
 
-    /// A program's path below the root, and what of the path follows it. `None`: the path names none.
-    fn find(&self, exchange: &mut Exchange) -> Result<Option<(Vec<u8>, Vec<u8>)>, Status> {
+    /// `None`: the path names none.
+    fn find(&self, exchange: &mut Exchange) -> Result<Option<Found>, Status> {
         let relative = exchange.path.strip_prefix(b"/").unwrap_or(&exchange.path).to_vec();
         if !exchange.settings.files.hidden && names::is_hidden(&relative) {
             return Ok(None);
