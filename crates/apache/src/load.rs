@@ -7,7 +7,7 @@ use crate::{
     host::Apache,
     info::Info,
     local::{Local, setter},
-    modules::access::authz,
+    modules::{access::authz, cache},
     overview::Overview,
     process::Process,
     proxy,
@@ -57,6 +57,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     process.extended_status.get_or_insert(read.environment.modules.has_any(&["status_module"]));
     process.has_suexec = read.environment.modules.has_any(&["suexec_module"]);
     process.names_requests = read.environment.modules.has_any(&["unique_id_module"]);
+    let cache_is_expected = cache::is_expected(&read.tree);
     let info = read.environment.modules.has_any(&["info_module"]).then(|| Info {
         modules: read.environment.modules.rows().collect(),
         server_root: server_root.clone(),
@@ -68,6 +69,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let overview = Overview::new(&process, &main, &drafts, &server_root);
     let (mut model, hosts) = process.finish(&main, &drafts, &mut diagnostics);
     model.sources = read.sources;
+    model.cache.is_expected = cache_is_expected;
     Loaded { model, overview, apache: Apache { hosts, environment: read.environment, aliases, info }, diagnostics }
 }
 

@@ -6,6 +6,7 @@
 use crate::{
     host::Host,
     local::Local,
+    modules::cache,
     proxy::manner::{self, Extras},
     settings,
 };
@@ -38,8 +39,8 @@ pub struct Memo {
     /// By host, then path with a slash at its end.
     folders: HashMap<usize, HashMap<Box<[u8]>, Folder>>,
     folder_count: usize,
-    /// By settings and host; hosts outlive this.
-    settings: HashMap<(usize, usize), (Arc<Local>, Arc<Settings>)>,
+    /// By settings and host, and what the cache does; hosts outlive this.
+    settings: HashMap<(usize, usize, cache::Verdict), (Arc<Local>, Arc<Settings>)>,
     /// How calls are made, likewise.
     manners: HashMap<(usize, usize, Extras), Manner>,
     /// By settings and what is added to them.
@@ -100,13 +101,14 @@ impl Memo {
         }
     }
 
-    /// What our handlers are told of settings.
-    pub fn settings(&mut self, local: &Arc<Local>, host: &Host) -> Arc<Settings> {
-        let key = (address(local), std::ptr::from_ref(host) as usize);
+    /// What our handlers are told of settings, for a path.
+    pub fn settings(&mut self, local: &Arc<Local>, host: &Host, path: &[u8]) -> Arc<Settings> {
+        let cache = local.cache.verdict(path);
+        let key = (address(local), std::ptr::from_ref(host) as usize, cache);
         if let Some((_, known)) = self.settings.get(&key) {
             return Arc::clone(known);
         }
-        let made = Arc::new(settings::settings(local, host));
+        let made = Arc::new(settings::settings(local, host, cache));
         if self.settings.len() >= KEPT_MAX {
             self.settings.clear();
         }

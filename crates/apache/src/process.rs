@@ -48,6 +48,8 @@ pub struct Process {
     pub group: Option<String>,
     pub pid_file: Option<PathBuf>,
     pub php_ini: Option<PathBuf>,
+    /// CacheRoot, the first one.
+    pub cache_root: Option<PathBuf>,
     pub error_log: Option<ErrorLogTarget>,
     /// ErrorLogFormat.
     pub error_log_formats: Formats,
@@ -230,6 +232,8 @@ impl Process {
         server.error_log = self.error_log(main.local.as_ref().map(|local| &local.loglevel));
         server.pid_file = self.pid_file.clone();
         model.php.ini.clone_from(&self.php_ini);
+        // Beside what Apache has there, and its cleaner looks after.
+        model.cache.folder = self.cache_root.as_ref().map(|root| root.join("saker"));
         model.tls.ticket_keys.clone_from(&self.ticket_keys);
         server.server_field = signature::product(self.tokens);
         server.shown_requests = match (self.extended_status, self.see_request_tail) {

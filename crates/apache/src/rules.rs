@@ -17,6 +17,7 @@ use crate::{
         self,
         access::RecordFiles,
         alias::{self, Redirected},
+        cache,
         userdir::Place,
     },
     origin::{self, origin},
@@ -122,7 +123,7 @@ impl ApacheRules {
     fn settings_of_host(&self, exchange: &mut Exchange, host: &Arc<Host>) {
         let mut memo = self.memo.borrow_mut();
         let local = walk::locations(&mut memo, host, Arc::clone(&host.defaults), &exchange.path, &mut Vec::new());
-        exchange.settings = memo.settings(&local, host);
+        exchange.settings = memo.settings(&local, host, &cache::url_path(exchange));
     }
 
     /// Who asks, and under which name and with which variables.
@@ -233,7 +234,7 @@ impl Rules for ApacheRules {
         (own.filename, own.kind, own.path, own.query) = (filename, kind, path, query);
         (own.is_script_alias, own.context) = (is_script, context);
         let local = walk::conditions(&mut self.memo.borrow_mut(), exchange, &host, &self.watcher, local);
-        exchange.settings = self.memo.borrow_mut().settings(&local, &host);
+        exchange.settings = self.memo.borrow_mut().settings(&local, &host, &cache::url_path(exchange));
         exchange.trace("map_to_storage", Some(&host.origin), || "mapped by Apache's rules".into());
         if !state(exchange).is_subrequest {
             modules::setenvif::of_section(exchange, &host, &self.watcher, &local);

@@ -171,6 +171,7 @@ const SETTERS: &[(&str, ServerSet)] = &[
         process.php_ini = first(node).map(|path| root.join(path));
         Ok(())
     }),
+    ("CacheRoot", set_cache_root),
     ("PidFile", |node, _, process, root| {
         process.pid_file = first(node).map(|path| root.join(path));
         Ok(())
@@ -259,6 +260,18 @@ fn set_error_log_format(node: &Node, host: &mut HostDraft, process: &mut Process
 
 fn first(node: &Node) -> Option<String> {
     texts(node).into_iter().next()
+}
+
+/// One page cache serves all hosts.
+fn set_cache_root(node: &Node, _: &mut HostDraft, process: &mut Process, root: &Path) -> Result<(), String> {
+    let folder = first(node).map(|path| root.join(path));
+    match &process.cache_root {
+        Some(known) if folder.as_ref() != Some(known) => {
+            process.remarks.push((node.origin.clone(), format!("the page cache of all hosts is in {}", known.display())));
+        }
+        _ => process.cache_root = folder,
+    }
+    Ok(())
 }
 
 /// Requests are read strictly whatever is said: who reads them otherwise than a proxy before him can be played off against it (RFC 9112

@@ -1,11 +1,11 @@
 //! From Apache's settings to those that our handlers know.
 
-use crate::{host::Host, local::Local};
+use crate::{host::Host, local::Local, modules::cache};
 use saker_config::model::{Compression, EntityTagParts, Files, Settings, SymlinkPolicy};
 use saker_config_apache::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER_MATCH};
 
-/// Made for every outcome that is not kept.
-pub fn settings(local: &Local, host: &Host) -> Settings {
+/// Made for every outcome that is not kept. `cache`: what the cache's directives come to for the path.
+pub fn settings(local: &Local, host: &Host, cache: cache::Verdict) -> Settings {
     let options = local.core.options.in_force();
     let etag = local.core.file_etag.in_force();
     let symlinks = if options.contains(FOLLOW_SYM_LINKS) {
@@ -38,6 +38,7 @@ pub fn settings(local: &Local, host: &Host) -> Settings {
         error_pages: pages.collect(),
         // Whatever the text is.
         error_text_type: Some("text/html; charset=iso-8859-1".into()),
+        cache: local.cache.in_use(cache),
         trace: host.trace_enabled,
         body_bytes_max: Some(local.core.request_body_bytes_max.unwrap_or(1 << 30)),
         ..Settings::default()

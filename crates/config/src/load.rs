@@ -58,6 +58,7 @@ pub(crate) struct Loader {
     pub tls: Option<(ServerTls, At)>,
     pub acme: Option<(Acme, At)>,
     pub php: Option<(Php, At)>,
+    pub cache: Option<(CacheStore, At)>,
     pub listeners: Vec<(Listener, At)>,
     pub sites: Vec<SiteDraft>,
     /// With their names; `None` where one is broken.
@@ -135,6 +136,7 @@ impl Loader {
         let php_at = place("php");
         draft.php.origin = php_at.as_ref().map_or(draft.php.origin, At::origin);
         once(&mut reader, &mut self.php, "[php]", draft.php, php_at);
+        once(&mut reader, &mut self.cache, "[cache]", draft.cache, place("cache"));
         draft.include
     }
 
@@ -191,7 +193,7 @@ impl Loader {
             limits: self.limits.map_or_else(Limits::default, |(limits, _)| limits),
             tls: ServerTls { acme, ..self.tls.map_or_else(ServerTls::default, |(tls, _)| tls) },
             php: self.php.map_or_else(Php::default, |(php, _)| php),
-            cache: CacheStore::default(),
+            cache: self.cache.map_or_else(CacheStore::default, |(cache, _)| cache),
             php_pools: PhpPools::default(),
             sites: self.sites.into_iter().map(|site| Arc::new(site.site(&listeners))).collect(),
             listeners,

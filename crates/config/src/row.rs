@@ -9,7 +9,7 @@ use crate::{
         AccessLogDraft, AcmeDraft, CertificateDraft, DirectoryDraft, FieldDraft, FileDraft, ListenerDraft, RateDraft, RequestRateDraft,
         RouteDraft, ServerDraft, SiteDraft, UpstreamDraft,
     },
-    model::{Limits, Php, Server, ServerTls, Settings},
+    model::{CacheStore, CacheUse, Limits, Php, Server, ServerTls, Settings},
     reader::{Reader, Table},
     source::At,
     units,
@@ -41,6 +41,8 @@ pub const CERTIFICATE: Contexts = Contexts(1 << 17);
 pub const UPSTREAM: Contexts = Contexts(1 << 18);
 pub const UPSTREAM_SERVER: Contexts = Contexts(1 << 19);
 pub const PHP: Contexts = Contexts(1 << 20);
+pub const CACHE_STORE: Contexts = Contexts(1 << 21);
+pub const CACHE: Contexts = Contexts(1 << 22);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
@@ -96,6 +98,12 @@ pub const CONTEXTS: &[ContextRow] = &[
         "Where automatic certificates come from, for sites with `automatic` in [site.tls]. At most once in all files together.",
     ),
     context(PHP, "php", "[php]", "PHP that the server runs itself, for sites with `php = \"auto\"`. At most once in all files together."),
+    context(
+        CACHE_STORE,
+        "cache_store",
+        "[cache]",
+        "Where the page cache keeps its entries, for all sites. At most once in all files together.",
+    ),
     context(LISTENER, "listener", "[[listener]]", "Where connections come in. At least one."),
     context(
         SITE,
@@ -120,6 +128,12 @@ pub const CONTEXTS: &[ContextRow] = &[
     context(UPSTREAM_SERVER, "upstream_server", "{ address = \"...\", ... }", "A server of an upstream with its details."),
     context(REDIRECT, "redirect", "[[site.redirect]]", "A route that redirects, in fewer words. Takes its place among the routes."),
     context(COMPRESSION, "compression", "[site.compression]", "Compression on the fly. In a route: `[site.route.compression]`."),
+    context(
+        CACHE,
+        "cache",
+        "[site.cache]",
+        "The page cache of the site. In a route: `[site.route.cache]`, which is laid over the site's. `cache = true` is a table with nothing in it.",
+    ),
     context(THROTTLE, "throttle", "[site.throttle]", "Bandwidth and request rates. In a route: `[site.route.throttle]`."),
     context(ACCESS_LOG, "access_log", "{ path = \"...\", ... }", "An access log with a format."),
     context(ACME_DIRECTORY, "acme_directory", "{ url = \"...\", ... }", "A directory of `[acme]`, with an account that it knows already."),
@@ -190,6 +204,8 @@ pub(crate) enum Set {
     Tls(fn(&mut ServerTls, Given)),
     Acme(fn(&mut AcmeDraft, Given)),
     Php(fn(&mut Php, Given)),
+    CacheStore(fn(&mut CacheStore, Given)),
+    CacheUse(fn(&mut CacheUse, Given)),
     AcmeDirectory(fn(&mut DirectoryDraft, Given)),
     Certificate(fn(&mut CertificateDraft, Given)),
     Listener(fn(&mut ListenerDraft, Given)),

@@ -4,7 +4,7 @@
 //! by the assertion and by the test that runs every row's example through its setter.
 
 use crate::{
-    directives::upstream_server::ServerSaid,
+    directives::{cache_use::CacheDraft, upstream_server::ServerSaid},
     model::{
         AccessLog, AcmeDirectory, Address, CertificateFiles, CipherSuite, ErrorPage, FieldEditAction, Group, Origin, PathPattern, Rate,
         RequestRate, SiteName,
@@ -38,6 +38,7 @@ pub(crate) enum Value {
     Group(Group),
     Directory(AcmeDirectory),
     Server(ServerSaid),
+    Cache(CacheDraft),
     /// Decoded.
     Octets(Vec<u8>),
 }

@@ -5,8 +5,8 @@
 use saker_config::{
     Model,
     model::{
-        AccessLogTarget, Acme, AcmeChallenge, Action, Affinity, Automatic, CipherSuite, ClientCertificates, ErrorPage, Excess,
-        FieldEditAction, Group, PathPattern, Rate, RequestRate, SiteName, TlsVersion, Workers,
+        AccessLogTarget, Acme, AcmeChallenge, Action, Affinity, Automatic, CacheOffer, CacheUse, CipherSuite, ClientCertificates,
+        ErrorPage, Excess, FieldEditAction, Group, PathPattern, Rate, RequestRate, SiteName, TlsVersion, Workers,
     },
     parse,
 };
@@ -190,4 +190,40 @@ fn acme() {
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/config").join(name)
+}
+
+#[test]
+fn the_cache_of_a_route_lies_over_its_sites() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/config/cache.toml")).unwrap();
+    let model = model(&text);
+    let store = &model.cache;
+    assert_eq!(
+        (store.folder.as_deref(), store.bytes_max, store.site_entries_max),
+        (Some(Path::new("/var/cache/saker")), 50 << 30, 100_000)
+    );
+    assert!(store.purgers[1].contains([10, 0, 0, 7].into()) && !store.purgers[1].contains([10, 0, 0, 8].into()));
+    let short = &model.sites[0].settings.cache;
+    assert_eq!(**short, CacheUse { is_on: true, offer: CacheOffer::ALL, ..CacheUse::default() });
+    let long = &model.sites[1].settings.cache;
+    assert!(long.is_on && long.obeys_http && !long.obeys_lscache && !long.private && long.stores_expired);
+    assert_eq!((long.ttl_default_s, long.ttl_override_s, long.ttl_max_s, long.ttl_min_s), (Some(300), None, Some(86_400), 10));
+    assert_eq!((long.lscache_ttl_s, long.grace_s, long.stale_if_error_s, long.heuristic_percent), ((7200, 1800), 60, 86_400, 10));
+    let has = |name: &str| long.ignored_parameters.iter().any(|known| known == name);
+    assert!(has("utm_*") && has("gclid") && has("campaign_*") && !has("tracking"));
+    assert_eq!(long.session_cookies.as_deref(), Some(&["PHPSESSID".to_owned(), "wordpress_logged_in_*".to_owned()][..]));
+    assert_eq!((long.vary_fields.as_slice(), long.entry_bytes_max), (&["x-device".to_owned()][..], Some(2_000_000)));
+    assert_eq!(long.offer, CacheOffer { pages: true, crawler: false, esi: true, litemage: false });
+    let [off, news] = &model.sites[1].routes[..] else { panic!("two routes") };
+    assert!(!off.settings.cache.is_on && off.settings.cache.offer == CacheOffer::NOTHING);
+    assert_eq!(*news.settings.cache, CacheUse { ttl_default_s: Some(10), ..CacheUse::clone(long) });
+    assert!(model.wants_cache());
+}
+
+#[test]
+fn a_table_switches_the_cache_on_unless_it_says_otherwise() {
+    let cache = |said: &str| CacheUse::clone(&model(&format!("{LISTENER}{said}\n")).sites[0].settings.cache);
+    assert!(!cache("").is_on && !cache("cache = false").is_on && !cache("cache = { enabled = false, ttl = \"1s\" }").is_on);
+    assert!(cache("cache = true").is_on && cache("cache = {}").is_on && cache("[site.cache]\nttl = \"1s\"").is_on);
+    assert_eq!(cache("cache = { announce = [] }").offer, CacheOffer::NOTHING);
+    assert!(!model(LISTENER).wants_cache() && model(&format!("{LISTENER}[[site.route]]\npath = \"/a\"\ncache = true")).wants_cache());
 }

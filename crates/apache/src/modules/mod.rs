@@ -6,6 +6,7 @@ pub mod alias;
 pub mod allowmethods;
 pub mod autoindex;
 pub mod buffer;
+pub mod cache;
 pub mod cgi;
 pub mod core;
 pub mod deflate;

@@ -6,7 +6,7 @@
 use super::pass::{Encoding, From, Pass, Passed, Paths};
 use crate::{
     host::Host,
-    modules::setenvif,
+    modules::{cache, setenvif},
     rules::ApacheRules,
     sections::Matcher,
     state::{peek, state},
@@ -159,7 +159,7 @@ pub fn settings(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, 
     let own = state(exchange);
     (own.filename, own.kind, own.path) = ([b"proxy:", proxied.url.as_slice()].concat(), None, path);
     let local = walk::conditions(&mut rules.memo.borrow_mut(), exchange, host, rules.watcher(), local);
-    exchange.settings = rules.memo.borrow_mut().settings(&local, host);
+    exchange.settings = rules.memo.borrow_mut().settings(&local, host, &cache::url_path(exchange));
     exchange.trace("map_to_storage", Some(&host.origin), || format!("passed on to {}", String::from_utf8_lossy(&proxied.url)));
     if !state(exchange).is_subrequest {
         setenvif::of_section(exchange, host, rules.watcher(), &local);

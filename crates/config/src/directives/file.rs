@@ -2,13 +2,13 @@
 
 use crate::{
     directives::AcmeDraft,
-    model::{Limits, Php, Server, ServerTls},
+    model::{CacheStore, Limits, Php, Server, ServerTls},
     row::{ACME, FILE, Kind, LIMITS, LISTENER, PHP, ROW, Row, SERVER, SITE, Set, TLS, Target, UPSTREAM},
     source::At,
     value::Given,
 };
 
-/// What `[server]`, `[limits]`, `[tls]`, `[acme]`, `[php]` and `include` of one file say.
+/// What `[server]`, `[limits]`, `[tls]`, `[acme]`, `[php]`, `[cache]` and `include` of one file say.
 #[derive(Debug, Default)]
 pub struct FileDraft {
     pub server: Server,
@@ -16,6 +16,7 @@ pub struct FileDraft {
     pub tls: ServerTls,
     pub acme: AcmeDraft,
     pub php: Php,
+    pub cache: CacheStore,
     /// Patterns as written.
     pub include: Vec<(String, At)>,
 }
@@ -29,6 +30,7 @@ impl Target for FileDraft {
             Set::Tls(set) => set(&mut self.tls, given),
             Set::Acme(set) => set(&mut self.acme, given),
             Set::Php(set) => set(&mut self.php, given),
+            Set::CacheStore(set) => set(&mut self.cache, given),
             _ => debug_assert!(false, "not a setter for a file: {set:?}"),
         }
     }

@@ -15,7 +15,7 @@ pub static ADDRESS: Word = Word {
     read: |text| Address::parse_all(text).map(Value::Addresses).map_err(Fault::plain),
 };
 
-static NETWORK: Word = Word {
+pub static NETWORK: Word = Word {
     expects: "a network, such as \"10.0.0.0/8\" or \"2001:db8::/32\", or an address",
     pattern: "^[0-9a-fA-F:.]+(/[0-9]+)?$",
     read: |text| text.parse::<Network>().map(Value::Network).map_err(|()| Fault::plain(None)),

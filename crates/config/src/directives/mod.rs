@@ -2,6 +2,8 @@
 //! others. The order here is the order of the reference page.
 
 pub(crate) mod acme;
+pub(crate) mod cache;
+pub(crate) mod cache_use;
 pub(crate) mod compression;
 pub(crate) mod error_pages;
 pub(crate) mod fields;
@@ -55,6 +57,8 @@ static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
         upstream::ROWS,
         upstream_server::ROWS,
         compression::ROWS,
+        cache::ROWS,
+        cache_use::ROWS,
         fields::ROWS,
         error_pages::ROWS,
         throttle::ROWS,

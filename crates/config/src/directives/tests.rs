@@ -18,7 +18,9 @@ fn file_with(context: Contexts, key: &str, value: &str) -> String {
     let (mut parts, none) = (["".to_owned(), block_of("[[listener]]", &listener), block_of("[[site]]", &site), String::new()], &[]);
     match context {
         row::FILE => parts[0] = block("", none),
-        row::SERVER | row::LIMITS | row::TLS | row::ACME | row::PHP => parts[0] = block(context.described().header, none),
+        row::SERVER | row::LIMITS | row::TLS | row::ACME | row::PHP | row::CACHE_STORE => {
+            parts[0] = block(context.described().header, none)
+        }
         row::LISTENER => parts[1] = block("[[listener]]", if key == "addresses" { none } else { &listener }),
         row::SITE => parts[2] = block("[[site]]", &site),
         row::ROUTE => parts[3] = block("[[site.route]]", &[("path", "\"/\"")]),

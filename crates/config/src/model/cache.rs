@@ -1,6 +1,7 @@
 //! The page cache: the store that the process has (`[cache]`), and what is done with it for a path (`[site.cache]`, Apache's directives).
 
-use std::{net::IpAddr, path::PathBuf};
+use saker_net::Network;
+use std::path::PathBuf;
 
 /// `[cache]`: where entries are kept, and how many.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,15 +18,14 @@ pub struct CacheStore {
     pub memory_bytes_max: u64,
     /// Entries with more content are not kept.
     pub entry_bytes_max: u64,
-    /// Who may purge by request (PURGE, REFRESH, BAN), besides whom a site names: addresses with the length of their network.
-    pub purgers: Vec<(IpAddr, u8)>,
+    /// Who may purge by request (PURGE, REFRESH, BAN), besides whom a site names.
+    pub purgers: Vec<Network>,
     /// Something may come to use it that the model does not show, such as a `.htaccess` file.
     pub is_expected: bool,
 }
 
 impl Default for CacheStore {
     fn default() -> CacheStore {
-        let loopback = [(IpAddr::from([127, 0, 0, 0]), 8), (IpAddr::from(std::net::Ipv6Addr::LOCALHOST), 128)];
         CacheStore {
             folder: None,
             bytes_max: 10 << 30,
@@ -34,7 +34,7 @@ impl Default for CacheStore {
             site_entries_max: 0,
             memory_bytes_max: 64 << 20,
             entry_bytes_max: 64 << 20,
-            purgers: loopback.into(),
+            purgers: ["127.0.0.0/8", "::1"].iter().filter_map(|network| network.parse().ok()).collect(),
             is_expected: false,
         }
     }
@@ -108,7 +108,7 @@ pub struct CacheUse {
     pub stores_no_store: bool,
     pub stores_expired: bool,
     /// Others that may purge this site's entries by request.
-    pub purgers: Vec<(IpAddr, u8)>,
+    pub purgers: Vec<Network>,
     /// Where a request's own X-LiteSpeed-Purge is carried out, from whoever may purge.
     pub purge_path: Option<String>,
 }

@@ -1,0 +1,97 @@
+//! `[cache]`: where the page cache keeps its entries, how many, and who may purge them.
+
+use super::listener::NETWORK;
+use crate::{
+    model::CacheStore,
+    row::{CACHE_STORE, FILE, Kind, ROW, Row, Set},
+    value::{Given, Value},
+};
+use saker_net::Network;
+
+const SIZE: Kind = Kind::Bytes { min: 0, max: 1 << 50 };
+const COUNT: Kind = Kind::Integer { min: 0, max: 1_000_000_000 };
+
+/// A bound that any store has.
+const fn bound(name: &'static str, kind: Kind, default: &'static str, summary: &'static str, set: fn(&mut CacheStore, Given)) -> Row {
+    Row { name, contexts: CACHE_STORE, kind, default: Some(default), summary, since: "0.5", set: Set::CacheStore(set), ..ROW }
+}
+
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "cache",
+        contexts: FILE,
+        kind: Kind::Section(CACHE_STORE),
+        summary: "Where the page cache is. What it does is said by sites.",
+        since: "0.5",
+        ..ROW
+    },
+    Row {
+        name: "folder",
+        contexts: CACHE_STORE,
+        kind: Kind::Path,
+        example: Some("\"/var/cache/saker\""),
+        summary: "Folder of the entries, which is nobody else's; without it, `cache` below the state directory. Changes with the next start, as sizes do.",
+        apache: Some("CacheRoot"),
+        aliases: &["path", "storage", "proxy_cache_path", "fastcgi_cache_path", "storagePath"],
+        since: "0.5",
+        set: Set::CacheStore(|cache, given| cache.folder = Some(given.path())),
+        ..ROW
+    },
+    Row {
+        unit: Some("bytes"),
+        aliases: &["max_size", "bytes"],
+        ..bound(
+            "size",
+            SIZE,
+            "\"10GiB\"",
+            "Of all entries, as they lie on the disk; what was not asked for goes first. 0: no limit.",
+            |cache, given| {
+                cache.bytes_max = given.number();
+            },
+        )
+    },
+    bound("entries", COUNT, "2000000", "Entries in all; each takes some 100 bytes of memory. 0: no limit.", |cache, given| {
+        cache.entries_max = given.number();
+    }),
+    Row {
+        unit: Some("bytes"),
+        ..bound("site_size", SIZE, "0", "Of the entries of one site, so that it leaves room to the others. 0: no limit.", |cache, given| {
+            cache.site_bytes_max = given.number();
+        })
+    },
+    bound("site_entries", COUNT, "0", "Entries of one site. 0: no limit.", |cache, given| cache.site_entries_max = given.number()),
+    Row {
+        unit: Some("bytes"),
+        aliases: &["keys_zone", "malloc"],
+        ..bound("memory", SIZE, "\"64MiB\"", "Of what is asked for most, kept in memory by all workers together.", |cache, given| {
+            cache.memory_bytes_max = given.number();
+        })
+    },
+    Row {
+        unit: Some("bytes"),
+        apache: Some("CacheMaxFileSize"),
+        aliases: &["maxCacheObjSize"],
+        ..bound("entry_size", SIZE, "\"64MiB\"", "Responses with more content are not kept.", |cache, given| {
+            cache.entry_bytes_max = given.number()
+        })
+    },
+    Row {
+        name: "purge_from",
+        contexts: CACHE_STORE,
+        kind: Kind::ListOf(&Kind::Word(&NETWORK)),
+        default: Some("[\"127.0.0.0/8\", \"::1\"]"),
+        summary: "Who may purge entries of any site by requests (PURGE, REFRESH, BAN).",
+        aliases: &["purgers", "acl_purge", "acl"],
+        since: "0.5",
+        set: Set::CacheStore(|cache, given| cache.purgers = networks(given)),
+        ..ROW
+    },
+];
+
+pub(super) fn networks(given: Given) -> Vec<Network> {
+    let network = |one: Given| match one.value {
+        Value::Network(network) => Some(network),
+        _ => None,
+    };
+    given.list().into_iter().filter_map(network).collect()
+}
