@@ -24,8 +24,7 @@ const ONE_AT_A_TIME: Treatment =
 const OWN_LAYOUT: Treatment = NoEffect("the page cache has a layout of its own, and writes as the response comes");
 const OWN_TIER: Treatment = NoEffect("one page cache serves all: on disk, with what is asked for most in memory");
 const EACH_HOST: Treatment = NoEffect("each host has entries of its own, whatever name it is asked by");
-const WHERE_SAFE: Treatment =
-    NoEffect("entries are looked up after the access rules have been asked, which costs no system call");
+const WHERE_SAFE: Treatment = NoEffect("entries are looked up after the access rules have been asked, which costs no system call");
 const KEPT_IN_MEMORY: Treatment = NoEffect("Saker keeps small files that are asked for in memory by itself");
 const OWN_MEMORY: Treatment = NoEffect("sessions and answers are kept in this process's memory");
 
