@@ -4,8 +4,8 @@
 //! with a certificate signed by this machine's own authority.
 
 use crate::model::{
-    AccessLog, AccessLogTarget, Acme, Address, Automatic, CacheStore, CertificateFiles, Limits, Listener, ListenerTls, Model, Origin, Php,
-    PhpPools, PhpUse, Server, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
+    AccessLog, AccessLogTarget, Acme, Address, Automatic, CacheStore, CacheUse, CertificateFiles, Limits, Listener, ListenerTls, Model,
+    Origin, Php, PhpPools, PhpUse, Server, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
 };
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
@@ -28,6 +28,10 @@ pub struct ServeOptions {
     pub state_dir: Option<PathBuf>,
     pub listing: bool,
     pub php: PhpUse,
+    /// What the page cache does.
+    pub cache: CacheUse,
+    /// Where it is; `None`: below the state directory.
+    pub cache_folder: Option<PathBuf>,
 }
 
 impl ServeOptions {
@@ -79,6 +83,8 @@ impl Default for ServeOptions {
             state_dir: None,
             listing: true,
             php: PhpUse::Managed,
+            cache: CacheUse::default(),
+            cache_folder: None,
         }
     }
 }
@@ -97,7 +103,7 @@ impl Model {
             limits: Limits::default(),
             tls: ServerTls { acme: options.acme.clone(), ..ServerTls::default() },
             php: Php::default(),
-            cache: CacheStore::default(),
+            cache: CacheStore { folder: options.cache_folder.clone(), ..CacheStore::default() },
             php_pools: PhpPools::default(),
             listeners: plain.chain(encrypted).collect(),
             sites: vec![Arc::new(site(options))],
@@ -110,6 +116,7 @@ fn site(options: ServeOptions) -> Site {
     let mut settings = Settings::default();
     settings.files.listing = options.listing;
     settings.php = options.php.clone();
+    settings.cache = Arc::new(options.cache.clone());
     let log = |target| AccessLog { target, format: "combined".into(), is_items: false, condition: None, origin: Origin::command_line() };
     Site {
         names: options.names(),

@@ -72,8 +72,11 @@ fn by_control(policy: &Policy, settings: &RuleSettings) -> Result<(), Pass> {
     if control.no_store && !control.must_understand && !settings.store_no_store {
         return Err(Pass::NoStore(policy.field.clone()));
     }
-    match control.private.is_whole() && !settings.store_private {
-        true => Err(Pass::Private(policy.field.clone())),
+    if control.private.is_whole() && !settings.store_private {
+        return Err(Pass::Private(policy.field.clone()));
+    }
+    match settings.shared_words_only && !says_for_all(policy, settings) {
+        true => Err(Pass::NotForAll),
         false => Ok(()),
     }
 }

@@ -23,6 +23,8 @@ pub enum Pass {
     /// The session cookie of the request.
     SessionCookie(String),
     VaryAll,
+    /// Nothing says that it is for shared caches, and the settings want that.
+    NotForAll,
     /// Neither the response nor the settings say how long.
     NoLifetime,
     /// Stale on arrival, and nothing to validate it by. The field that decided.
@@ -45,6 +47,7 @@ impl Pass {
             Pass::SetCookie => "set-cookie",
             Pass::SessionCookie(_) => "session-cookie",
             Pass::VaryAll => "vary-all",
+            Pass::NotForAll => "not-for-all",
             Pass::NoLifetime => "no-lifetime",
             Pass::Stale(_) => "stale",
             Pass::HidesTooMuch => "hides-too-much",
@@ -69,6 +72,7 @@ impl fmt::Display for Pass {
                 write!(f, "the request has the session cookie {name}, and Cache-Control says neither public nor s-maxage")
             }
             Pass::VaryAll => f.write_str("Vary of the response is `*`, or no list of field names that could be kept"),
+            Pass::NotForAll => f.write_str("nothing says that the response is for shared caches (public, s-maxage, CDN-Cache-Control)"),
             Pass::NoLifetime => f.write_str("no Cache-Control, Expires or Last-Modified says how long, and no default is set"),
             Pass::Stale(field) => {
                 write!(f, "{field} makes the response stale on arrival, and it has no ETag or Last-Modified to validate it by")

@@ -47,6 +47,8 @@ pub struct RuleSettings {
     pub store_private: bool,
     pub store_no_store: bool,
     pub store_expired: bool,
+    /// Only what says in so many words that it is for a shared cache is stored: public, s-maxage, a targeted field.
+    pub shared_words_only: bool,
     /// Whether a part (206) may become an entry (see [`super::parts`]).
     pub store_parts: bool,
     /// Cookies that make a request somebody's own; a `*` at the end stands for any ending. Compared without regard to case.
@@ -116,6 +118,7 @@ impl Default for RuleSettings {
             store_private: false,
             store_no_store: false,
             store_expired: false,
+            shared_words_only: false,
             store_parts: false,
             session_cookies: SESSION_COOKIES.iter().map(|name| name.to_string()).collect(),
             ignored_fields: Vec::new(),

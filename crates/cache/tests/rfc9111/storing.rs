@@ -312,6 +312,12 @@ fn what_operators_decide() {
     one("", 200, "", Not("no-lifetime"), needy());
     one("", 200, "ETag: \"a\"", Fresh(120), needy());
     one("", 200, "Cache-Control: max-age=600", Fresh(90), RuleSettings { ttl_max_s: 90, ..defaults() });
+    let shared_only = || RuleSettings { shared_words_only: true, ..defaults() };
+    one("", 200, "Cache-Control: max-age=60", Not("not-for-all"), shared_only());
+    one("", 200, "Last-Modified: {-100}", Not("not-for-all"), shared_only());
+    one("", 200, "Cache-Control: public, max-age=60", Fresh(60), shared_only());
+    one("", 200, "Cache-Control: s-maxage=60", Fresh(60), shared_only());
+    one("", 200, "CDN-Cache-Control: max-age=60", Fresh(60), shared_only());
     one("", 200, "Cache-Control: max-age=6", Fresh(6), RuleSettings { ttl_min_s: 90, ..defaults() });
     one("", 200, "Last-Modified: {-100}", Fresh(90), RuleSettings { ttl_min_s: 90, ..defaults() });
     one("", 200, "Last-Modified: {-100}", Check, RuleSettings { heuristic_percent: 0, ..defaults() });

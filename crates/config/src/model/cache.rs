@@ -54,6 +54,8 @@ pub struct CacheUse {
     pub offer: CacheOffer,
     /// HTTP's own words are heard (RFC 9111: Cache-Control, Expires, CDN-Cache-Control and their kin).
     pub obeys_http: bool,
+    /// Of HTTP's words, only those count that are for shared caches alone: public, s-maxage, CDN-Cache-Control.
+    pub shared_words_only: bool,
     /// LSCache's are (X-LiteSpeed-Cache-Control and its kin), before HTTP's own.
     pub obeys_lscache: bool,
     /// Seconds that a response is fresh for which says nothing about it; `None`: such responses are not kept.
@@ -194,6 +196,7 @@ impl Default for CacheUse {
             unasked_private: false,
             offer: CacheOffer::NOTHING,
             obeys_http: true,
+            shared_words_only: false,
             obeys_lscache: true,
             ttl_default_s: None,
             ttl_override_s: None,

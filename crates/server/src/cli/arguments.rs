@@ -42,6 +42,7 @@ pub enum Command {
     Reload(Reload),
     Stop(Stop),
     Purge(Purge),
+    Cache(Cache),
     /// Print the JSON Schema of saker.toml (for editors)
     Schema,
     /// Print the reference of all directives of saker.toml, in Markdown
@@ -105,8 +106,8 @@ pub struct Serve {
     /// Obey .htaccess files (version 0.3; until then auto is off)
     #[arg(long, value_name = "on|off", default_value = "auto", hide_possible_values = true)]
     pub htaccess: Switch,
-    /// Page cache (version 0.5; until then auto is off)
-    #[arg(long, value_name = "on|off", default_value = "auto", hide_possible_values = true)]
+    /// Page cache: auto keeps what responses say is for all, or LSCache's fields; on goes by all of HTTP's rules
+    #[arg(long, value_name = "auto|on|off", default_value = "auto", hide_possible_values = true)]
     pub cache: Switch,
     /// Control socket and pid file go here [default: $XDG_RUNTIME_DIR/saker/ADDR or /tmp/saker-UID/ADDR]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -205,11 +206,81 @@ pub struct Stop {
     pub now: bool,
 }
 
-/// Throw pages out of the page cache (version 0.5)
+/// Throw pages out of the page cache
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  saker purge https://example.org/news/     every variant of one page
+  saker purge --tag product_17              what applications have tagged so
+  saker purge --ban 'req.url ~ ^/shop/'     by an expression, as Varnish has them
+  saker purge --site example.org --soft     all of a site: stale from now on, made anew when asked for
+  saker purge --all")]
 pub struct Purge {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub what: Vec<String>,
+    /// https://HOST/PATH?QUERY, or /PATH of --site (without it: of every name of every site)
+    #[arg(value_name = "URL", value_hint = ValueHint::Url)]
+    pub urls: Vec<String>,
+    /// What is tagged so
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
+    /// What an expression over req.url, req.http.host, obj.status and obj.http.NAME is true of
+    #[arg(long = "ban", value_name = "EXPRESSION")]
+    pub bans: Vec<String>,
+    /// Of this site only, by one of its names; alone: everything of it
+    #[arg(long, value_name = "HOST")]
+    pub site: Option<String>,
+    /// Everything
+    #[arg(long)]
+    pub all: bool,
+    /// Make it stale instead: it is served while a new one is made
+    #[arg(long)]
+    pub soft: bool,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// Look into the page cache
+#[derive(Debug, Args)]
+pub struct Cache {
+    #[command(subcommand)]
+    pub command: CacheCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CacheCommand {
+    /// How full it is, in all and by site
+    Stat {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// The pages in it
+    List {
+        /// Of this site only
+        #[arg(long, value_name = "HOST")]
+        site: Option<String>,
+        /// So many at most
+        #[arg(long, value_name = "N", default_value_t = 1000)]
+        max: usize,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Everything known of a page's entries (exit status 2: there is none)
+    Show {
+        /// https://HOST/PATH?QUERY, or /PATH
+        #[arg(value_hint = ValueHint::Url)]
+        url: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    Purge(Purge),
 }
 
 /// Print completions for a shell

@@ -40,7 +40,7 @@ pub fn stop(stop: &Stop) -> ExitCode {
     })
 }
 
-fn ask(target: &Target, question: impl FnOnce(&Path) -> Result<ExitCode, ClientError>) -> ExitCode {
+pub fn ask(target: &Target, question: impl FnOnce(&Path) -> Result<ExitCode, ClientError>) -> ExitCode {
     let asked = match place::running_server(target) {
         Ok(state_dir) => question(&state_dir).map_err(|error| explain_failure(&error)),
         Err(absent) => Err(explain_absence(&absent)),

@@ -7,6 +7,7 @@
 mod address;
 pub mod apache;
 mod arguments;
+mod cache;
 mod check;
 mod daemon;
 mod documents;
@@ -55,7 +56,8 @@ fn run(command: Command) -> ExitCode {
         Command::Status(status) => daemon::status(&status),
         Command::Reload(reload) => daemon::reload(&reload),
         Command::Stop(stop) => daemon::stop(&stop),
-        Command::Purge(_) => cannot(promises::PURGE),
+        Command::Purge(purge) => cache::purge(purge),
+        Command::Cache(cache) => cache::cache(cache.command),
         Command::Schema => documents::schema(),
         Command::Reference => documents::reference(),
         Command::Completions(completions) => documents::completions(completions.shell),

@@ -36,6 +36,17 @@ pub fn serve_state_dir(address: &Address) -> Result<PathBuf, String> {
     Ok(base.join(serve_name(address, std::process::id())))
 }
 
+/// Of the page cache of a `saker serve` that listens on `address`. `None`: below its state directory.
+pub fn cache_folder(address: &Address) -> Option<PathBuf> {
+    // One that has a name of its own at each start would be found by nobody again.
+    if matches!(address, Address::Tcp(address) if address.port() == 0) {
+        return None;
+    }
+    let home = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = home("XDG_CACHE_HOME").or_else(|| Some(home("HOME")?.join(".cache")))?;
+    Some(caches.join("saker").join(serve_name(address, std::process::id())))
+}
+
 /// Where `saker serve --domain` keeps accounts and certificates, if no state directory is named: one place for all servers of a user.
 pub fn certificates_folder() -> Result<PathBuf, String> {
     let home = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

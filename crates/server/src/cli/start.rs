@@ -2,13 +2,13 @@
 
 use super::{
     address,
-    arguments::{AccessLogArgument, ListenArgument, Run, Serve},
+    arguments::{AccessLogArgument, ListenArgument, Run, Serve, Switch},
     cannot, place, promises,
 };
 use crate::process::{self, ApacheInput, Source};
 use saker_config::{
     ServeOptions,
-    model::{AccessLogTarget, Acme, AcmeDirectory, Address, CertificateFiles, Origin, Workers},
+    model::{AccessLogTarget, Acme, AcmeDirectory, Address, CacheOffer, CacheUse, CertificateFiles, Origin, Workers},
     parse_php_program, parse_php_use,
 };
 use std::{
@@ -56,6 +56,7 @@ fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
     let certificate = serve.cert.map(|cert| certificate(&cert, serve.key.as_deref())).transpose()?;
     // A state directory that was chosen for this start may be gone with the next; certificates must not be.
     let folder = if serve.state_dir.is_none() && !domains.is_empty() { Some(place::certificates_folder()?) } else { None };
+    let serve_is_placed = serve.state_dir.is_some();
     let state_dir = match (serve.state_dir, http.iter().chain(&https).next()) {
         (Some(named), _) => named,
         (None, first) => place::serve_state_dir(first.unwrap_or(&Address::Tcp(HTTP_DEFAULT)))?,
@@ -64,8 +65,36 @@ fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
     let workers = serve.workers.count().map_or(Workers::Auto, Workers::Count);
     let (access_log, state_dir) = (target(serve.access_log), Some(state_dir));
     let acme = acme(serve.authority, serve.email, folder);
+    let (cache, cache_folder) = cache(serve.cache, serve_is_placed, http.iter().chain(&https).next());
     let php = parse_php_use(&serve.php).map_err(|reason| format!("--php {}: {reason}", serve.php))?;
-    Ok(ServeOptions { root, http, https, certificate, domains, acme, workers, access_log, state_dir, php, ..ServeOptions::default() })
+    Ok(ServeOptions {
+        root,
+        http,
+        https,
+        certificate,
+        domains,
+        acme,
+        workers,
+        access_log,
+        state_dir,
+        php,
+        cache,
+        cache_folder,
+        ..ServeOptions::default()
+    })
+}
+
+/// What it does, and where it is. Without a state directory of the user's choice, it is where caches belong, which is no memory as
+/// XDG_RUNTIME_DIR is.
+fn cache(switch: Switch, is_placed: bool, first: Option<&Address>) -> (CacheUse, Option<PathBuf>) {
+    let usual = CacheUse { is_on: true, offer: CacheOffer::ALL, ..CacheUse::default() };
+    let cache = match switch {
+        Switch::Off => CacheUse::default(),
+        Switch::On => usual,
+        Switch::Auto => CacheUse { shared_words_only: true, ..usual },
+    };
+    let folder = if is_placed { None } else { place::cache_folder(first.unwrap_or(&Address::Tcp(HTTP_DEFAULT))) };
+    (cache, folder)
 }
 
 /// Names that a certificate can be had for without a helper for the zone; a folder behind them goes to the others.
@@ -250,9 +279,19 @@ mod tests {
 
     #[test]
     fn what_later_versions_bring_is_refused() {
-        for (arguments, sentence) in [(&["--htaccess", "on"][..], promises::HTACCESS), (&["--cache", "on"], promises::PAGE_CACHE)] {
-            assert_eq!(options(arguments).unwrap_err(), sentence, "{arguments:?}");
-        }
+        assert_eq!(options(&["--htaccess", "on"]).unwrap_err(), promises::HTACCESS);
+    }
+
+    #[test]
+    fn what_the_page_cache_does() {
+        let scratch = Scratch::new();
+        let path = scratch.0.to_str().unwrap();
+        let cache = |value: &str| options(&["--state-dir", path, path, "--cache", value]).unwrap();
+        let (on, auto, off) = (cache("on"), cache("auto"), cache("off"));
+        assert!(on.cache.is_on && !on.cache.shared_words_only && on.cache.offer == CacheOffer::ALL);
+        assert!(auto.cache.is_on && auto.cache.shared_words_only && auto.cache.obeys_lscache);
+        assert!(off.cache == CacheUse::default() && !off.cache.is_on);
+        assert_eq!(on.cache_folder, None, "below the state directory that was named");
     }
 
     #[test]

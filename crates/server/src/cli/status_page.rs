@@ -140,7 +140,7 @@ fn number(report: &Value, name: &str) -> u64 {
 }
 
 /// 1234567 as 1,234,567.
-fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -152,7 +152,7 @@ fn grouped(number: u64) -> String {
     grouped
 }
 
-fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     const UNITS: [(&str, u64); 4] = [("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000)];
     match UNITS.iter().find(|(_, unit)| count >= *unit) {
         Some((name, unit)) => format!("{:.1} {name}", count as f64 / *unit as f64),
@@ -161,7 +161,7 @@ fn bytes(count: u64) -> String {
 }
 
 /// The two largest units.
-fn duration(seconds: u64) -> String {
+pub fn duration(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),

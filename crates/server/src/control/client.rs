@@ -3,7 +3,10 @@
 //! Difficulty: "stopped" means that the process is gone, not that it promised to go. A pidfd tells, whoever started the server;
 //! where there is none (the server lives in another pid namespace), the lock in the state directory does.
 
-use super::state_dir::{self, SocketPath};
+use super::{
+    CacheVerb,
+    state_dir::{self, SocketPath},
+};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fd::OwnedFd,
@@ -20,7 +23,7 @@ use std::{
 
 /// For anything that the server answers from memory.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Reading a large configuration may take a while.
+/// Reading a large configuration, or a large cache, may take a while.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(120);
 /// Over what the server itself allows for running requests.
 const STOP_GRACE: Duration = Duration::from_secs(5);
@@ -76,6 +79,11 @@ pub fn metrics(state_dir: &Path) -> Result<String, ClientError> {
 /// The reload report as JSON.
 pub fn reload(state_dir: &Path) -> Result<Value, ClientError> {
     ask(state_dir, &json!({ "verb": "reload" }), RELOAD_TIMEOUT)
+}
+
+/// What is asked of the page cache. Many files may be read for it.
+pub fn cache(state_dir: &Path, verb: &CacheVerb) -> Result<Value, ClientError> {
+    ask(state_dir, &verb.to_json(), RELOAD_TIMEOUT)
 }
 
 pub fn reopen_logs(state_dir: &Path) -> Result<(), ClientError> {

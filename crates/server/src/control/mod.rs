@@ -1,21 +1,24 @@
-//! The control socket of a running server: `saker status`, `reload` and `stop` talk to it, and Prometheus may scrape it.
+//! The control socket of a running server: `saker status`, `reload`, `stop`, `purge` and `cache` talk to it, and Prometheus may scrape it.
 //!
 //! `control.sock` in the state directory. A connection asks one thing and is answered once: a line of JSON (`{"verb":"status"}`) by a
 //! line of JSON (`{"ok":true,…}` or `{"ok":false,"error":"…"}`), or `GET /metrics` and `GET /status` by an HTTP response.
 //! The server answers from its main thread through [`Control`], which knows nothing of sockets.
 //! Absent on purpose: changes over HTTP. A scraper gets numbers, never a way to stop the server.
 
+mod cache;
 pub mod client;
 mod protocol;
 mod report;
 mod server;
 pub mod state_dir;
 
+pub use cache::{CacheVerb, PurgeOrder};
 pub use report::{CertificateReport, LastReload, ReloadReport, StatusReport, counters};
 pub use server::serve;
 pub use state_dir::{Lock, StateDir, StateDirError};
 
 use saker_pipeline::LocalFuture;
+use serde_json::Value;
 
 /// What the socket needs from the server.
 pub trait Control {
@@ -32,6 +35,9 @@ pub trait Control {
     fn stop(&self, graceful: bool);
 
     fn reopen_logs(&self) -> Result<(), String>;
+
+    /// What is asked of the page cache; the answer as it goes out, or why there is none.
+    fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<Value, String>>;
 }
 
 #[cfg(test)]

@@ -3,18 +3,20 @@
 //! Difficulty: two languages on one socket. A line that starts with `{` is JSON; one that ends with an HTTP version is HTTP, and has
 //! a head to be read to its end before it is answered.
 
+use super::CacheVerb;
 use serde_json::{Value, json};
 
 /// A request line or head may have this many bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verb {
     Status,
     Metrics,
     Reload,
     ReopenLogs,
     Stop { graceful: bool },
+    Cache(CacheVerb),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +123,12 @@ fn parse_verb(line: &[u8]) -> Result<Verb, String> {
             Some(Value::Bool(graceful)) => Ok(Verb::Stop { graceful: *graceful }),
             Some(_) => Err("\"graceful\" is true or false".into()),
         },
-        _ => Err("unknown verb; known are status, metrics, reload, reopen-logs, stop".into()),
+        other => match CacheVerb::parse(other, &request) {
+            Some(verb) => verb.map(Verb::Cache),
+            None => {
+                Err("unknown verb; known are status, metrics, reload, reopen-logs, stop, purge, cache-stat, cache-list, cache-show".into())
+            }
+        },
     }
 }
 
@@ -137,6 +144,7 @@ mod tests {
             (" {\"verb\":\"metrics\"}\r\n", Request::Verb(Verb::Metrics)),
             (r#"{"verb":"reload","more":[1]}"#, Request::Verb(Verb::Reload)),
             (r#"{"verb":"reopen-logs"}"#, Request::Verb(Verb::ReopenLogs)),
+            (r#"{"verb":"cache-stat"}"#, Request::Verb(Verb::Cache(CacheVerb::Stat))),
             (r#"{"verb":"stop"}"#, Request::Verb(Verb::Stop { graceful: true })),
             (r#"{"verb":"stop","graceful":false}"#, Request::Verb(Verb::Stop { graceful: false })),
             (r#"{"verb":"status HTTP/1.1"#, Request::Refused("not a line of JSON: EOF while parsing a string at line 1 column 24".into())),

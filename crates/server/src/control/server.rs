@@ -73,14 +73,14 @@ impl Conversation {
 
     async fn answer(&self, request: &Request) -> Vec<u8> {
         match request {
-            Request::Verb(verb) => protocol::json_line(&self.obey(*verb).await),
+            Request::Verb(verb) => protocol::json_line(&self.obey(verb).await),
             Request::Scrape { page, head_only } => self.page(*page, *head_only),
             Request::RefusedScrape { status, text } => protocol::http_response(status, "text/plain; charset=utf-8", text, false),
             Request::Refused(reason) => protocol::json_line(&protocol::refusal(reason)),
         }
     }
 
-    async fn obey(&self, verb: Verb) -> Value {
+    async fn obey(&self, verb: &Verb) -> Value {
         match verb {
             Verb::Status => self.control.status().to_json(),
             Verb::Metrics => json!({ "ok": true, "text": self.control.prometheus() }),
@@ -92,6 +92,7 @@ impl Conversation {
                     .map_or_else(|diagnostics| protocol::refused_configuration(&diagnostics), |report| report.to_json())
             }
             Verb::ReopenLogs => self.control.reopen_logs().map_or_else(|error| protocol::refusal(&error), |()| json!({ "ok": true })),
+            Verb::Cache(verb) => self.control.cache(verb).await.unwrap_or_else(|error| protocol::refusal(&error)),
             Verb::Stop { .. } => json!({ "ok": true, "pid": std::process::id() }),
         }
     }

@@ -55,6 +55,15 @@ impl Control for Fake {
         self.stopped.notify_one();
     }
 
+    fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<serde_json::Value, String>> {
+        Box::pin(async move {
+            match verb {
+                CacheVerb::Stat => Ok(serde_json::json!({ "ok": true, "entries": 3 })),
+                _ => Err("no cache".into()),
+            }
+        })
+    }
+
     fn reopen_logs(&self) -> Result<(), String> {
         self.log.borrow_mut().push("reopened");
         if self.log.borrow().len() > 1 { Err("disk full".into()) } else { Ok(()) }

@@ -1,5 +1,6 @@
 //! The process: configuration, listeners, workers, signals, reload, end. Runs on the main thread, which serves no request.
 
+mod cache_control;
 mod listeners;
 pub mod log_starter;
 mod operator;

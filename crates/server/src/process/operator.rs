@@ -1,9 +1,9 @@
 //! What an operator can ask of the running server: status, reload, reopening logs, stopping. By signal and by control socket alike.
 
-use super::{Source, listeners::Listeners, page_cache, starter, workers::Workers};
+use super::{Source, cache_control, listeners::Listeners, page_cache, starter, workers::Workers};
 use crate::{
     automatic::{Automatic, Prepared},
-    control::{self, CertificateReport, Control, LastReload, ReloadReport, StatusReport},
+    control::{self, CacheVerb, CertificateReport, Control, LastReload, ReloadReport, StatusReport},
     log_files,
     secured::{Secured, Watch},
     shared::Shared,
@@ -392,5 +392,10 @@ impl Control for Operator {
 
     fn reopen_logs(&self) -> Result<(), String> {
         self.reopen()
+    }
+
+    fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<serde_json::Value, String>> {
+        let (generation, store) = (Arc::clone(&self.generation.borrow()), self.shared.store());
+        Box::pin(async move { cache_control::answer(verb, &generation.model, store).await })
     }
 }

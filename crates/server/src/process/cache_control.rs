@@ -1,0 +1,332 @@
+//! The page cache as an operator asks about it: how full it is, what is in it, and what is to go.
+//!
+//! Runs on the main thread; what reads many files, on a thread of its own. The difficulty is to name things as they are kept: entries belong to sites by
+//! their scopes, and URLs have the port of the listener that the client came by, which whoever types one rarely knows. So a URL stands for what any
+//! listener of the server has of it.
+
+use crate::control::{CacheVerb, PurgeOrder};
+use saker_cache::{
+    names::{self, Shown},
+    rules::Life,
+};
+use saker_config::{
+    Model,
+    model::{Address, Site, SiteName},
+};
+use saker_http::{escape, path};
+use saker_store::{Coding, EntryHead, Purge, Store, TagMark};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Reading heads of entries ends after that, with what there is.
+const LOOK_MAX: Duration = Duration::from_secs(60);
+const PORT_ENDS: [char; 3] = ['/', '?', '#'];
+/// How the record beside a page begins; what begins otherwise leads to pages.
+const PAGE: u8 = 1;
+/// How tags of a visitor's own begin.
+const PRIVATE: u8 = b'P';
+/// Between the parts of keys, and of bans.
+const BETWEEN: u8 = 0;
+
+/// Answers what was asked.
+pub async fn answer(verb: &CacheVerb, model: &Model, store: Option<Arc<Store>>) -> Result<Value, String> {
+    let store = store.ok_or("there is no page cache: no site uses it, or it could not be opened (see the error log)")?;
+    match verb {
+        CacheVerb::Stat => Ok(stat(model, &store)),
+        CacheVerb::Purge(order) => purge(order, model, &store),
+        CacheVerb::List { site, max } => {
+            let scopes = site.as_deref().map(|site| scopes_of(model, site)).transpose()?;
+            let max = *max;
+            aside(move || list(&store, scopes.as_deref(), max)).await
+        }
+        CacheVerb::Show { url } => {
+            let tags: BTreeSet<Vec<u8>> = asked(url, model, None)?.into_iter().flat_map(|asked| asked.tags).collect();
+            aside(move || show(&store, &tags)).await
+        }
+    }
+}
+
+async fn aside(work: impl FnOnce() -> Value + Send + 'static) -> Result<Value, String> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())
+}
+
+fn stat(model: &Model, store: &Store) -> Value {
+    let (totals, bounds) = (store.totals(), store.bounds());
+    let sites = scopes(model).map(|(scope, _)| {
+        let used = store.site_use(&scope);
+        json!({ "site": String::from_utf8_lossy(&scope), "entries": used.entries, "bytes": used.bytes })
+    });
+    json!({
+        "ok": true,
+        "entries": totals.entries,
+        "bytes": totals.bytes,
+        "entries_max": bounds.entries_max,
+        "bytes_max": bounds.bytes_max,
+        "stored": totals.stored,
+        "evicted": totals.evicted,
+        "expired": totals.expired,
+        "damaged": totals.damaged,
+        "purges": totals.purges,
+        "is_complete": totals.is_complete,
+        "sites": sites.collect::<Vec<_>>(),
+    })
+}
+
+fn list(store: &Store, scopes: Option<&[Vec<u8>]>, max: usize) -> Value {
+    let (mut entries, mut is_cut, until) = (Vec::new(), false, Instant::now() + LOOK_MAX);
+    store.for_each(|head, bytes| {
+        if is_page(head) && scopes.is_none_or(|scopes| scopes.contains(&head.site)) {
+            is_cut = entries.len() >= max;
+            if !is_cut {
+                entries.push(described(head, bytes));
+            }
+        }
+        is_cut |= Instant::now() > until;
+        !is_cut
+    });
+    json!({ "ok": true, "entries": entries, "is_cut": is_cut })
+}
+
+/// All variants of a URL, with what is known of each.
+fn show(store: &Store, tags: &BTreeSet<Vec<u8>>) -> Value {
+    let (mut entries, mut is_cut, until) = (Vec::new(), false, Instant::now() + LOOK_MAX);
+    store.for_each(|head, bytes| {
+        let is_it = is_page(head) && head.tags.iter().any(|tag| tags.contains(own(tag).0));
+        if is_it {
+            entries.push(shown(store, head, bytes));
+        }
+        is_cut = Instant::now() > until;
+        !is_cut
+    });
+    json!({ "ok": true, "entries": entries, "is_cut": is_cut })
+}
+
+fn is_page(head: &EntryHead) -> bool {
+    head.rules.first().is_none_or(|kind| *kind == PAGE)
+}
+
+fn described(head: &EntryHead, bytes: u64) -> Value {
+    let now_ms = now_ms();
+    let life = life(head);
+    let tags = head.tags.iter().filter_map(|tag| match names::shown(own(tag).0) {
+        Some(Shown::Tag(name)) => Some(String::from_utf8_lossy(name).into_owned()),
+        _ => None,
+    });
+    json!({
+        "url": String::from_utf8_lossy(head.key.split(|byte| *byte == BETWEEN).next().unwrap_or_default()),
+        "site": String::from_utf8_lossy(&head.site),
+        "status": head.status,
+        "bytes": bytes,
+        "is_private": head.tags.iter().any(|tag| own(tag).1),
+        "age_s": life.as_ref().map(|life| (now_ms - life.born_ms).max(0) / 1000),
+        "fresh_for_s": life.as_ref().map(|life| (life.fresh_until_ms - now_ms) / 1000),
+        "kept_for_s": (i64::try_from(head.keep_until_ms).unwrap_or(i64::MAX) - now_ms) / 1000,
+        "tags": tags.collect::<Vec<_>>(),
+    })
+}
+
+fn shown(store: &Store, head: &EntryHead, bytes: u64) -> Value {
+    let mut shown = described(head, bytes);
+    let parts: Vec<_> = head.key.split(|byte| *byte == BETWEEN).map(String::from_utf8_lossy).collect();
+    let found = store.find(&head.key, 0);
+    let codings = Coding::ALL.into_iter().filter(|coding| {
+        *coding != Coding::Identity && found.as_ref().is_some_and(|found| store.find_coding(&head.key, found.id, *coding, 0).is_some())
+    });
+    let fields = head.fields.iter().map(|(name, value)| format!("{}: {}", String::from_utf8_lossy(name), String::from_utf8_lossy(value)));
+    let more = json!({
+        "key": parts,
+        "codings": codings.map(|coding| format!("{coding:?}").to_lowercase()).collect::<Vec<_>>(),
+        "standing": format!("{:?}", store.standing(head.moment, marks(head), |_| false)).to_lowercase(),
+        "fields": fields.collect::<Vec<_>>(),
+    });
+    if let (Some(shown), Value::Object(more)) = (shown.as_object_mut(), more) {
+        shown.extend(more);
+    }
+    shown
+}
+
+fn life(head: &EntryHead) -> Option<Life> {
+    match head.rules.as_slice() {
+        [PAGE, _, _, life @ ..] => Life::decode(life),
+        _ => None,
+    }
+}
+
+/// The tag within its scope, and whether that is one visitor's.
+fn own(tag: &[u8]) -> (&[u8], bool) {
+    tag.strip_prefix(&[PRIVATE]).map_or((tag, false), |tag| (tag, true))
+}
+
+/// Of what is for all: which visitor's an entry is, its own purges know.
+fn marks(head: &EntryHead) -> Vec<TagMark> {
+    head.tags.iter().filter(|tag| !own(tag).1).map(|tag| TagMark::new(&head.site, tag)).collect()
+}
+
+fn now_ms() -> i64 {
+    saker_net::clock::realtime_s().saturating_mul(1000)
+}
+
+fn purge(order: &PurgeOrder, model: &Model, store: &Store) -> Result<Value, String> {
+    let scopes = match order.site.as_deref() {
+        Some(site) => scopes_of(model, site)?,
+        None => scopes(model).map(|(scope, _)| scope).collect(),
+    };
+    let mut purges = Vec::new();
+    for scope in &scopes {
+        for tag in &order.tags {
+            purges.push(Purge::Tag { mark: TagMark::new(scope, &names::tag(tag.as_bytes())), is_soft: order.soft });
+        }
+        for ban in &order.bans {
+            purges.push(banned(scope, ban));
+        }
+        if order.all {
+            purges.extend(everything(scope, order.soft));
+        }
+    }
+    for url in &order.urls {
+        for Asked { scope, tags } in asked(url, model, order.site.as_deref())? {
+            purges.extend(tags.iter().map(|tag| Purge::Tag { mark: TagMark::new(&scope, tag), is_soft: order.soft }));
+        }
+    }
+    let number =
+        store.purge(purges).map_err(|error| format!("it holds, but could not be written down, and may not outlive a restart: {error}"))?;
+    let sites: Vec<_> = scopes.iter().map(|scope| String::from_utf8_lossy(scope)).collect();
+    Ok(json!({ "ok": true, "number": number, "sites": sites }))
+}
+
+/// What is for all goes by its tag; visitors' own entries, which have nothing in common but their site, by an expression.
+fn everything(scope: &[u8], is_soft: bool) -> Vec<Purge> {
+    let mut purges = vec![Purge::Tag { mark: TagMark::new(scope, names::ALL), is_soft }];
+    if !is_soft {
+        purges.push(banned(scope, "req.url ~ ^"));
+    }
+    purges
+}
+
+fn banned(scope: &[u8], expression: &str) -> Purge {
+    Purge::Ban([b"expression".as_slice(), &[BETWEEN], scope, &[BETWEEN], expression.as_bytes()].concat().into())
+}
+
+/// A URL at one site.
+struct Asked {
+    scope: Vec<u8>,
+    /// Those of the URL, by every listener.
+    tags: Vec<Vec<u8>>,
+}
+
+/// An absolute URL, or a path of the site (or of every name of every site).
+fn asked(url: &str, model: &Model, site: Option<&str>) -> Result<Vec<Asked>, String> {
+    let (host, target) = split(url).ok_or_else(|| format!("{url} is neither a URL nor a path"))?;
+    let target = canonical(target);
+    let ports = ports(url, model);
+    let tags = |host: &str| {
+        let each = |port: &u16| ["http", "https"].map(|scheme| [format!("{scheme}://{host}:{port}").as_bytes(), &target].concat());
+        ports.iter().flat_map(each).map(|url| names::url_tag(&url)).collect::<Vec<_>>()
+    };
+    // In keys, hosts are in lower case.
+    let one = |host: &str, scope: Vec<u8>| Asked { scope, tags: tags(&host.to_ascii_lowercase()) };
+    match (host, site) {
+        (Some(host), _) => Ok(scopes_of(model, host)?.into_iter().map(|scope| one(host, scope)).collect()),
+        (None, Some(host)) => Ok(scopes_of(model, host)?.into_iter().map(|scope| one(host, scope)).collect()),
+        (None, None) => {
+            let exact = |(scope, site): (Vec<u8>, &Site)| {
+                let names: Vec<String> = site.names.iter().filter_map(exact_name).collect();
+                names.into_iter().map(|name| one(&name, scope.clone())).collect::<Vec<_>>()
+            };
+            Ok(scopes(model).flat_map(exact).collect())
+        }
+    }
+}
+
+fn exact_name(name: &SiteName) -> Option<String> {
+    match name {
+        SiteName::Exact(name) => Some(name.clone()),
+        SiteName::Wildcard(_) | SiteName::Any => None,
+    }
+}
+
+/// Host without port, and what follows it. The host as it stands in keys: in lower case.
+fn split(url: &str) -> Option<(Option<&str>, &str)> {
+    if url.starts_with('/') && !url.starts_with("//") {
+        return Some((None, url));
+    }
+    let rest = url.split_once("//").map(|(_, rest)| rest)?;
+    let end = rest.find(PORT_ENDS).unwrap_or(rest.len());
+    let (authority, target) = rest.split_at(end);
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.is_empty() => host,
+        _ => authority,
+    };
+    (!host.is_empty()).then_some((Some(host), target))
+}
+
+/// As it is in keys: the path in one spelling, the query as it is, no fragment.
+fn canonical(target: &str) -> Vec<u8> {
+    let target = target.split('#').next().unwrap_or_default();
+    let (raw, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let raw = if raw.is_empty() { "/" } else { raw };
+    let (mut decoded, mut out) = (Vec::new(), Vec::new());
+    match path::normalise(raw.as_bytes(), &mut decoded) {
+        Ok(()) => escape::uri_path(&decoded, &mut out),
+        Err(_) => out.extend_from_slice(raw.as_bytes()),
+    }
+    if let Some(query) = query {
+        out.push(b'?');
+        out.extend_from_slice(query.as_bytes());
+    }
+    out
+}
+
+/// Of every listener, and the URL's own. Unix sockets have none.
+fn ports(url: &str, model: &Model) -> BTreeSet<u16> {
+    let of_listener = model.listeners.iter().map(|listener| match &listener.address {
+        Address::Tcp(address) => address.port(),
+        Address::Unix(_) => 0,
+    });
+    let authority = url.split_once("//").and_then(|(_, rest)| rest.split(PORT_ENDS).next());
+    let own = authority.and_then(|authority| authority.rsplit_once(':')).and_then(|(_, port)| port.parse().ok());
+    of_listener.chain(own).collect()
+}
+
+/// Every site with its scope.
+fn scopes(model: &Model) -> impl Iterator<Item = (Vec<u8>, &Site)> {
+    model.sites.iter().enumerate().map(|(index, site)| {
+        let first = match site.names.first() {
+            Some(SiteName::Exact(name) | SiteName::Wildcard(name)) => Some(name.as_str()),
+            Some(SiteName::Any) | None => None,
+        };
+        (names::scope(first, index), &**site)
+    })
+}
+
+/// Of the sites that answer a host, or have it for a scope; without any, of those that answer hosts nobody claims.
+fn scopes_of(model: &Model, host: &str) -> Result<Vec<Vec<u8>>, String> {
+    let wanted = host.to_ascii_lowercase();
+    let claims = |scope: &[u8], site: &Site| {
+        let by_name = site.names.iter().any(|name| match name {
+            SiteName::Exact(name) => *name == wanted,
+            SiteName::Wildcard(rest) => wanted.strip_suffix(rest.as_str()).is_some_and(|start| start.ends_with('.')),
+            SiteName::Any => false,
+        });
+        by_name || scope == wanted.as_bytes()
+    };
+    let claimed: Vec<Vec<u8>> = scopes(model).filter(|(scope, site)| claims(scope, site)).map(|(scope, _)| scope).collect();
+    if !claimed.is_empty() {
+        return Ok(claimed);
+    }
+    let takes_all = |site: &Site| site.names.contains(&SiteName::Any) || !site.patterns.is_empty();
+    let others: Vec<Vec<u8>> = scopes(model).filter(|(_, site)| takes_all(site)).map(|(scope, _)| scope).collect();
+    match (others.is_empty(), scopes(model).next()) {
+        (false, _) => Ok(others),
+        (true, Some((first, _))) => Ok(vec![first]),
+        (true, None) => Err(format!("no site answers {host}")),
+    }
+}
+
+#[cfg(test)]
+#[path = "cache_control_tests.rs"]
+mod tests;
