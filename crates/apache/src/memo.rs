@@ -40,13 +40,16 @@ pub struct Memo {
     folders: HashMap<usize, HashMap<Box<[u8]>, Folder>>,
     folder_count: usize,
     /// By settings and host, and what the cache does; hosts outlive this.
-    settings: HashMap<(usize, usize, cache::Verdict), (Arc<Local>, Arc<Settings>)>,
+    settings: HashMap<Placed, (Arc<Local>, Arc<Settings>)>,
     /// How calls are made, likewise.
     manners: HashMap<(usize, usize, Extras), Manner>,
     /// By settings and what is added to them.
     compressed: HashMap<Compressed, Extended>,
     typed: HashMap<Typed, Extended>,
 }
+
+/// Settings, a host, and what the cache does there.
+type Placed = (usize, usize, cache::Verdict);
 
 /// Settings, which keep their address, and what calls are made with.
 type Manner = (Arc<Local>, Arc<CallManner>);

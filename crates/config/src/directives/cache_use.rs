@@ -43,7 +43,9 @@ const FIELDS: Kind = Kind::ListOf(&Kind::Word(&FIELD));
 
 /// The values of one table, to be set in its order.
 #[derive(Clone, Debug, Default)]
-pub struct CacheDraft(Vec<(fn(&mut CacheUse, Given), Given)>);
+pub struct CacheDraft(Vec<(Setter, Given)>);
+
+type Setter = fn(&mut CacheUse, Given);
 
 impl Target for CacheDraft {
     fn take(&mut self, set: &Set, given: Given) {
@@ -82,15 +84,15 @@ fn switch(cache: &mut CacheUse, is_on: bool) {
 
 const BASE: Row = Row { contexts: CACHE, since: "0.5", ..ROW };
 
-const fn flag(name: &'static str, default: &'static str, summary: &'static str, set: fn(&mut CacheUse, Given)) -> Row {
+const fn flag(name: &'static str, default: &'static str, summary: &'static str, set: Setter) -> Row {
     Row { name, kind: Kind::Boolean, default: Some(default), summary, set: Set::CacheUse(set), ..BASE }
 }
 
-const fn time(name: &'static str, default: &'static str, summary: &'static str, set: fn(&mut CacheUse, Given)) -> Row {
+const fn time(name: &'static str, default: &'static str, summary: &'static str, set: Setter) -> Row {
     Row { name, kind: TIME, default: Some(default), summary, set: Set::CacheUse(set), ..BASE }
 }
 
-const fn list(name: &'static str, kind: Kind, summary: &'static str, set: fn(&mut CacheUse, Given)) -> Row {
+const fn list(name: &'static str, kind: Kind, summary: &'static str, set: Setter) -> Row {
     Row { name, kind, default: Some("[]"), summary, set: Set::CacheUse(set), ..BASE }
 }
 
