@@ -108,6 +108,7 @@ impl Facts for Seen<'_> {
             Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(&exchange.path),
             Variable::RequestFilename | Variable::ScriptFilename if self.state.filename.is_empty() => Cow::Borrowed(&exchange.path),
             Variable::RequestFilename | Variable::ScriptFilename => Cow::Borrowed(&self.state.filename),
+            Variable::RemoteHost if client.name().is_some() => Cow::Borrowed(client.name()?.as_bytes()),
             Variable::RemoteAddr | Variable::RemoteHost | Variable::ConnRemoteAddr => Cow::Borrowed(client.text().as_bytes()),
             Variable::RemotePort => return owned(client.address.port()),
             Variable::RemoteUser => Cow::Borrowed(exchange.user.as_deref()?.as_bytes()),

@@ -51,9 +51,20 @@ fn home(watcher: &Watcher, user: &str, stamps: &mut Vec<saker_files::Stamp>) -> 
 
 /// The document root that the host's name stands for.
 pub fn document_root(exchange: &Exchange, host: &Host) -> Option<Vec<u8>> {
+    let (name, address, port) = names(exchange, host);
+    host.defaults.vhost_alias.document_root(&name, &address, port).map(String::into_bytes)
+}
+
+/// The folder of scripts that it stands for, where the path is below `/cgi-bin/`.
+pub fn scripts(exchange: &Exchange, host: &Host) -> Option<Vec<u8>> {
+    let (name, address, port) = names(exchange, host);
+    let is_theirs = exchange.path.starts_with(b"/cgi-bin/");
+    host.defaults.vhost_alias.scripts(&name, &address, port).filter(|_| is_theirs).map(String::into_bytes)
+}
+
+fn names(exchange: &Exchange, host: &Host) -> (String, String, u16) {
     let local = exchange.client.local;
-    let name = String::from_utf8_lossy(&exchange.host);
-    let name = if name.is_empty() { host.server_name.as_deref().unwrap_or_default() } else { &name };
-    let root = host.defaults.vhost_alias.document_root(name, &local.ip().to_canonical().to_string(), local.port())?;
-    Some(root.into_bytes())
+    let name = String::from_utf8_lossy(&exchange.host).into_owned();
+    let name = if name.is_empty() { host.server_name.as_deref().unwrap_or_default().to_owned() } else { name };
+    (name, local.ip().to_canonical().to_string(), local.port())
 }

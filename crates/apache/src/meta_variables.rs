@@ -37,7 +37,7 @@ pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) ->
         server_port: crate::origin::port(exchange, host),
         // Apache's own words.
         server_admin: Some(server_admin.as_deref().unwrap_or(b"[no address given]")),
-        remote_host: None,
+        remote_host: client.name().map(str::as_bytes),
         remote_addr: client.text().as_bytes(),
         remote_port: client.address.port(),
         remote_user: remote_user.as_deref(),

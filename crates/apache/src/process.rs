@@ -24,6 +24,7 @@ use saker_config::{
 };
 use saker_config_apache::Node;
 use saker_http::path::{EncodedSlashes, Slashes};
+use saker_rewrite::Settings as RewriteSettings;
 use saker_telemetry::error_log::{ErrorLogTarget, Formats};
 use std::{
     collections::HashMap,
@@ -123,6 +124,7 @@ impl Process {
             magics: magics(main, drafts, diagnostics),
             external_filters: self.external_filters.as_slice().into(),
             defaults: Arc::new(main.local.as_deref().cloned().unwrap_or_default()),
+            idle_rewrite: idle_rewrite(main),
             settings: Arc::default(),
             tls: Arc::new(TlsDraft::default().site(&main.tls, false, "")),
             same_host_only: self.same_host_only,
@@ -320,6 +322,11 @@ fn magics(main: &HostDraft, drafts: &[HostDraft], diagnostics: &mut Vec<Diagnost
     magics
 }
 
+fn idle_rewrite(main: &HostDraft) -> Option<Arc<RewriteSettings>> {
+    let settings = main.local.as_ref()?.rewrite.server.as_ref()?;
+    Some(Arc::new(settings.merge(&RewriteSettings::server())))
+}
+
 /// What thousands of hosts have in common, once.
 struct Shared {
     types: Arc<HashMap<Box<str>, Box<str>>>,
@@ -327,6 +334,8 @@ struct Shared {
     magics: HashMap<PathBuf, Arc<Magic>>,
     external_filters: Arc<[Definition]>,
     defaults: Arc<Local>,
+    /// Of virtual hosts that say nothing of rewriting: they run none of the server's rules (mod_rewrite as it behaves).
+    idle_rewrite: Option<Arc<RewriteSettings>>,
     settings: Arc<Settings>,
     /// Of hosts that say nothing about it.
     tls: Arc<SiteTls>,
@@ -366,7 +375,11 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
     };
     let mut directories: Vec<_> = main.directories.iter().chain(&draft.directories).cloned().collect();
     directories.sort_by_key(|section| section.depth());
-    let rewrite = defaults.rewrite.server.clone();
+    let is_virtual = !draft.addresses.is_empty();
+    let rewrite = match draft.local.as_ref().and_then(|local| local.rewrite.server.as_ref()) {
+        None if is_virtual => shared.idle_rewrite.clone(),
+        _ => defaults.rewrite.server.clone(),
+    };
     Host {
         server_name: draft.server_name.clone().or_else(|| main.server_name.clone()),
         server_port: port_of(draft),

@@ -5,6 +5,7 @@
 //! users' configurations depend on it: rules of a folder run after access was decided, and what they make begins anew.
 
 use crate::{
+    blocking::Pause,
     facts::{Seen, note_dependencies},
     fixups, homes,
     host::{Apache, Host},
@@ -111,7 +112,8 @@ impl ApacheRules {
         }
         exchange.path = translate::path_of(exchange).to_vec();
         exchange.encoded_slash = false;
-        self.introduce(exchange, host);
+        // Where a name has to be waited for, it is done without.
+        drop(self.introduce(exchange, host));
         Verdict::Pass
     }
 
@@ -127,14 +129,18 @@ impl ApacheRules {
     }
 
     /// Who asks, and under which name and with which variables.
-    fn introduce(&self, exchange: &mut Exchange, host: &Host) {
+    fn introduce(&self, exchange: &mut Exchange, host: &Host) -> Option<Pause> {
         if exchange.redirects == 0 {
             modules::remoteip::find_client(exchange, host);
+        }
+        if let Some(pause) = modules::access::look_up(exchange, host.defaults.core.lookups) {
+            return Some(pause);
         }
         if host.process.names_requests {
             modules::unique_id::name(exchange);
         }
         modules::setenvif::of_server(exchange, host, &self.watcher);
+        None
     }
 
     fn walk(&self, exchange: &mut Exchange, host: &Host, filename: &[u8]) -> Result<Walked, Status> {
@@ -173,8 +179,9 @@ impl Rules for ApacheRules {
         if exchange.redirects == 0 && !is_subrequest {
             response::request::edit(exchange, &host, &self.watcher, &host.defaults.headers.request, true);
         }
-        if !is_subrequest {
-            self.introduce(exchange, &host);
+        if !is_subrequest && let Some(pause) = self.introduce(exchange, &host) {
+            (exchange.client, exchange.head, exchange.environment) = before;
+            return Verdict::Wait(pause);
         }
         translate::translate_encoded(exchange, &host);
         if state(exchange).proxied.is_some() {
@@ -506,6 +513,10 @@ fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> alias::M
             _ => exchange.path.clone(),
         },
     };
+    if let Some(folder) = homes::scripts(exchange, host) {
+        let below = path.strip_prefix(b"/cgi-bin").unwrap_or_default();
+        return alias::Mapped { file: [folder.as_slice(), below].concat(), is_script: true, ..alias::Mapped::default() };
+    }
     let named = homes::document_root(exchange, host);
     let root = named.as_deref().unwrap_or(host.document_root.as_os_str().as_bytes());
     plain([root.strip_suffix(b"/").unwrap_or(root), &path].concat())

@@ -188,6 +188,12 @@ const SETTERS: &[(&str, ServerSet)] = &[
         Ok(())
     }),
     ("ErrorLogFormat", set_error_log_format),
+    ("Protocol", |node, host, _, _| {
+        // mod_ssl as it behaves: it stands for SSLEngine, where that is not said.
+        let is_https = first(node).is_some_and(|word| word.eq_ignore_ascii_case("https"));
+        host.tls.engine = host.tls.engine.or(is_https.then_some(true));
+        Ok(())
+    }),
     ("MimeMagicFile", |node, host, _, root| {
         host.magic_file = first(node).map(|path| root.join(path));
         Ok(())

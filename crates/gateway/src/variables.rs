@@ -26,7 +26,7 @@ pub fn fill(exchange: &Exchange, script: &Script, content_length: Option<u64>, v
         server_addr: local.as_bytes(),
         server_port: script.server_port,
         server_admin: script.server_admin.as_ref().map(|admin| admin.as_bytes()),
-        remote_host: None,
+        remote_host: exchange.client.name().map(str::as_bytes),
         remote_addr: exchange.client.text().as_bytes(),
         remote_port: exchange.client.address.port(),
         remote_user: exchange.user.as_ref().map(|user| user.as_bytes()),

@@ -40,18 +40,42 @@ pub struct Client {
     pub peer: SocketAddr,
     /// By which error log lines about the connection are told from others'.
     pub log_id: Rc<LogId>,
+    /// What a name server calls it, where rules wanted that.
+    name: OnceCell<Box<str>>,
     text: OnceCell<Box<str>>,
 }
 
 impl Client {
     pub fn new(address: SocketAddr, local: SocketAddr, listener: Arc<Address>, secure: bool) -> Client {
         let log_id = Rc::default();
-        Client { address, local, listener, secure, tls: false, session: None, account: None, peer: address, log_id, text: OnceCell::new() }
+        Client {
+            address,
+            local,
+            listener,
+            secure,
+            tls: false,
+            session: None,
+            account: None,
+            peer: address,
+            log_id,
+            name: OnceCell::new(),
+            text: OnceCell::new(),
+        }
     }
 
     /// The client address as text, for logs; made when first asked for.
     pub fn text(&self) -> &str {
         self.text.get_or_init(|| self.ip().to_string().into())
+    }
+
+    /// Its name for logs and programs, where it was looked up and found.
+    pub fn name(&self) -> Option<&str> {
+        self.name.get().map(|name| &**name)
+    }
+
+    /// The first name that is found stays.
+    pub fn call_it(&self, name: &str) {
+        self.name.get_or_init(|| name.into());
     }
 
     pub fn ip(&self) -> IpAddr {

@@ -321,6 +321,22 @@ fn error_logs_have_the_format_that_is_wanted() {
 }
 
 #[test]
+fn clients_go_by_their_names() {
+    let conf = "HostnameLookups On\nSetEnvIf Remote_Host ^localhost NAMED=yes\nRewriteEngine On\nRewriteRule . - [E=HOST:%{REMOTE_HOST}]\n\
+        CustomLog {log}/names.log \"%h %{c}a %a %{NAMED}e %{HOST}e %{REDIRECT_HOST}e\"\n\
+        <VirtualHost *:{port}>\nServerName double.test\nHostnameLookups Double\nRewriteEngine On\nRewriteRule . - [E=HOST:%{REMOTE_HOST}]\n</VirtualHost>\n\
+        <VirtualHost *:{port}>\nServerName off.test\nHostnameLookups Off\n<Directory {dir}/www/sub>\nHostnameLookups On\n</Directory>\n</VirtualHost>\n";
+    let site = Site::new("apache-log-names", conf, FILES);
+    // Each over a connection of its own, because a name once found is the connection's.
+    let ask = |host: &str, target: &str| format!("GET {target} HTTP/1.0\r\nHost: {host}\r\n\r\n");
+    let requests =
+        [ask("double.test", "/page.html"), ask("off.test", "/page.html"), ask("off.test", "/sub/a.txt"), ask("other.test", "/page.html")];
+    site.run(&requests, &[]);
+    site.compare("names.log", requests.len(), as_it_is);
+    assert!(site.lines("saker", "names.log", 4).iter().any(|line| line.starts_with("localhost")), "nobody has a name");
+}
+
+#[test]
 fn error_logs_go_where_they_are_sent() {
     let site = Site::new("apache-error-log", "", FILES);
     let file = site.dir.join("saker/piped.log");

@@ -71,6 +71,7 @@ pub struct Core {
     pub canonical_name: Option<bool>,
     pub canonical_physical_port: Option<bool>,
     pub qualify_redirect_url: Option<bool>,
+    pub lookups: Option<Lookups>,
     /// MaxRanges; 0 is none.
     pub ranges_max: Option<u32>,
     /// `<Files>` and `<FilesMatch>`, in the order in which they are laid over.
@@ -112,6 +113,15 @@ impl FileEtagSaid {
     }
 }
 
+/// HostnameLookups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookups {
+    Off,
+    On,
+    /// The name has to lead back to the address.
+    Double,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signature {
     Off,
@@ -133,6 +143,7 @@ impl Core {
         ("LimitRequestBody", set_limit_request_body),
         ("ServerSignature", set_signature),
         ("UseCanonicalName", set_canonical_name),
+        ("HostnameLookups", set_lookups),
         ("QualifyRedirectURL", |node, local, _| super::dir::set_flag(node, &mut local.core.qualify_redirect_url)),
         ("MaxRanges", set_ranges),
         ("UseCanonicalPhysicalPort", |node, local, _| super::dir::set_flag(node, &mut local.core.canonical_physical_port)),
@@ -154,6 +165,7 @@ impl Core {
             request_body_bytes_max: over.request_body_bytes_max.or(self.request_body_bytes_max),
             signature: over.signature.or(self.signature),
             canonical_name: over.canonical_name.or(self.canonical_name),
+            lookups: over.lookups.or(self.lookups),
             canonical_physical_port: over.canonical_physical_port.or(self.canonical_physical_port),
             qualify_redirect_url: over.qualify_redirect_url.or(self.qualify_redirect_url),
             ranges_max: over.ranges_max.or(self.ranges_max),
@@ -329,6 +341,16 @@ fn set_signature(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<
         "off" => Signature::Off,
         "email" => Signature::EMail,
         _ => return Err("ServerSignature: use one of: off | on | email".into()),
+    });
+    Ok(())
+}
+
+fn set_lookups(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    local.core.lookups = Some(match texts(node).first().map(|word| word.to_ascii_lowercase()).as_deref() {
+        Some("off") => Lookups::Off,
+        Some("on") => Lookups::On,
+        Some("double") => Lookups::Double,
+        _ => return Err("parameter must be 'on', 'off', or 'double'".into()),
     });
     Ok(())
 }

@@ -44,6 +44,8 @@ impl Include {
     ];
 
     pub fn under(&self, over: &Include) -> Include {
+        // A host that says one of them has none of the server's (mod_include as it behaves).
+        let tags = if over.start_tag.is_some() || over.end_tag.is_some() { over } else { self };
         Include {
             x_bit_hack: over.x_bit_hack.or(self.x_bit_hack),
             last_modified: over.last_modified.or(self.last_modified),
@@ -52,8 +54,8 @@ impl Include {
             error_message: said(&self.error_message, &over.error_message),
             time_format: said(&self.time_format, &over.time_format),
             undefined_echo: said(&self.undefined_echo, &over.undefined_echo),
-            start_tag: said(&self.start_tag, &over.start_tag),
-            end_tag: said(&self.end_tag, &over.end_tag),
+            start_tag: tags.start_tag.clone(),
+            end_tag: tags.end_tag.clone(),
         }
     }
 

@@ -1,24 +1,30 @@
-//! mod_vhost_alias: a document root made of the host's name, or of the address that the connection came in on.
+//! mod_vhost_alias: a document root, and a folder of scripts, made of the host's name, or of the address that the connection came in on.
 
 use super::{alias::certain_folder, core::texts};
-use crate::local::{Local, Set, said};
+use crate::local::{Set, said};
 use saker_config_apache::Node;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Default)]
 pub struct VhostAlias {
     /// A pattern with `%` parts, and whether they are of the address. `none` is no pattern.
-    root: Option<Option<(Box<str>, bool)>>,
+    root: Option<Option<Pattern>>,
+    /// The same for what is below `/cgi-bin/`.
+    scripts: Option<Option<Pattern>>,
 }
+
+type Pattern = (Box<str>, bool);
 
 impl VhostAlias {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("VirtualDocumentRoot", |node, local, _| set(node, local, false)),
-        ("VirtualDocumentRootIP", |node, local, _| set(node, local, true)),
+        ("VirtualDocumentRoot", |node, local, _| set(node, &mut local.vhost_alias.root, false)),
+        ("VirtualDocumentRootIP", |node, local, _| set(node, &mut local.vhost_alias.root, true)),
+        ("VirtualScriptAlias", |node, local, _| set(node, &mut local.vhost_alias.scripts, false)),
+        ("VirtualScriptAliasIP", |node, local, _| set(node, &mut local.vhost_alias.scripts, true)),
     ];
 
     pub fn under(&self, over: &VhostAlias) -> VhostAlias {
-        VhostAlias { root: said(&self.root, &over.root) }
+        VhostAlias { root: said(&self.root, &over.root), scripts: said(&self.scripts, &over.scripts) }
     }
 
     /// The folder that all document roots are in.
@@ -29,16 +35,24 @@ impl VhostAlias {
 
     /// The document root for a host.
     pub fn document_root(&self, host: &str, address: &str, port: u16) -> Option<String> {
-        let (pattern, of_address) = self.root.as_ref()?.as_ref()?;
-        let name = if *of_address { address } else { host };
-        Some(interpolated(pattern, &name.to_ascii_lowercase(), port))
+        Some(folder(self.root.as_ref()?.as_ref()?, host, address, port))
+    }
+
+    /// The folder of its scripts.
+    pub fn scripts(&self, host: &str, address: &str, port: u16) -> Option<String> {
+        Some(folder(self.scripts.as_ref()?.as_ref()?, host, address, port))
     }
 }
 
-fn set(node: &Node, local: &mut Local, of_address: bool) -> Result<(), String> {
+fn folder((pattern, of_address): &Pattern, host: &str, address: &str, port: u16) -> String {
+    let name = if *of_address { address } else { host };
+    interpolated(pattern, &name.to_ascii_lowercase(), port)
+}
+
+fn set(node: &Node, slot: &mut Option<Option<Pattern>>, of_address: bool) -> Result<(), String> {
     let text = texts(node).into_iter().next().unwrap_or_default();
     if text.eq_ignore_ascii_case("none") {
-        local.vhost_alias.root = Some(None);
+        *slot = Some(None);
         return Ok(());
     }
     if !text.starts_with('/') {
@@ -51,7 +65,7 @@ fn set(node: &Node, local: &mut Local, of_address: bool) -> Result<(), String> {
             None => part(behind).ok_or("syntax error in format string")?.1,
         };
     }
-    local.vhost_alias.root = Some(Some((text.into(), of_address)));
+    *slot = Some(Some((text.into(), of_address)));
     Ok(())
 }
 

@@ -19,8 +19,6 @@ const RANGES_JOINED: Treatment =
 const OWN_WAYS: Treatment = NoEffect("Saker listens, locks and keeps scores in ways that need no such setting");
 const NO_RENEWAL: Treatment = NoEffect("workers are not renewed: they do not leak");
 
-const ADDRESSES: Treatment = NoEffect("logs and programs are told addresses: look names up when logs are read (logresolve)");
-
 pub(super) const ROWS: &[Row] = &[
     row("<Directory", CORE, A, "sv", Section, SERVER, NOWHERE, Honoured),
     row("<Location", CORE, A, "sv", Section, SERVER, NOWHERE, Honoured),
@@ -57,10 +55,10 @@ pub(super) const ROWS: &[Row] = &[
     row("ReadBufferSize", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, MEASURED),
     row("FlushMaxThreshold", CORE, A, "sv", One, SERVER, NOWHERE, MEASURED),
     row("FlushMaxPipelined", CORE, A, "sv", One, SERVER, NOWHERE, MEASURED),
-    row("Protocol", CORE, A, "sv", One, SERVER, NOWHERE, NoEffect("a listener's protocol follows from its Listen line and SSLEngine")),
+    row("Protocol", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("AcceptFilter", CORE, A, "s", Two, SERVER, VIRTUAL_HOST, OWN_WAYS),
     row("Port", CORE, B, "sv", One, SERVER, NOWHERE, GONE),
-    row("HostnameLookups", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, ADDRESSES),
+    row("HostnameLookups", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("ServerAdmin", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("ServerName", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("ServerSignature", CORE, A, "svdh", One, ALL, NOWHERE, Honoured),
@@ -71,7 +69,16 @@ pub(super) const ROWS: &[Row] = &[
     row("ServerAlias", CORE, A, "v", Raw, SERVER, NOWHERE, Honoured),
     row("ServerPath", CORE, A, "v", One, SERVER, NOWHERE, Unsupported("give clients that send no Host field an address of their own")),
     row("Timeout", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
-    row("ContentDigest", CORE, A, "svdh", Flag, OPTIONS, NOWHERE, NoEffect("Saker makes no Content-MD5")),
+    row(
+        "ContentDigest",
+        CORE,
+        A,
+        "svdh",
+        Flag,
+        OPTIONS,
+        NOWHERE,
+        NoEffect("Content-MD5 is no field of HTTP any more (RFC 7231, appendix B)"),
+    ),
     row("UseCanonicalName", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("UseCanonicalPhysicalPort", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("Include", CORE, A, "svd", One, ACCESS.or(SERVER), NOWHERE, Honoured),

@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B, C},
     LIMITS, LOCATION, NOWHERE, OPTIONS, Row, SERVER,
     Shape::{Each, EachWithFirst, Flag, One, OneOrTwo, OneToThree, Raw, Two, TwoOrThree},
-    Treatment::{self, Honoured, NoEffect, Pending, Unsupported},
+    Treatment::{self, Honoured, NoEffect, Unsupported},
     row,
 };
 
@@ -92,9 +92,9 @@ pub(super) const ROWS: &[Row] = &[
     row("CheckCaseOnly", SPELING, B, "svdh", Flag, OPTIONS, NOWHERE, Honoured),
     row("CheckBasenameMatch", SPELING, B, "svdh", Flag, OPTIONS, NOWHERE, Honoured),
     row("UserDir", USERDIR, A, "sv", Raw, SERVER, NOWHERE, Honoured),
-    row("VirtualScriptAlias", VHOST_ALIAS, A, "sv", One, SERVER, NOWHERE, Pending),
+    row("VirtualScriptAlias", VHOST_ALIAS, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("VirtualDocumentRoot", VHOST_ALIAS, A, "sv", One, SERVER, NOWHERE, Honoured),
-    row("VirtualScriptAliasIP", VHOST_ALIAS, A, "sv", One, SERVER, NOWHERE, Pending),
+    row("VirtualScriptAliasIP", VHOST_ALIAS, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("VirtualDocumentRootIP", VHOST_ALIAS, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("ISAPIAppendLogToErrors", ISAPI, C, "svdh", Flag, FILE_INFO, NOWHERE, WINDOWS_ONLY),
     row("ISAPIAppendLogToQuery", ISAPI, C, "svdh", Flag, FILE_INFO, NOWHERE, WINDOWS_ONLY),

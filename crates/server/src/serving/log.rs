@@ -212,6 +212,7 @@ impl Pending {
         let record = match &self.client {
             Some(client) => Record {
                 client_text: client.text().as_bytes(),
+                client_name: name_of(client),
                 client_port: client.address.port(),
                 peer_text: record.client_text,
                 ..record
@@ -232,6 +233,7 @@ fn record<'a>(session: &'a Session, head: Option<HeadView<'a>>, path: &'a [u8], 
         head,
         request_line: head.map_or(b"", HeadView::start_line),
         client_text: client.text().as_bytes(),
+        client_name: name_of(client),
         client_port: client.address.port(),
         local: Some(client.local),
         host: head.and_then(|view| view.known(saker_http::KnownField::Host)).map_or(b"", without_port),
@@ -245,6 +247,10 @@ fn record<'a>(session: &'a Session, head: Option<HeadView<'a>>, path: &'a [u8], 
         keepalive_count: session.requests.saturating_sub(1),
         ..Record::default()
     }
+}
+
+fn name_of(client: &Client) -> &[u8] {
+    client.name().unwrap_or_default().as_bytes()
 }
 
 fn query_of(target: &[u8]) -> Option<&[u8]> {

@@ -301,7 +301,8 @@ impl<'a> Parser<'a> {
 fn kind(letter: u8, modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
     Ok(match letter {
         b'a' | b'h' if modifiers.argument == "c" => Kind::PeerAddress,
-        b'a' | b'h' => Kind::ClientAddress,
+        b'a' => Kind::ClientAddress,
+        b'h' => Kind::ClientName,
         b'A' => Kind::LocalAddress,
         b'b' => Kind::BodyBytes { dash_for_none: true },
         b'B' => Kind::BodyBytes { dash_for_none: false },

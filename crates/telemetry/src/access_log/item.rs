@@ -25,6 +25,8 @@ impl Condition {
 pub(super) enum Kind {
     Literal(Box<[u8]>),
     ClientAddress,
+    /// Or its address, where nobody looked it up.
+    ClientName,
     PeerAddress,
     LocalAddress,
     /// `%b` prints `-` for none, `%B` prints 0.

@@ -38,6 +38,8 @@ pub struct Record<'a> {
     pub request_line: &'a [u8],
     /// The client's address as text, after PROXY preface or trusted forwarding fields.
     pub client_text: &'a [u8],
+    /// Empty where it was not looked up, or is not to be found.
+    pub client_name: &'a [u8],
     pub client_port: u16,
     /// The connection's own peer (`%{c}a`); empty if the same as `client_text`.
     pub peer_text: &'a [u8],
@@ -98,6 +100,7 @@ impl Default for Record<'_> {
             head: None,
             request_line: b"",
             client_text: b"",
+            client_name: b"",
             client_port: 0,
             peer_text: b"",
             local: None,

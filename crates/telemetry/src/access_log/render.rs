@@ -22,6 +22,7 @@ fn kind(kind: &Kind, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
     match kind {
         Kind::Literal(text) => out.extend_from_slice(text),
         Kind::ClientAddress => text_or_dash(record.client_text, out),
+        Kind::ClientName => text_or_dash(if record.client_name.is_empty() { record.client_text } else { record.client_name }, out),
         Kind::PeerAddress => text_or_dash(if record.peer_text.is_empty() { record.client_text } else { record.peer_text }, out),
         Kind::LocalAddress => local_address(record.local, out),
         Kind::BodyBytes { dash_for_none: true } if record.body_bytes == 0 => out.push(b'-'),

@@ -48,6 +48,7 @@ fn with_record<T>(act: impl FnOnce(Record<'_>) -> T) -> T {
         head: Some(head.view()),
         request_line: LINE,
         client_text: b"192.0.2.7",
+        client_name: b"",
         client_port: 4711,
         peer_text: b"10.0.0.1",
         local: Some("[2001:db8::1]:8080".parse().expect("address")),
@@ -222,6 +223,14 @@ fn odd_values() {
     assert_eq!(line("%S %D", &record), format!("{0} {0}", u64::MAX));
     assert!(line("%t %{end:usec}t %{%c}t", &record).contains("/9999:"));
     assert!(line("%t", &Record { start_s: i64::MIN, ..record }).starts_with("[01/Jan/0001:"));
+}
+
+#[test]
+fn clients_with_names() {
+    with_record(|record| {
+        let named = Record { client_name: b"a.example", ..record };
+        assert_eq!(line("%h %a %{c}h", &named), "a.example 192.0.2.7 10.0.0.1");
+    });
 }
 
 #[test]

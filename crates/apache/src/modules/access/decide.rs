@@ -5,6 +5,7 @@
 
 use super::{
     authz::{Group, Logic, Rule},
+    hosts::look_up,
     identify::Identified,
     records::RecordFiles,
     requirement::Decision,
@@ -51,6 +52,9 @@ enum Outcome {
 pub fn access(exchange: &mut Exchange, host: &Host, watcher: &Watcher, records: &mut RecordFiles) -> Verdict {
     let Some(own) = peek(exchange).cloned() else { return Verdict::Pass };
     let Some(local) = own.local.clone() else { return Verdict::Pass };
+    if let Some(pause) = look_up(exchange, local.core.lookups) {
+        return Verdict::Wait(pause);
+    }
     let folder = folder(&own.filename);
     if own.decided_by.as_ref().is_some_and(|(before, there)| Arc::ptr_eq(before, &local) && **there == *folder) {
         return Verdict::Pass;

@@ -4,8 +4,12 @@
 //! if that name leads back to its address.
 
 use super::{decide::Inquiry, requirement::Decision};
-use crate::blocking::{Answer, Answers};
+use crate::{
+    blocking::{Answer, Answers, Pause},
+    modules::core::Lookups,
+};
 use saker_expressions::Dependency;
+use saker_pipeline::Exchange;
 use std::{
     net::{IpAddr, ToSocketAddrs},
     time::Duration,
@@ -14,8 +18,32 @@ use std::{
 const KEPT_MAX: usize = 10_000;
 const KEPT_FOR: Duration = Duration::from_secs(60);
 
+/// Names that were not asked for their addresses.
+static CLAIMED: Answers<IpAddr, Option<String>> = Answers::new(KEPT_MAX, KEPT_FOR);
 static NAMES: Answers<IpAddr, Option<String>> = Answers::new(KEPT_MAX, KEPT_FOR);
 static ADDRESSES: Answers<String, Vec<IpAddr>> = Answers::new(KEPT_MAX, KEPT_FOR);
+
+/// HostnameLookups: gives the client its name. What has to be waited for; without an answer it goes by its address.
+pub fn look_up(exchange: &mut Exchange, lookups: Option<Lookups>) -> Option<Pause> {
+    let checked = match lookups {
+        None | Some(Lookups::Off) => return None,
+        Some(lookups) => lookups == Lookups::Double,
+    };
+    // Logs name the client, so no answer goes out without its walk.
+    exchange.depends_on_request();
+    let address = exchange.client.ip();
+    let answer = match (exchange.client.name(), checked) {
+        (Some(_), _) => return None,
+        (None, true) => NAMES.ask(&address, None, move || name_of(address)),
+        (None, false) => CLAIMED.ask(&address, None, move || claimed_name(address)),
+    };
+    match answer {
+        Answer::Known(name) => name.iter().for_each(|name| exchange.client.call_it(name)),
+        Answer::Wait(pause) => return Some(pause),
+        Answer::Busy => {}
+    }
+    None
+}
 
 impl Inquiry<'_> {
     /// In small letters. The error is what the rule comes to for now.
@@ -23,7 +51,9 @@ impl Inquiry<'_> {
         self.asked(Dependency::Client);
         let address = self.exchange.client.ip();
         let answer = NAMES.ask(&address, None, move || name_of(address));
-        self.answered(answer)
+        let name = self.answered(answer)?;
+        name.iter().for_each(|name| self.exchange.client.call_it(name));
+        Ok(name)
     }
 
     pub fn addresses_of(&mut self, name: &str) -> Result<Vec<IpAddr>, Decision> {
@@ -45,9 +75,12 @@ impl Inquiry<'_> {
 }
 
 fn name_of(address: IpAddr) -> Option<String> {
+    claimed_name(address).filter(|name| addresses(name).contains(&address))
+}
+
+fn claimed_name(address: IpAddr) -> Option<String> {
     let name = dns_lookup::lookup_addr(&address).ok()?.trim_end_matches('.').to_ascii_lowercase();
-    let is_name = name.parse::<IpAddr>().is_err();
-    (is_name && addresses(&name).contains(&address)).then_some(name)
+    name.parse::<IpAddr>().is_err().then_some(name)
 }
 
 fn addresses(name: &str) -> Vec<IpAddr> {

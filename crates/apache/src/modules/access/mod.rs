@@ -18,6 +18,7 @@ mod requirement;
 
 pub use decide::{Inquiry, access};
 pub use fake::{fake_credentials, set_authorization};
+pub use hosts::look_up;
 pub use records::RecordFiles;
 pub use requirement::method_number;
 
