@@ -9,7 +9,7 @@ use brotli::{CompressorWriter, enc::BrotliEncoderInitParams};
 use flate2::write::GzEncoder;
 use saker_config::model::{Compression, CompressionCoding};
 use saker_http::content_coding::Coding;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use zstd::zstd_safe::CParameter;
 
 /// log2 of the largest zstd window that a client has to take (RFC 9659 section 3).
@@ -65,6 +65,23 @@ pub fn encode_all(coding: Coding, levels: Levels, data: &[u8]) -> Option<Vec<u8>
     let mut encoder = Encoder::new(coding, levels, Some(data.len()))?;
     encoder.write(data).ok()?;
     encoder.finish().ok()
+}
+
+/// What a decoded body may come to; more is no page.
+const DECODED_BYTES_MAX: u64 = 64 << 20;
+
+/// Decodes a whole body by its Content-Encoding. `None`: not one of ours, broken, or too much.
+pub fn decode(name: &[u8], data: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let limit = DECODED_BYTES_MAX + 1;
+    match name.trim_ascii().to_ascii_lowercase().as_slice() {
+        b"identity" => out.extend_from_slice(data),
+        b"gzip" | b"x-gzip" => drop(flate2::read::MultiGzDecoder::new(data).take(limit).read_to_end(&mut out).ok()?),
+        b"br" => drop(brotli::Decompressor::new(data, 4096).take(limit).read_to_end(&mut out).ok()?),
+        b"zstd" => drop(zstd::stream::read::Decoder::new(data).ok()?.take(limit).read_to_end(&mut out).ok()?),
+        _ => return None,
+    }
+    (out.len() as u64 <= DECODED_BYTES_MAX).then_some(out)
 }
 
 /// Encodes piece by piece: `write` as input comes, `flush` when what was written has to be decodable now, `take` what came out.

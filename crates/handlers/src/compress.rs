@@ -10,7 +10,7 @@ use crate::{
     encoded_stream::EncodedStream,
     static_files::names,
 };
-use saker_config::model::CodedTags;
+use saker_config::model::{CodedTags, Compression};
 use saker_http::{
     Fields, Status,
     content_coding::{AcceptedCodings, Coding},
@@ -72,14 +72,15 @@ fn selected(exchange: &Exchange) -> Option<Coding> {
 /// Whether this response is one that is compressed for those who want it.
 fn is_candidate(exchange: &Exchange, response: &Response) -> bool {
     let ResponseHead::Built(fields) = &response.head else { return false };
-    let compression = &exchange.settings.compression;
-    let fits = match (&response.body, response.body.length()) {
-        (Body::Memory(_) | Body::Stream(_), Some(length)) => (compression.min_bytes..=compression.max_bytes).contains(&length),
-        (Body::Stream(_), None) => true,
-        _ => false,
-    };
-    let wanted = compression.errors || !response.status.is_error() && !(300..400).contains(&response.status.0);
-    let whole = wanted && response.status != Status::PARTIAL_CONTENT && !response.status.forbids_content() && !fields.has("Content-Range");
+    let is_made = matches!(response.body, Body::Memory(_) | Body::Stream(_));
+    is_made && may_be_coded(&exchange.settings.compression, response.status, fields, response.body.length())
+}
+
+/// The same of any content that a head is about. `length`: where it is known.
+pub fn may_be_coded(compression: &Compression, status: Status, fields: &Fields, length: Option<u64>) -> bool {
+    let fits = length.is_none_or(|length| (compression.min_bytes..=compression.max_bytes).contains(&length));
+    let wanted = compression.errors || !status.is_error() && !(300..400).contains(&status.0);
+    let whole = wanted && status != Status::PARTIAL_CONTENT && !status.forbids_content() && !fields.has("Content-Range");
     let free = !fields.has("Content-Encoding") && !DIGESTS.iter().any(|name| fields.has(name)) && !forbids_transformation(fields);
     let compressible = fields.first("Content-Type").is_some_and(|value| names::is_compressible(compression, value));
     fits && whole && free && compressible && !compression.codings.is_empty()
@@ -91,7 +92,8 @@ fn forbids_transformation(fields: &Fields) -> bool {
     values.flat_map(|field| field.1.split(|byte| *byte == b',')).any(|part| part.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
 }
 
-fn describe(fields: &mut Fields, coding: Coding, tags: CodedTags) {
+/// What a coding makes of the fields that describe the content.
+pub fn describe(fields: &mut Fields, coding: Coding, tags: CodedTags) {
     fields.set("Content-Encoding", coding.token().as_bytes());
     let tag = fields.first("ETag").map(<[u8]>::to_vec);
     match (tags, tag) {

@@ -12,6 +12,7 @@ mod fixed;
 mod listing;
 mod listing_page;
 mod location;
+pub mod page_cache;
 mod php_files;
 pub mod redirect;
 pub mod static_files;

@@ -200,6 +200,8 @@ pub struct Exchange {
     pub head_edits: Option<Rc<dyn HeadEdits>>,
     /// What the rules keep for later phases.
     pub rules_state: Option<Box<dyn Any>>,
+    /// What the page cache keeps for later.
+    pub page_cache: Option<Box<dyn Any>>,
     /// What modules tell logs, by name.
     pub notes: Environment,
     /// How the request was before rules led it elsewhere.
@@ -253,6 +255,7 @@ impl Exchange {
             log_rules: LogRules::default(),
             head_edits: None,
             rules_state: None,
+            page_cache: None,
             trace: None,
             log_id: Rc::default(),
             admission: None,

@@ -4,9 +4,11 @@ use saker_acme::Challenges;
 use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
 use saker_files::Watcher;
 use saker_gateway::Gateway;
-use saker_handlers::{CgiFiles, Compress, FieldFilter, FixedAnswers, PhpFiles, StaticFiles};
+use saker_handlers::{
+    CgiFiles, Compress, FieldFilter, FixedAnswers, PhpFiles, StaticFiles,
+    page_cache::{Keep, LookUp, PageCache, Share},
+};
 use saker_pipeline::{Filter, Generation, Handler, Rules, Services};
-use saker_store::Store;
 use std::{
     rc::{Rc, Weak},
     sync::Arc,
@@ -18,10 +20,10 @@ pub fn services(
     challenges: &Arc<Challenges>,
     gateway: Gateway,
     figures: Rc<dyn Figures>,
-    store: Option<Arc<Store>>,
+    cache: Option<Share>,
 ) -> Rc<Services> {
     // Pages that include pages ask for them as clients would.
-    Rc::new_cyclic(|inside| made(generation, watcher, challenges, gateway, figures, store, inside.clone()))
+    Rc::new_cyclic(|inside| made(generation, watcher, challenges, gateway, figures, cache, inside.clone()))
 }
 
 fn made(
@@ -30,16 +32,21 @@ fn made(
     challenges: &Arc<Challenges>,
     gateway: Gateway,
     figures: Rc<dyn Figures>,
-    _store: Option<Arc<Store>>,
+    cache: Option<Share>,
     inside: Weak<Services>,
 ) -> Services {
-    let handlers: Vec<Box<dyn Handler>> = vec![
+    let purgers = &generation.model.cache.purgers;
+    let page_cache = cache.map(|share| PageCache::new(share, purgers.clone(), inside.clone()));
+    let mut handlers: Vec<Box<dyn Handler>> = vec![
         Box::new(FixedAnswers),
         Box::new(PhpFiles::new(watcher.clone(), generation.model.php_pools.clone())),
         Box::new(CgiFiles::new(watcher.clone())),
-        Box::new(gateway),
-        Box::new(StaticFiles::new(watcher.clone(), generation.model.server.resource_file_bytes_max)),
     ];
+    if let Some(page_cache) = &page_cache {
+        handlers.push(Box::new(LookUp(Rc::clone(page_cache))));
+    }
+    handlers.push(Box::new(gateway));
+    handlers.push(Box::new(StaticFiles::new(watcher.clone(), generation.model.server.resource_file_bytes_max)));
     let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
     let challenges = Arc::clone(challenges);
     let rules = generation.front_end.clone().and_then(|front_end| front_end.downcast::<Apache>().ok());
@@ -48,6 +55,9 @@ fn made(
     if let (Some(apache), Some(apache_rules)) = (&rules, &apache_rules) {
         let inside = Inside::new(inside, Rc::clone(apache_rules));
         filters.push(Box::new(ContentFilters::new(Arc::clone(apache), watcher.clone(), inside)));
+    }
+    if let Some(page_cache) = page_cache {
+        filters.push(Box::new(Keep(page_cache)));
     }
     filters.push(Box::new(Compress));
     if let Some(apache) = &rules {

@@ -12,6 +12,7 @@ use crate::{
 };
 use saker_config::model::Address;
 use saker_gateway::Gateway;
+use saker_handlers::page_cache::Share;
 use saker_net::{
     BoundSocket, Ticker,
     deadlines::{Deadlines, TICK_MS},
@@ -152,11 +153,11 @@ impl Worker {
         let gateway = gateway(&deadlines, &shared);
         Worker {
             index,
-            counters,
             secured: RefCell::new(secured),
             resources: RefCell::new(resources(&generation, &shared)),
             logs: RefCell::new(open_logs(&generation, &shared)),
-            services: RefCell::new(services(&generation, &shared, gateway)),
+            services: RefCell::new(services(&generation, &shared, gateway, &counters)),
+            counters,
             buffers: RefCell::default(),
             deadlines,
             tail: RefCell::new(Tail::new(&generation.model.server.server_field)),
@@ -202,7 +203,7 @@ impl Worker {
         *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
         *self.tail.borrow_mut() = Tail::new(&generation.model.server.server_field);
         let gateway = gateway(&self.deadlines, &self.shared);
-        *self.services.borrow_mut() = services(&generation, &self.shared, gateway);
+        *self.services.borrow_mut() = services(&generation, &self.shared, gateway, &self.counters);
     }
 
     fn unlisten(&self, address: Option<&Address>) {
@@ -252,9 +253,12 @@ fn gateway(deadlines: &Rc<Deadlines>, shared: &Shared) -> Gateway {
     Gateway::new(Rc::clone(deadlines), shared.counters.len(), std::env::temp_dir().into(), shared.starter.clone())
 }
 
-fn services(generation: &Arc<Generation>, shared: &Arc<Shared>, gateway: Gateway) -> Rc<Services> {
+fn services(generation: &Arc<Generation>, shared: &Arc<Shared>, gateway: Gateway, counters: &Arc<Counters>) -> Rc<Services> {
     let figures = Live { shared: Arc::clone(shared), generation: generation.number };
-    registry::services(Arc::clone(generation), &shared.watcher, &shared.challenges, gateway, Rc::new(figures), shared.store())
+    let memory_bytes_max = generation.model.cache.memory_bytes_max / shared.counters.len().max(1) as u64;
+    let share = |store| Share { store, memory_bytes_max: memory_bytes_max as usize, counters: Arc::clone(counters) };
+    let cache = shared.store().map(share);
+    registry::services(Arc::clone(generation), &shared.watcher, &shared.challenges, gateway, Rc::new(figures), cache)
 }
 
 /// A log that can't be opened is said and left out: serving goes on.

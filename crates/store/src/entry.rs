@@ -6,7 +6,8 @@
 use std::{fs::File, io, os::unix::fs::FileExt};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-pub const PROLOGUE_BYTES: usize = 80;
+pub const PROLOGUE_BYTES: usize = 88;
+const SUM_AT: usize = PROLOGUE_BYTES - 8;
 const MAGIC: [u8; 4] = *b"SKC1";
 /// Read at once: most heads with their contents.
 const FIRST_READ_BYTES: usize = 64 << 10;
@@ -44,6 +45,8 @@ pub struct EntryHead {
     pub keep_until_ms: u64,
     /// What had been purged when its making began; see `Store::moment`.
     pub moment: u64,
+    /// Of its tags, those that requests of anybody may purge (its address, its visitor): `Store::may_have` knows of them.
+    pub probes: [u64; 2],
     pub status: u16,
     /// Of the caller's own, such as how long the response is fresh.
     pub rules: Vec<u8>,
@@ -112,6 +115,8 @@ pub struct Prologue {
     pub keep_until_ms: u64,
     /// Hash of the site.
     pub site: u64,
+    /// Tags by which strangers may make purges happen; see [`EntryHead::probes`].
+    pub probes: [u64; 2],
 }
 
 impl Prologue {
@@ -125,12 +130,13 @@ impl Prologue {
         out[..4].copy_from_slice(&MAGIC);
         out[4] = self.coding as u8;
         out[8..12].copy_from_slice(&self.head_bytes.to_le_bytes());
-        let numbers = [self.content_bytes, self.content_sum, self.id, self.moment, self.keep_until_ms, self.site];
-        for (place, number) in out[16..64].chunks_exact_mut(8).zip(numbers) {
+        let [one, other] = self.probes;
+        let numbers = [self.content_bytes, self.content_sum, self.id, self.moment, self.keep_until_ms, self.site, one, other];
+        for (place, number) in out[16..SUM_AT].chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
         let sum = sum(&out, head);
-        out[72..].copy_from_slice(&sum.to_le_bytes());
+        out[SUM_AT..].copy_from_slice(&sum.to_le_bytes());
         out
     }
 
@@ -151,6 +157,7 @@ impl Prologue {
             moment: number(40),
             keep_until_ms: number(48),
             site: number(56),
+            probes: [number(64), number(72)],
         };
         (head_bytes <= HEAD_BYTES_MAX).then_some(prologue)
     }
@@ -158,7 +165,7 @@ impl Prologue {
 
 fn sum(prologue: &[u8; PROLOGUE_BYTES], head: &[u8]) -> u64 {
     let mut hasher = Xxh3::new();
-    hasher.update(&prologue[..72]);
+    hasher.update(&prologue[..SUM_AT]);
     hasher.update(head);
     hasher.digest()
 }
@@ -186,8 +193,8 @@ impl EntryHead {
         let (key, site, rules) = (text(&mut rest)?, text(&mut rest)?, text(&mut rest)?);
         let tags = (0..count(&mut rest)?).map(|_| text(&mut rest)).collect::<Option<_>>()?;
         let fields = (0..count(&mut rest)?).map(|_| Some((text(&mut rest)?, text(&mut rest)?))).collect::<Option<_>>()?;
-        let (keep_until_ms, moment) = (prologue.keep_until_ms, prologue.moment);
-        rest.is_empty().then_some(EntryHead { key, site, tags, keep_until_ms, moment, status, rules, fields })
+        let Prologue { keep_until_ms, moment, probes, .. } = *prologue;
+        rest.is_empty().then_some(EntryHead { key, site, tags, keep_until_ms, moment, probes, status, rules, fields })
     }
 }
 
@@ -268,6 +275,7 @@ mod tests {
             tags: vec![b"one".to_vec(), Vec::new()],
             keep_until_ms: 7,
             moment: 3,
+            probes: [4, 5],
             status: 200,
             rules: vec![1, 2, 3],
             fields: vec![(b"Content-Type".to_vec(), b"text/html".to_vec())],
@@ -285,6 +293,7 @@ mod tests {
             moment: head.moment,
             keep_until_ms: head.keep_until_ms,
             site: 1,
+            probes: head.probes,
         };
         [&prologue.encode(&encoded)[..], &encoded, content].concat()
     }

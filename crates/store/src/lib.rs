@@ -16,6 +16,7 @@ mod flights;
 mod housekeeping;
 mod index;
 mod journal;
+mod probes;
 mod purges;
 mod rebuild;
 mod store;

@@ -38,7 +38,10 @@ fn read_folder(store: &Store, folder: &Path, now_s: u32) {
         };
         match coding {
             Coding::Identity if slot_of(hash, &prologue).keep_until_s < now_s => drop(fs::remove_file(path)),
-            Coding::Identity => store.index.insert_found(slot_of(hash, &prologue)),
+            Coding::Identity => {
+                store.probes.add(prologue.probes);
+                store.index.insert_found(slot_of(hash, &prologue));
+            }
             coding => {
                 let is_known = store.index.update(hash, |slot| {
                     if slot.codings & 1 << coding as u8 == 0 {

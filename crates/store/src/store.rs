@@ -11,6 +11,7 @@ use crate::{
     housekeeping,
     index::{Index, Slot},
     journal::{Journal, Record},
+    probes::Probes,
     purges::{Ban, Purge, Purges, Standing, TagMark},
     writer::Writer,
 };
@@ -38,6 +39,7 @@ pub struct Store {
     pub(crate) index: Index,
     pub(crate) bounds: Bounds,
     pub(crate) purges: Purges,
+    pub(crate) probes: Probes,
     journal: Mutex<Journal>,
     flights: Arc<Flights>,
     seed: u64,
@@ -71,6 +73,7 @@ impl Store {
             index: Index::new(bounds),
             bounds,
             purges: Purges::new(known),
+            probes: Probes::default(),
             journal: Mutex::new(journal),
             flights: Arc::default(),
             last_id: AtomicU64::new(0),
@@ -191,10 +194,28 @@ impl Store {
         self.purges.standing(moment, marks, is_banned)
     }
 
+    /// Whether an entry may carry that tag as one of its probes. Before the index is complete, any may.
+    pub fn may_have(&self, mark: TagMark) -> bool {
+        !self.is_complete.load(Ordering::Acquire) || self.probes.may_have(mark)
+    }
+
+    /// What a response purges, told together with what purges have left of the response itself, which was begun at `moment`: nothing comes between the
+    /// two. The number that an entry made of it carries.
+    pub fn purge_along(&self, purges: Vec<Purge>, moment: u64, marks: &[TagMark]) -> (Standing, u64) {
+        let journal = self.journal();
+        let standing = self.standing(moment, marks.iter().copied(), |_| true);
+        // An error is in the log, and holds all the same.
+        let number = self.purge_with(journal, purges).unwrap_or_else(|_| self.moment());
+        (standing, number)
+    }
+
     /// When it returns, nobody gets any more what was purged, whatever happens to this process. An error says that the disk has not taken it: then it
     /// holds all the same, and the next process begins with an empty cache unless the disk takes it before.
     pub fn purge(&self, purges: Vec<Purge>) -> io::Result<u64> {
-        let mut journal = self.journal();
+        self.purge_with(self.journal(), purges)
+    }
+
+    fn purge_with(&self, mut journal: MutexGuard<'_, Journal>, purges: Vec<Purge>) -> io::Result<u64> {
         let number = self.purges.moment() + 1;
         self.counts.purges.fetch_add(purges.len() as u64, Ordering::Relaxed);
         let record = Record::Purged { number, purges };

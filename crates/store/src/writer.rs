@@ -41,6 +41,7 @@ impl Writer {
             moment: head.moment,
             keep_until_ms: head.keep_until_ms,
             site: xxh3_64(&head.site),
+            probes: head.probes,
         };
         let written = file.write_all(&[&[0; PROLOGUE_BYTES][..], &encoded].concat());
         let writer =
@@ -80,6 +81,7 @@ impl Writer {
         let store = &self.store;
         let hash = store.hash(&self.key);
         store.make_room(self.prologue.site, self.prologue.file_bytes());
+        store.probes.add(self.prologue.probes);
         let mut slot = slot_of(hash, &self.prologue);
         slot.is_sound = true;
         let old = store.index.find(hash).map_or(0, |slot| slot.codings);

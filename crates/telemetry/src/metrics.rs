@@ -85,6 +85,16 @@ metrics! {
     ResourceCacheInvalidations Counter "resource_cache_invalidations_total" "" "entries" "Entries put out because a file changed.";
     ResourceCacheEntries Gauge "resource_cache_entries" "" "entries" "Entries in the resolved-resource cache now.";
     ResourceCacheBytes Gauge "resource_cache_bytes" "" "bytes" "Memory held by the resolved-resource cache now.";
+    PageCacheHits Counter "page_cache_requests_total" "result=\"hit\"" "requests" "Requests that the page cache was asked about, by what came of it.";
+    PageCacheStale Counter "page_cache_requests_total" "result=\"stale\"" "requests"
+        "Requests that the page cache was asked about, by what came of it.";
+    PageCacheMisses Counter "page_cache_requests_total" "result=\"miss\"" "requests"
+        "Requests that the page cache was asked about, by what came of it.";
+    PageCachePasses Counter "page_cache_requests_total" "result=\"pass\"" "requests"
+        "Requests that the page cache was asked about, by what came of it.";
+    PageCacheWaits Counter "page_cache_waits_total" "" "requests" "Requests that waited for the page that another one was making.";
+    PageCacheStores Counter "page_cache_stores_total" "" "responses" "Responses that were kept.";
+    PageCacheRefreshes Counter "page_cache_refreshes_total" "" "requests" "Requests of the cache's own, to make stale pages anew.";
     ThrottleDelayed Counter "throttle_total" "outcome=\"delayed\"" "requests" "Requests that throttling held up, by outcome.";
     ThrottleRefused Counter "throttle_total" "outcome=\"refused\"" "requests" "Requests that throttling held up, by outcome.";
     CompressionDone Counter "compression_total" "result=\"compressed\"" "responses" "Compressible responses, by what became of them.";

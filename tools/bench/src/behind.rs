@@ -33,7 +33,7 @@ impl Behind {
         let needs = |site: Site| rows::chosen(&arguments.only).any(|row| row.site() == site);
         Ok(Behind {
             php: if needs(Site::Php) { Some(Php::start(work, core)?) } else { None },
-            server: if needs(Site::Proxy) { Some(server(root, work, core)?) } else { None },
+            server: if needs(Site::Proxy) || needs(Site::Cached) { Some(server(root, work, core)?) } else { None },
         })
     }
 
@@ -41,6 +41,7 @@ impl Behind {
         match (site, &self.php, &self.server) {
             (Site::Permalinks, ..) => PeerSite::Permalinks,
             (Site::Php, Some(php), _) => PeerSite::Php { socket: &php.socket },
+            (Site::Cached, _, Some(server)) => PeerSite::Cached { upstream: server.address() },
             (Site::Proxy, _, Some(server)) => PeerSite::Proxy { upstream: server.address() },
             _ => PeerSite::Files,
         }

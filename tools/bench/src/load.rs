@@ -64,7 +64,7 @@ impl LoadSetting<'_> {
         let words = self.words()?;
         let run = watch(&words, cpu).map_err(|error| format!("{}: {error}", words[0]))?;
         let load = match self.tool {
-            Tool::Wrk => exact_figures(&run.said),
+            Tool::Wrk | Tool::WrkGzip => exact_figures(&run.said),
             Tool::Ab => ab::parse(&run.said),
             Tool::H2load { .. } | Tool::H1load => h2load::parse(self, &run.said),
             Tool::Handshakes { .. } => own::parse(&run.said),
@@ -80,7 +80,8 @@ impl LoadSetting<'_> {
     /// The command, as it would be typed.
     pub fn words(&self) -> Result<Vec<String>, String> {
         let words = match self.tool {
-            Tool::Wrk => wrk::words(self),
+            Tool::Wrk => wrk::words(self, &[]),
+            Tool::WrkGzip => wrk::words(self, &["-H", "Accept-Encoding: gzip"]),
             Tool::Ab => ab::words(self),
             Tool::H2load { streams } => h2load::words(self, streams),
             Tool::H1load => h2load::words(self, 1),

@@ -23,6 +23,8 @@ pub enum Kind {
 pub enum Tool {
     /// Keep-alive.
     Wrk,
+    /// The same by a client that takes gzip.
+    WrkGzip,
     /// A connection per request.
     Ab,
     /// HTTP/2 over TLS, with so many streams on each connection.
@@ -61,6 +63,8 @@ pub enum Site {
     Php,
     /// The same server behind all.
     Proxy,
+    /// The same, and its pages are kept.
+    Cached,
 }
 
 /// Ratios of CPU per request; `floor` says too whether the floor takes part.
@@ -80,6 +84,7 @@ const PERMALINK: &[&str] = &[bench_files::PERMALINK];
 const HELLO: &[&str] = &[bench_files::HELLO];
 const PHPINFO: &[&str] = &[bench_files::PHPINFO];
 const KILOBYTE: &[&str] = &[bench_files::KILOBYTE];
+const SHOP_PAGE: &[&str] = &[bench_files::SHOP_PAGE];
 const MEGABYTE: &[&str] = &[bench_files::MEGABYTE];
 const NGINX_ALIKE: Targets = nginx(&[(Peer::Nginx, 1.0)]);
 const NGINX_060: Targets = nginx(&[(Peer::Nginx, 0.60)]);
@@ -107,6 +112,10 @@ pub const ALL: &[Row] = &[
     row("php-info", "phpinfo() through the same php-fpm, the server alone", on(Site::Php, PHPINFO, best(0.60))),
     row("proxy-1k", "1 kB from a server behind, keep-alive", on(Site::Proxy, KILOBYTE, NGINX_060)),
     row("proxy-1m", "1 MB from a server behind, keep-alive", on(Site::Proxy, MEGABYTE, NGINX_090)),
+    row("cached-1", "a cached page of 30 kB, 1 connection", cached(Tool::Wrk, 1)),
+    row("cached-10", "a cached page of 30 kB, 10 connections", cached(Tool::Wrk, 10)),
+    row("cached-100", "a cached page of 30 kB, 100 connections", cached(Tool::Wrk, 100)),
+    row("cached-gzip", "a cached page of 30 kB, gzip, 10 connections", cached(Tool::WrkGzip, 10)),
     row("idle", "10,000 idle keep-alive connections", idle(Protocol::Http1, 4.0)),
     row("h2-100x10", "HTTP/2, 163 bytes, 100 connections, 10 streams each", compare(h2(10), TINY, 100, H2_TARGETS)),
     row("h2-10x100", "HTTP/2, 163 bytes, 10 connections, 100 streams each", compare(h2(100), TINY, 10, H2_TARGETS)),
@@ -143,7 +152,7 @@ impl Row {
 
 impl Tool {
     pub fn is_over_tls(self) -> bool {
-        !matches!(self, Tool::Wrk | Tool::Ab)
+        !matches!(self, Tool::Wrk | Tool::WrkGzip | Tool::Ab)
     }
 }
 
@@ -168,6 +177,12 @@ const fn compare(tool: Tool, paths: &'static [&'static str], connections: usize,
 /// Keep-alive, 10 connections.
 const fn on(site: Site, paths: &'static [&'static str], targets: Targets) -> Kind {
     Kind::Compare { tool: Tool::Wrk, paths, connections: 10, targets, site }
+}
+
+const CACHED: Targets = nginx(&[(Peer::Nginx, 0.50), (Peer::Varnish, 0.30)]);
+
+const fn cached(tool: Tool, connections: usize) -> Kind {
+    Kind::Compare { tool, paths: SHOP_PAGE, connections, targets: CACHED, site: Site::Cached }
 }
 
 const fn nginx(peers: &'static [(Peer, f64)]) -> Targets {

@@ -152,6 +152,9 @@ fn contenders(row: &Row, arguments: &Arguments, ground: Ground<'_>) -> Vec<Conte
         Kind::Compare { targets: Targets { floor: Some(_), .. }, .. } => {
             std::iter::once(Contender::Saker).chain(peers).chain([Contender::Floor]).collect()
         }
+        Kind::Compare { site: Site::Cached, .. } => {
+            vec![Contender::Saker, Contender::Peer(Peer::Nginx), Contender::Peer(Peer::Varnish)]
+        }
         Kind::Compare { site: Site::Permalinks, .. } => vec![Contender::Saker, Contender::Peer(Peer::Nginx)],
         Kind::Compare { .. } | Kind::Idle { .. } => std::iter::once(Contender::Saker).chain(peers).collect(),
         Kind::Switch { feature, .. } => vec![Contender::SakerWithout(feature), Contender::SakerWith(feature)],

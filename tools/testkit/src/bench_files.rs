@@ -45,6 +45,8 @@ pub const PHPINFO: &str = "info.php";
 /// What a server behind a proxy serves.
 pub const KILOBYTE: &str = "kilobyte.html";
 pub const MEGABYTE: &str = "megabyte.bin";
+/// 30 kB, as pages of shops are (B1).
+pub const SHOP_PAGE: &str = "shop.html";
 
 /// Writes them all below `root`, but for the 100 MB.
 pub fn write(root: &Path) -> io::Result<()> {
@@ -57,6 +59,7 @@ pub fn write(root: &Path) -> io::Result<()> {
     fs::write(root.join(HELLO), "<?php echo \"Hello, world!\\n\";\n")?;
     fs::write(root.join(PHPINFO), "<?php phpinfo();\n")?;
     fs::write(root.join(KILOBYTE), html(1000))?;
+    fs::write(root.join(SHOP_PAGE), html(30_000))?;
     fs::write(root.join(MEGABYTE), noise(98, b"", 1_000_000))?;
     for (number, (name, size)) in (1..).zip(IMAGES) {
         fs::write(root.join(name), noise(number, b"\xff\xd8\xff\xe0", size))?;

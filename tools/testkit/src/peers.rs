@@ -23,6 +23,8 @@ pub enum Peer {
     Lighttpd,
     H2o,
     Apache,
+    /// For pages that are kept alone.
+    Varnish,
 }
 
 /// Where and what to serve.
@@ -48,6 +50,8 @@ pub enum PeerSite<'a> {
     Php { socket: &'a Path },
     /// Everything is for that server, over connections that are kept.
     Proxy { upstream: SocketAddr },
+    /// The same, and what it answers is kept, for an hour (nginx, Varnish).
+    Cached { upstream: SocketAddr },
 }
 
 /// Idle connections that are kept to a program or server.
@@ -69,19 +73,25 @@ impl Peer {
             Peer::Lighttpd => "lighttpd",
             Peer::H2o => "h2o",
             Peer::Apache => "apache",
+            Peer::Varnish => "varnish",
         }
     }
 
     pub fn program(self) -> &'static str {
         match self {
             Peer::Apache => "apache2",
+            Peer::Varnish => "varnishd",
             other => other.name(),
         }
     }
 
     /// What it says of itself.
     pub fn version(self) -> Result<String, String> {
-        let flag = if self == Peer::H2o { "--version" } else { "-v" };
+        let flag = match self {
+            Peer::H2o => "--version",
+            Peer::Varnish => "-V",
+            _ => "-v",
+        };
         let output = Command::new(require(self.program())?).arg(flag).output().map_err(|error| error.to_string())?;
         let said = [output.stdout, output.stderr].concat();
         Ok(String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned())
@@ -93,6 +103,7 @@ impl Peer {
             Peer::Lighttpd => lighttpd(setting),
             Peer::H2o => h2o(setting),
             Peer::Apache => apache(setting),
+            Peer::Varnish => varnish(setting),
         }
     }
 
@@ -107,6 +118,7 @@ impl Peer {
             Peer::Lighttpd => command.arg("-D").arg("-f").arg(&file),
             Peer::H2o => command.arg("-m").arg("worker").arg("-c").arg(&file).env("OPENSSL_CONF", one_ticket(setting.work)?),
             Peer::Apache => command.arg("-f").arg(&file).arg("-DFOREGROUND"),
+            Peer::Varnish => varnish_arguments(&mut command, setting, &file),
         };
         Ok(command)
     }
@@ -142,7 +154,7 @@ fn one_ticket(work: &Path) -> io::Result<PathBuf> {
 }
 
 fn nginx(PeerSetting { root, port, work, tls, site }: PeerSetting<'_>) -> String {
-    let (upstream, location) = nginx_site(site);
+    let (upstream, location) = nginx_site(site, work);
     let (root, work) = (root.display(), work.display());
     let (user, descriptors) = (as_root("user root;"), descriptors());
     let (listen, tls) = tls.map_or(("", String::new()), |PeerTls { chain, key }| {
@@ -184,7 +196,7 @@ http {{
     )
 }
 
-fn nginx_site(site: PeerSite<'_>) -> (String, String) {
+fn nginx_site(site: PeerSite<'_>, work: &Path) -> (String, String) {
     let upstream = |server: String| format!("    upstream behind {{ server {server}; keepalive {KEPT}; }}\n");
     match site {
         PeerSite::Files => Default::default(),
@@ -193,6 +205,15 @@ fn nginx_site(site: PeerSite<'_>) -> (String, String) {
             let parameters: String = FASTCGI.iter().map(|(name, value)| format!("fastcgi_param {name} {value}; ")).collect();
             let location = format!("location ~ \\.php$ {{ fastcgi_pass behind; fastcgi_keep_conn on; {parameters}}}");
             (upstream(format!("unix:{}", socket.display())), location)
+        }
+        PeerSite::Cached { upstream: address } => {
+            let location = "location / { proxy_pass http://behind; proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_cache pages; \
+                            proxy_cache_valid 200 1h; proxy_cache_lock on; gzip on; gzip_vary on; }";
+            let zone = format!(
+                "    proxy_cache_path {}/pages levels=1:2 keys_zone=pages:64m max_size=4g inactive=1h use_temp_path=off;\n",
+                work.display()
+            );
+            (zone + &upstream(address.to_string()), location.to_owned())
         }
         PeerSite::Proxy { upstream: address } => {
             let location = "location / { proxy_pass http://behind; proxy_http_version 1.1; proxy_set_header Connection \"\"; }".to_owned();
@@ -264,7 +285,7 @@ fn lighttpd_site(site: PeerSite<'_>) -> String {
             "server.modules += ( \"mod_fastcgi\" )\nfastcgi.server = ( \".php\" => (( \"socket\" => \"{}\", \"check-local\" => \"disable\" )) )\n",
             socket.display()
         ),
-        PeerSite::Proxy { upstream } => format!(
+        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream } => format!(
             "server.modules += ( \"mod_proxy\" )\nproxy.server = ( \"\" => (( \"host\" => \"{}\", \"port\" => {} )) )\n",
             upstream.ip(),
             upstream.port()
@@ -315,8 +336,26 @@ fn h2o_site(site: PeerSite<'_>, root: &Path) -> String {
             "{files}        file.custom-handler:\n          extension: .php\n          fastcgi.connect:\n            port: {}\n            type: unix\n",
             socket.display()
         ),
-        PeerSite::Proxy { upstream } => format!("        proxy.reverse.url: http://{upstream}/\n        proxy.preserve-host: OFF\n"),
+        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream } => {
+            format!("        proxy.reverse.url: http://{upstream}/\n        proxy.preserve-host: OFF\n")
+        }
     }
+}
+
+/// One pool of threads, its store in memory; what else its own defaults are.
+fn varnish(PeerSetting { site, .. }: PeerSetting<'_>) -> String {
+    let (PeerSite::Cached { upstream } | PeerSite::Proxy { upstream }) = site else { return String::new() };
+    let (host, port) = (upstream.ip(), upstream.port());
+    format!(
+        "vcl 4.1;\nbackend default {{ .host = \"{host}\"; .port = \"{port}\"; }}\n\
+         sub vcl_recv {{ unset req.http.Cookie; }}\nsub vcl_backend_response {{ set beresp.ttl = 1h; set beresp.do_gzip = true; }}\n"
+    )
+}
+
+fn varnish_arguments<'c>(command: &'c mut Command, PeerSetting { port, work, .. }: PeerSetting<'_>, file: &Path) -> &'c mut Command {
+    let parameters = ["thread_pools=1", "thread_pool_min=200", "thread_pool_max=1000", "timeout_idle=300"];
+    command.arg("-F").arg("-a").arg(format!("127.0.0.1:{port}")).arg("-f").arg(file).args(["-s", "malloc,1g", "-j", "none", "-n"]);
+    command.arg(work.join("varnish")).args(parameters.iter().flat_map(|parameter| ["-p", parameter]))
 }
 
 fn apache(PeerSetting { root, port, work, tls, site }: PeerSetting<'_>) -> String {
@@ -375,7 +414,9 @@ fn apache_site(site: PeerSite<'_>) -> (&'static [&'static str], String) {
             );
             (&["proxy", "proxy_fcgi"], text)
         }
-        PeerSite::Proxy { upstream } => (&["proxy", "proxy_http"], format!("ProxyPass / http://{upstream}/ enablereuse=on\n")),
+        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream } => {
+            (&["proxy", "proxy_http"], format!("ProxyPass / http://{upstream}/ enablereuse=on\n"))
+        }
     }
 }
 

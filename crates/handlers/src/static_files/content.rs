@@ -8,6 +8,7 @@ use saker_pipeline::{Body, Chunk, FilePart, StillValid};
 use std::{
     fs::File,
     ops::Range,
+    os::unix::fs::FileExt,
     rc::Rc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -18,7 +19,13 @@ const SETTLE_PAUSE: Duration = Duration::from_millis(25);
 
 pub enum Content {
     Memory(Chunk),
-    File { file: Rc<File>, length: u64, check: Rc<dyn StillValid> },
+    /// From `offset` on. `check` where somebody may write to it meanwhile.
+    File {
+        file: Rc<File>,
+        offset: u64,
+        length: u64,
+        check: Option<Rc<dyn StillValid>>,
+    },
 }
 
 impl Content {
@@ -49,15 +56,31 @@ impl Content {
         }
     }
 
+    /// A way to the bytes that another thread can take, for content that nobody writes to.
+    pub fn reader(&self) -> Option<impl FnOnce() -> Option<Vec<u8>> + Send + 'static> {
+        let (data, file) = match self {
+            Content::Memory(chunk) => (Some(chunk.bytes().to_vec()), None),
+            Content::File { file, offset, length, .. } => (None, Some((file.try_clone().ok()?, *offset, *length))),
+        };
+        Some(move || match (data, file) {
+            (Some(data), _) => Some(data),
+            (None, Some((file, offset, length))) => {
+                let mut bytes = vec![0; usize::try_from(length).ok()?];
+                file.read_exact_at(&mut bytes, offset).ok().map(|()| bytes)
+            }
+            (None, None) => None,
+        })
+    }
+
     /// `range` must lie within [`Content::length`].
     pub fn part(&self, range: Range<u64>) -> Body {
         match self {
             Content::Memory(chunk) => Body::Memory(chunk.slice(range.start as usize..range.end as usize)),
-            Content::File { file, check, .. } => Body::File(FilePart {
+            Content::File { file, offset, check, .. } => Body::File(FilePart {
                 file: Rc::clone(file),
-                offset: range.start,
+                offset: offset + range.start,
                 length: range.end - range.start,
-                check: Some(Rc::clone(check)),
+                check: check.clone(),
             }),
         }
     }
@@ -96,7 +119,7 @@ fn now_ms() -> i64 {
 fn from_file(file: File, metadata: Metadata) -> Content {
     let file = Rc::new(file);
     let check = FileCheck { file: Rc::clone(&file), metadata };
-    Content::File { file, length: metadata.size, check: Rc::new(check) }
+    Content::File { file, offset: 0, length: metadata.size, check: Some(Rc::new(check)) }
 }
 
 /// Compares an open file with what it was. Size and time of modification only: the time of change moves too when the file is renamed,

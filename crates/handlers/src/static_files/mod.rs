@@ -5,11 +5,11 @@
 //! The one difficulty is what may not be shown: hidden names are as if they were not there, and only regular files are read.
 //! Absent on purpose: writing methods, content negotiation by language or type.
 
-mod content;
+pub(crate) mod content;
 mod kept;
 pub mod locate;
 mod make;
-mod multipart;
+pub(crate) mod multipart;
 pub mod names;
 mod representation;
 pub mod script;

@@ -3,8 +3,8 @@
 //! Difficulty: the boundary must not occur in the content, which nobody wants to search. It is unguessable instead: whoever writes the
 //! content can't know it beforehand.
 
-use super::{representation::Facts, variant::Variant};
-use saker_http::{Status, range::ByteRange};
+use super::{content::Content, representation::Facts, variant::Variant};
+use saker_http::{Fields, Status, range::ByteRange};
 use saker_pipeline::{Body, Chunk, ReadyHead, Response};
 use std::{
     cell::Cell,
@@ -36,27 +36,37 @@ pub fn content_range(range: ByteRange, length: u64) -> Vec<u8> {
 
 /// 206 with all `ranges` of `variant`.
 pub fn response(facts: &Facts, variant: &Variant, ranges: &[ByteRange], now: i64) -> Response {
-    let boundary = facts.boundaries.next();
-    let body = Body::Parts(parts(facts, variant, ranges, &boundary));
-    let mut fields = variant.partial_fields(facts, now);
+    several(&facts.boundaries, facts.content_type.as_deref(), variant.partial_fields(facts, now), &variant.content, ranges)
+}
+
+/// The same of any content; `fields`: what a 200 would have, but for those that say which part it is.
+pub fn several(
+    boundaries: &Boundaries,
+    content_type: Option<&[u8]>,
+    mut fields: Fields,
+    content: &Content,
+    ranges: &[ByteRange],
+) -> Response {
+    let boundary = boundaries.next();
+    let body = Body::Parts(parts(content_type, content, ranges, &boundary));
     fields.set("Content-Type", format!("multipart/byteranges; boundary={boundary}").into_bytes());
     fields.append("Content-Length", body.length().unwrap_or_default().to_string().into_bytes());
     Response::ready(Rc::new(ReadyHead::new(Status::PARTIAL_CONTENT, fields)), body)
 }
 
-fn parts(facts: &Facts, variant: &Variant, ranges: &[ByteRange], boundary: &str) -> VecDeque<Body> {
-    let length = variant.content.length();
+fn parts(content_type: Option<&[u8]>, content: &Content, ranges: &[ByteRange], boundary: &str) -> VecDeque<Body> {
+    let length = content.length();
     let mut parts = VecDeque::with_capacity(ranges.len() * 2 + 1);
     for range in ranges {
         let mut head = if parts.is_empty() { Vec::new() } else { b"\r\n".to_vec() };
         head.extend_from_slice(format!("--{boundary}\r\n").as_bytes());
         // RFC 9110 section 14.6: each part has the Content-Type that a 200 would have.
-        if let Some(content_type) = &facts.content_type {
-            head.extend_from_slice(&[b"Content-Type: ", content_type.as_slice(), b"\r\n"].concat());
+        if let Some(content_type) = content_type {
+            head.extend_from_slice(&[b"Content-Type: ", content_type, b"\r\n"].concat());
         }
         head.extend_from_slice(&[b"Content-Range: ", content_range(*range, length).as_slice(), b"\r\n\r\n"].concat());
         parts.push_back(Body::Memory(Chunk::from(head)));
-        parts.push_back(variant.content.part(range.first..range.last + 1));
+        parts.push_back(content.part(range.first..range.last + 1));
     }
     parts.push_back(Body::Memory(Chunk::from(format!("\r\n--{boundary}--\r\n").into_bytes())));
     parts

@@ -10,7 +10,8 @@ use saker_http::{
 pub(super) fn post_read(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     // A front-end has its own words for methods and for what it can't make sense of.
     let has_rules = services.rules.is_some();
-    if exchange.head.view().method() == Method::Extension && !has_rules {
+    let view = exchange.head.view();
+    if view.method() == Method::Extension && !has_rules && !is_for_cache(view.method_token()) {
         return Some(unknown_method());
     }
     match read_target(exchange, has_rules) {
@@ -20,6 +21,11 @@ pub(super) fn post_read(exchange: &mut Exchange, services: &Services) -> Option<
             Some(Response::new(status))
         }
     }
+}
+
+/// Methods that are for the page cache, where there is one: what Varnish and LiteSpeed purge by.
+pub(super) fn is_for_cache(method: &[u8]) -> bool {
+    matches!(method, b"PURGE" | b"REFRESH" | b"BAN")
 }
 
 /// RFC 9110 section 9.1: a method that is not recognised is 501.

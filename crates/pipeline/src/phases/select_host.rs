@@ -1,6 +1,6 @@
 //! From listener and host to site.
 
-use super::post_read::{trace_answer, unknown_method, with_methods};
+use super::post_read::{is_for_cache, trace_answer, unknown_method, with_methods};
 use crate::{Exchange, Response, Services};
 use saker_http::{Method, Status};
 use std::sync::Arc;
@@ -26,7 +26,9 @@ pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Optio
 
 /// TRACE is answered once its site is known, because a site may allow it; so is what a front-end might have had its own words for.
 pub(super) fn refuse_trace(exchange: &Exchange) -> Option<Response> {
-    match exchange.head.view().method() {
+    let view = exchange.head.view();
+    match view.method() {
+        Method::Extension if exchange.settings.cache.is_on && is_for_cache(view.method_token()) => None,
         Method::Trace if exchange.settings.trace => Some(trace_answer(exchange)),
         Method::Trace => Some(with_methods(Status::METHOD_NOT_ALLOWED)),
         Method::Extension => Some(unknown_method()),

@@ -3,10 +3,14 @@
 use super::{EXACT_FIGURES, LoadSetting, program};
 use std::{fs, io, path::PathBuf};
 
-pub fn words(setting: &LoadSetting<'_>) -> Result<Vec<String>, String> {
+/// `more`: arguments of its own.
+pub fn words(setting: &LoadSetting<'_>, more: &[&str]) -> Result<Vec<String>, String> {
     let script = write_script(setting).map_err(|error| error.to_string())?.display().to_string();
     let (connections, seconds) = (format!("-c{}", setting.connections), format!("-d{}s", setting.seconds));
-    Ok(vec![program("wrk")?, "-t1".to_owned(), connections, seconds, "--timeout=10s".to_owned(), "-s".to_owned(), script, setting.url()])
+    let mut words = vec![program("wrk")?, "-t1".to_owned(), connections, seconds, "--timeout=10s".to_owned(), "-s".to_owned(), script];
+    words.extend(more.iter().map(|word| (*word).to_owned()));
+    words.push(setting.url());
+    Ok(words)
 }
 
 fn write_script(setting: &LoadSetting<'_>) -> io::Result<PathBuf> {

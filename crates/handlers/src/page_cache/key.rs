@@ -1,0 +1,176 @@
+//! What requests must have in common to get the same entry.
+//!
+//! A key is the URL as the client asked for it (scheme, host, port, path in one spelling, query without what was left out), then what answers it in
+//! the end (rules may send two clients' requests for one URL to different scripts), then the variant, then the visitor where the entry is his
+//! alone. Parts are told apart by bytes that none of them holds.
+
+use saker_cache::{
+    lscache::{settings::LscacheSettings, vary::VaryRules, visitor},
+    names,
+};
+use saker_config::model::{Site, SiteName};
+use saker_http::{HeadView, KnownField, escape, path, target, target::Target};
+use saker_pipeline::{CallTo, Client, Exchange};
+
+/// A longer one is not cached (LSCache protocol 4.1).
+pub const KEY_BYTES_MAX: usize = 65_535;
+const BETWEEN: u8 = 0;
+
+/// What keys of one URL have in common, without its query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// As far as purges of the site reach.
+    pub scope: Vec<u8>,
+    /// `scheme://host:port/path`
+    url: Vec<u8>,
+    /// What answers in the end.
+    answers: Vec<u8>,
+}
+
+impl Place {
+    /// `None`: the target is not a path.
+    pub fn of(exchange: &Exchange) -> Option<Place> {
+        let view = exchange.head.view();
+        let path = match target::split(view.method(), view.target()).ok()? {
+            Target::Origin { path, .. } | Target::Absolute { path, .. } => path,
+            Target::Asterisk | Target::Authority(_) => return None,
+        };
+        Some(Place {
+            scope: scope(&exchange.site, exchange.site_index),
+            url: url(&exchange.client, &exchange.host, path),
+            answers: answers(exchange),
+        })
+    }
+
+    /// The URL with its query: what it is purged by.
+    pub fn with_query(&self, query: Option<&[u8]>) -> Vec<u8> {
+        let mut key = self.url.clone();
+        if let Some(query) = query {
+            key.push(b'?');
+            key.extend_from_slice(query);
+        }
+        key
+    }
+
+    /// Another URL of the same host.
+    pub fn url_of(&self, exchange: &Exchange, target: &[u8]) -> Vec<u8> {
+        let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
+        let mut key = url(&exchange.client, &exchange.host, &target[..end]);
+        key.extend_from_slice(&target[end..]);
+        key
+    }
+
+    /// The key of everything that answers this URL and query with this vary string.
+    pub fn key(&self, query: Option<&[u8]>, vary: &[u8]) -> Vec<u8> {
+        let mut key = Vec::with_capacity(self.url.len() + self.answers.len() + vary.len() + 64);
+        self.key_into(query, &mut key, |out| out.extend_from_slice(vary));
+        key
+    }
+
+    /// The same in the place of what is in `out`.
+    pub fn key_into(&self, query: Option<&[u8]>, out: &mut Vec<u8>, vary: impl FnOnce(&mut Vec<u8>)) {
+        out.clear();
+        out.extend_from_slice(&self.url);
+        if let Some(query) = query {
+            out.push(b'?');
+            out.extend_from_slice(query);
+        }
+        out.push(BETWEEN);
+        out.extend_from_slice(&self.answers);
+        out.push(BETWEEN);
+        vary(out);
+    }
+}
+
+/// Of a site: as far as its purges reach.
+pub fn scope(site: &Site, index: usize) -> Vec<u8> {
+    let first_name = match site.names.first() {
+        Some(SiteName::Exact(name) | SiteName::Wildcard(name)) => Some(name.as_str()),
+        Some(SiteName::Any) | None => None,
+    };
+    names::scope(first_name, index)
+}
+
+/// The same for entries that vary by further fields.
+pub fn with_fields(mut key: Vec<u8>, fields: &[u8]) -> Vec<u8> {
+    key.push(BETWEEN);
+    key.extend_from_slice(b"fields ");
+    fields.iter().for_each(|byte| {
+        key.extend_from_slice(&[b"0123456789abcdef"[usize::from(byte >> 4)], b"0123456789abcdef"[usize::from(byte & 15)]])
+    });
+    key
+}
+
+/// The same for one visitor's entry.
+pub fn with_visitor(key: &[u8], visitor: &[u8]) -> Vec<u8> {
+    [key, &[BETWEEN], b"visitor ", visitor].concat()
+}
+
+/// Who a visitor is, where he is somebody: without a cookie everybody behind one address would be the same.
+pub fn visitor(view: HeadView<'_>, client: &Client, settings: &LscacheSettings) -> Option<Vec<u8>> {
+    if !view.has(KnownField::Cookie) {
+        return None;
+    }
+    let identity = visitor::identity(view, settings).filter(|identity| !identity.is_empty())?;
+    let address = settings.identity_by_address.then(|| client.ip());
+    Some(saker_cache::lscache::key::visitor_key(&identity, address))
+}
+
+/// The variant that a visitor gets by his vary cookie and what rules and responses have named.
+pub fn variant(view: HeadView<'_>, rules: &VaryRules) -> Vec<u8> {
+    let mut out = Vec::new();
+    variant_into(view, rules, &mut out);
+    out
+}
+
+/// The same behind what is in `out`. Who has no cookies, where nothing was named, has the bare name of the vary cookie.
+pub fn variant_into(view: HeadView<'_>, rules: &VaryRules, out: &mut Vec<u8>) {
+    match view.has(KnownField::Cookie) || !rules.cookies.is_empty() || rules.value.is_some() {
+        true => out.extend_from_slice(&rules.string(view)),
+        false => out.extend_from_slice(b"_lscache_vary;"),
+    }
+}
+
+fn url(client: &Client, host: &[u8], raw_path: &[u8]) -> Vec<u8> {
+    let mut url = Vec::with_capacity(host.len() + raw_path.len() + 16);
+    url.extend_from_slice(if client.secure { b"https://" } else { b"http://" });
+    url.extend_from_slice(host);
+    url.extend_from_slice(format!(":{}", client.local.port()).as_bytes());
+    let mut decoded = Vec::with_capacity(raw_path.len());
+    match path::normalise(raw_path, &mut decoded) {
+        Ok(()) => escape::uri_path(&decoded, &mut url),
+        // One that rules let pass as it is (encoded slashes).
+        Err(_) => url.extend_from_slice(raw_path),
+    }
+    url
+}
+
+fn answers(exchange: &Exchange) -> Vec<u8> {
+    let Some(call) = &exchange.call else { return Vec::new() };
+    let mut answers = match &call.to {
+        CallTo::Upstream(upstream) => upstream.name.as_bytes().to_vec(),
+        CallTo::Process(_) => Vec::new(),
+    };
+    answers.push(b' ');
+    match &call.script {
+        Some(script) => {
+            answers.extend_from_slice(&script.filename);
+            answers.push(b' ');
+            answers.extend_from_slice(&script.path_info);
+            let asked = saker_http::target::split(exchange.head.view().method(), exchange.head.view().target());
+            if let Ok(Target::Origin { query, .. } | Target::Absolute { query, .. }) = asked
+                && query != exchange.query.as_deref()
+            {
+                answers.push(b'?');
+                answers.extend_from_slice(exchange.query.as_deref().unwrap_or_default());
+            }
+        }
+        None => {
+            let end = call.target.iter().position(|byte| *byte == b'?').unwrap_or(call.target.len());
+            answers.extend_from_slice(&call.target[..end]);
+        }
+    }
+    // The parts of a key are told apart by it.
+    answers.retain(|byte| *byte != BETWEEN);
+    answers
+}

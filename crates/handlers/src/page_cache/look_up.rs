@@ -1,0 +1,330 @@
+//! The look-up: answers from the cache, or leaves the request for those who make the response, and a visit for whoever keeps it.
+//!
+//! Of many that want the same page while it is not there, one goes on and the others wait for what comes of it. A page past its time is served to
+//! everybody while one request of the cache's own makes it anew (`refresh`).
+
+use super::{
+    Kept, PageCache,
+    page::{Manner, Outcome, Page, Told, wanted_range},
+    plan::Plan,
+    purge,
+    refresh::{self, Refresh},
+    settings::Terms,
+    visit::Visit,
+};
+use crate::coding::{self, Levels};
+use saker_cache::{
+    lscache::{told, vary::VaryRules},
+    names,
+    rules::{Life, Use, judge_use, reuse, validation},
+};
+use saker_config::model::{Action, CacheOffer};
+use saker_http::{HeadView, KnownField, Method, Status, content_coding::Coding};
+use saker_pipeline::{Exchange, Handled, Response};
+use saker_store::{Boarding, Standing, Ticket};
+use saker_telemetry::Metric;
+use std::{rc::Rc, time::Duration};
+
+/// Codings are made one by one; each time the page is looked for again.
+const ROUNDS_MAX: usize = 6;
+/// Nobody waits longer for what another request makes.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+/// What could not be made anew is served as it is for so long before it is tried again.
+const RETRY_MS: u64 = 2_000;
+
+pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled {
+    if purge::is_purge(exchange.head.view().method_token()) {
+        return Handled::Answered(purge::answer(cache, exchange));
+    }
+    if !is_made(exchange) {
+        return Handled::Declined;
+    }
+    let terms = cache.terms.of(&exchange.settings.cache);
+    let refresh = exchange.page_cache.take().and_then(|state| state.downcast::<Refresh>().ok());
+    let Some(mut visit) = Visit::of(exchange, terms, cache.store.moment()) else { return Handled::Declined };
+    prepare(exchange, &visit);
+    if visit.said.off || exchange.call.as_ref().and_then(|call| call.script.as_ref()).is_some_and(|script| script.is_included) {
+        return Handled::Declined;
+    }
+    if let Some(refresh) = refresh {
+        (visit.ticket, visit.old, visit.is_refresh) = (Some(refresh.ticket), Some(refresh.old), true);
+        go_on(exchange, visit);
+        return Handled::Declined;
+    }
+    let reads = matches!(exchange.head.view().method(), Method::Get | Method::Head);
+    if !reads {
+        leave(exchange, visit);
+        return Handled::Declined;
+    }
+    search(cache, exchange, visit).await
+}
+
+/// Whether somebody makes the response: a program or a server.
+fn is_made(exchange: &Exchange) -> bool {
+    exchange.call.is_some() || matches!(exchange.action(), Action::Proxy(_))
+}
+
+/// What the application is told of the cache, and what nobody else may tell it.
+fn prepare(exchange: &mut Exchange, visit: &Visit) {
+    let view = exchange.head.view();
+    if view.fields().any(|(name, _)| told::is_reserved_request_field(name)) {
+        exchange.head = exchange.head.with_fields(view.fields().filter(|(name, _)| !told::is_reserved_request_field(name)));
+    }
+    tell(exchange);
+    if let Some(value) = &visit.said.vary.value {
+        exchange.environment.set(b"LSCACHE_VARY_VALUE", value);
+        exchange.environment.set(b"HTTP_X_LSCACHE_VARY_VALUE", value);
+    }
+    if let Some(list) = visit.said.vary.cookie_list() {
+        exchange.environment.set(b"LSCACHE_VARY_COOKIE", &list);
+    }
+}
+
+/// That there is a cache (LSCache protocol 2).
+pub fn tell(exchange: &mut Exchange) {
+    let CacheOffer { pages, crawler, esi: _, litemage: _ } = exchange.settings.cache.offer;
+    if !pages || !is_made(exchange) {
+        return;
+    }
+    let abilities = told::Abilities { on: true, crawler, ..told::Abilities::default() };
+    for (name, value) in told::variables(abilities, &VaryRules::default(), true) {
+        exchange.environment.set(name.as_bytes(), &value);
+    }
+}
+
+async fn search(cache: &Rc<PageCache>, exchange: &mut Exchange, mut visit: Visit) -> Handled {
+    for _ in 0..ROUNDS_MAX {
+        let now = now_ms();
+        let used = match find(cache, exchange, &mut visit).await {
+            Some(page) => judge(cache, exchange.head.view(), &page, &visit.terms, now).map(|used| (page, used)),
+            None => None,
+        };
+        match used {
+            Some((page, Use::Fresh)) => match answer(cache, exchange, &visit, &page, Told::Hit).await {
+                Some(response) => return Handled::Answered(response),
+                None => continue,
+            },
+            Some((page, Use::Stale)) => {
+                refresh::begin(cache, exchange, &page);
+                match answer(cache, exchange, &visit, &page, Told::Stale).await {
+                    Some(response) => return Handled::Answered(response),
+                    None => continue,
+                }
+            }
+            Some((page, Use::Validate(why))) => {
+                exchange.trace("cache", None, || format!("found, but {}", why.sentence()));
+                visit.old = Some(page);
+            }
+            Some((_, Use::NotUsable(why))) => exchange.trace("cache", None, || format!("found, but {}", why.sentence())),
+            Some((_, Use::OnlyIfCached504)) => return Handled::Answered(Response::new(Status::GATEWAY_TIMEOUT)),
+            None if reuse::only_if_cached(exchange.head.view()) => return Handled::Answered(Response::new(Status::GATEWAY_TIMEOUT)),
+            None => exchange.trace("cache", None, || "not there".into()),
+        }
+        match board(cache, exchange, &visit) {
+            Some(Boarding::First(ticket)) => {
+                visit.ticket = Some(ticket);
+                break;
+            }
+            Some(Boarding::Wait(mut landing)) => {
+                cache.count(Metric::PageCacheWaits);
+                exchange.trace("cache", None, || "another request makes it: waits for that".into());
+                if tokio::time::timeout(WAIT_MAX, landing.changed()).await.is_err() {
+                    break;
+                }
+                visit.moment = cache.store.moment();
+            }
+            Some(Boarding::Pass) | None => break,
+        }
+    }
+    go_on(exchange, visit);
+    Handled::Declined
+}
+
+/// The entry for this request, whatever its age: the visitor's own, or that for all.
+async fn find(cache: &Rc<PageCache>, exchange: &Exchange, visit: &mut Visit) -> Option<Rc<Page>> {
+    let view = exchange.head.view();
+    if let Some(key) = visit.private_key(view)
+        && cache.has_private(&visit.place.scope)
+        && let Some(Kept::Page(page)) = cache.find(&key).await
+    {
+        return Some(page);
+    }
+    if !visit.terms.given.public {
+        return None;
+    }
+    if let Some(Kept::Page(page)) = cache.find(&visit.first_key(view)?).await {
+        return Some(page);
+    }
+    let Kept::Sign(sign) = cache.find(&visit.sign_key()).await? else { return None };
+    let key = visit.key_by(&sign, view)?;
+    visit.sign = Some(sign);
+    match cache.find(&key).await? {
+        Kept::Page(page) => Some(page),
+        Kept::Sign(_) => None,
+    }
+}
+
+/// What the rules say, and what purges have left of it.
+fn judge(cache: &PageCache, view: HeadView<'_>, page: &Page, terms: &Terms, now_ms: i64) -> Option<Use> {
+    match cache.standing(page) {
+        Standing::Gone => None,
+        Standing::Valid => Some(judge_use(view, &page.life, &terms.http, now_ms)),
+        // Made stale by somebody: as if its time had ended now.
+        Standing::Stale => {
+            let stale_until = now_ms.saturating_add(ms(terms.given.grace_s.max(1)));
+            let life = Life {
+                fresh_until_ms: page.life.fresh_until_ms.min(now_ms),
+                stale_while_revalidate_until_ms: page.life.stale_while_revalidate_until_ms.max(stale_until),
+                ..page.life.clone()
+            };
+            Some(judge_use(view, &life, &terms.http, now_ms))
+        }
+    }
+}
+
+/// `None`: look again.
+async fn answer(cache: &Rc<PageCache>, exchange: &mut Exchange, visit: &Visit, page: &Rc<Page>, told: Told) -> Option<Response> {
+    let manner = Manner { settings: exchange.settings.clone(), edits: exchange.head_edits.clone() };
+    let now = exchange.now;
+    match page.respond(exchange.head.view(), &manner, told, now) {
+        Outcome::Answer(response) => {
+            exchange.trace("cache", None, || format!("answered from the cache ({told:?})"));
+            cache.count(if told == Told::Hit { Metric::PageCacheHits } else { Metric::PageCacheStale });
+            exchange.is_answered_by_program = true;
+            if told == Told::Hit && !page.is_private && is_asked_as_it_is(exchange) {
+                exchange.reusable = Some(Rc::new(Plan {
+                    cache: Rc::clone(cache),
+                    terms: Rc::clone(&visit.terms),
+                    place: visit.place.clone(),
+                    vary: visit.said.vary.clone(),
+                    edits: visit.said.edits.clone(),
+                    manner,
+                }));
+            }
+            Some(response)
+        }
+        Outcome::Make(coding) => {
+            make(cache, page, coding, Levels::from(&exchange.settings.compression)).await;
+            None
+        }
+    }
+}
+
+/// Rules have not made another query of the client's.
+fn is_asked_as_it_is(exchange: &Exchange) -> bool {
+    let target = exchange.head.view().target();
+    let asked = target.iter().position(|byte| *byte == b'?').and_then(|at| target.get(at + 1..));
+    asked == exchange.query.as_deref() && exchange.trace.is_none()
+}
+
+/// Fills the slot of a coding: from the store, or made now and kept there.
+async fn make(cache: &Rc<PageCache>, page: &Rc<Page>, coding: Coding, levels: Levels) {
+    let _making = page.making.lock().await;
+    if page.slot(coding).get().is_some() {
+        return;
+    }
+    let stored = match coding {
+        Coding::Identity | Coding::Gzip => saker_store::Coding::Gzip,
+        Coding::Brotli => saker_store::Coding::Brotli,
+        Coding::Zstd => saker_store::Coding::Zstd,
+    };
+    let (store, key, id) = (cache.store.clone(), page.key.clone(), page.id);
+    let plain = page.identity.content.reader();
+    let making = tokio::task::spawn_blocking(move || {
+        if let Some(content) = store.find_coding(&key, id, stored, u64::MAX) {
+            return Some(content);
+        }
+        let encoded = coding::encode(coding, levels, &plain?()?)?;
+        // What can't be kept is made anew another time.
+        let kept = store.write_coding(&key, id, stored).and_then(|mut writer| {
+            writer.write(&encoded)?;
+            writer.finish()
+        });
+        drop(kept);
+        Some(saker_store::Content::Memory(encoded))
+    });
+    let made = making.await.ok().flatten();
+    // Nobody else can have filled it: we hold the lock.
+    let _ = page.slot(coding).set(made.map(|content| super::page::Copy::new(coding, super::content_of(content))));
+    cache.recount(page);
+}
+
+/// Whether this request may make what others wait for.
+fn board(cache: &PageCache, exchange: &Exchange, visit: &Visit) -> Option<Boarding> {
+    let view = exchange.head.view();
+    let is_plain = view.method() == Method::Get && wanted_range(view).is_none() && !is_own(view, &visit.terms);
+    let key = visit.first_key(view).filter(|_| is_plain)?;
+    let key = match &visit.sign {
+        Some(sign) => visit.key_by(sign, view)?,
+        None => key,
+    };
+    Some(cache.store.flights().board(cache.store.hash(&key), monotonic_ms()))
+}
+
+/// Who says who he is gets a page of his own, for all that can be known beforehand.
+pub fn is_own(view: HeadView<'_>, terms: &Terms) -> bool {
+    let is_session = |line: &[u8]| {
+        line.split(|byte| *byte == b';').any(|pair| {
+            let end = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
+            terms.http.is_session_cookie(pair[..end].trim_ascii())
+        })
+    };
+    view.has(KnownField::Authorization) || view.lines(KnownField::Cookie).any(is_session)
+}
+
+/// The response is made now, and heard of when it comes.
+fn go_on(exchange: &mut Exchange, mut visit: Visit) {
+    if visit.ticket.is_some() {
+        unconditional(exchange);
+        if let Some(old) = &visit.old {
+            let conditions = validation::conditions(&old.fields);
+            visit.validates = !conditions.is_empty();
+            let more = conditions.iter().map(|(name, value)| (name.as_bytes(), value.as_slice()));
+            exchange.head = exchange.head.with_fields(exchange.head.view().fields().chain(more));
+        }
+    }
+    leave(exchange, visit);
+}
+
+/// What is to be kept is asked for whole, whatever this client has of it already.
+fn unconditional(exchange: &mut Exchange) {
+    const CONDITIONS: [&str; 5] = ["If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "If-Range"];
+    let view = exchange.head.view();
+    let is_condition = |name: &[u8]| CONDITIONS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+    if view.fields().any(|(name, _)| is_condition(name)) {
+        exchange.head = exchange.head.with_fields(view.fields().filter(|(name, _)| !is_condition(name)));
+    }
+}
+
+fn leave(exchange: &mut Exchange, visit: Visit) {
+    exchange.page_cache = Some(Box::new(visit));
+}
+
+impl PageCache {
+    /// Whether some visitor of a site may have entries of his own.
+    pub fn has_private(&self, scope: &[u8]) -> bool {
+        self.store.may_have(private_probe(scope))
+    }
+}
+
+/// Set by every private entry of a site.
+pub fn private_probe(scope: &[u8]) -> saker_store::TagMark {
+    super::mark(&names::private_scope(scope, b""), names::ALL)
+}
+
+/// A ticket that could not be used: what is there is served as it is for a while.
+pub fn later(ticket: &mut Ticket) {
+    ticket.pass_until(monotonic_ms() + RETRY_MS);
+}
+
+pub fn ms(seconds: u64) -> i64 {
+    i64::try_from(seconds.saturating_mul(1000)).unwrap_or(i64::MAX)
+}
+
+pub fn now_ms() -> i64 {
+    saker_net::clock::realtime_s().saturating_mul(1000)
+}
+
+pub fn monotonic_ms() -> u64 {
+    saker_net::clock::monotonic_ms()
+}

@@ -1,0 +1,242 @@
+//! The page cache in the walk: a handler that looks up, before programs and servers are asked, and a filter that keeps what they answered.
+//!
+//! Place in the walk: [`LookUp`] stands before the gateway in the list of handlers, [`Keep`] behind the filters that change content and before
+//! compression. What is found once for a path without a look at the request is answered from then on without a walk ([`plan`]). The rules
+//! are `saker_cache`'s, the entries `saker_store`'s; here is what ties them to requests.
+//!
+//! The difficulty is to be certain whose a page is. The key has everything that led to the page, see [`key`]; and while a page is made, purges may
+//! come: an entry carries what had been purged when its making began.
+
+mod bans;
+mod keep;
+pub mod key;
+mod look_up;
+mod page;
+mod plan;
+mod purge;
+mod record;
+mod refresh;
+mod settings;
+mod tee;
+mod tier;
+mod told;
+mod visit;
+
+use crate::static_files::{content::Content, multipart::Boundaries};
+use page::{Page, Parts};
+use record::{Record, Sign};
+use saker_http::{Fields, Status, fields::known_name};
+use saker_net::Network;
+use saker_pipeline::{Chunk, Exchange, Filter, Handled, Handler, LocalFuture, Response, Services};
+use saker_store::{EntryHead, Found, Standing, Store, TagMark};
+use saker_telemetry::{Counters, Metric};
+use settings::AllTerms;
+use std::{
+    cell::{Cell, RefCell},
+    rc::{Rc, Weak},
+    sync::Arc,
+};
+use tier::Tier;
+
+/// Contents up to this size are kept in memory; larger ones go out by sendfile, as files do.
+const MEMORY_BYTES_MAX: u64 = 16 << 10;
+/// An open file weighs as much at least.
+const FILE_WEIGHT_BYTES: usize = 8 << 10;
+/// Entries that are made anew behind their visitors' backs at a time.
+const REFRESHES_MAX: usize = 64;
+
+/// One per worker and generation.
+pub struct PageCache {
+    store: Arc<Store>,
+    tier: RefCell<Tier<Kept>>,
+    terms: AllTerms,
+    boundaries: Rc<Boundaries>,
+    /// For requests of its own.
+    services: Weak<Services>,
+    refreshes: Cell<usize>,
+    /// Who may purge any site's entries by request.
+    purgers: Vec<Network>,
+    scratch: RefCell<Vec<u8>>,
+    counters: Arc<Counters>,
+    bans: bans::Bans,
+}
+
+/// What a worker's cache is made of.
+pub struct Share {
+    pub store: Arc<Store>,
+    /// This worker's share of the memory.
+    pub memory_bytes_max: usize,
+    pub counters: Arc<Counters>,
+}
+
+/// What the tier has under a key.
+#[derive(Clone)]
+enum Kept {
+    Page(Rc<Page>),
+    Sign(Rc<Sign>),
+}
+
+impl PageCache {
+    pub fn new(share: Share, purgers: Vec<Network>, services: Weak<Services>) -> Rc<PageCache> {
+        Rc::new(PageCache {
+            store: share.store,
+            tier: RefCell::new(Tier::new(share.memory_bytes_max)),
+            terms: AllTerms::default(),
+            boundaries: Rc::default(),
+            services,
+            refreshes: Cell::new(0),
+            purgers,
+            scratch: RefCell::default(),
+            counters: share.counters,
+            bans: bans::Bans::default(),
+        })
+    }
+
+    /// What there is under a key, in memory or on the disk. What was purged is not there.
+    async fn find(&self, key: &[u8]) -> Option<Kept> {
+        if let Some(kept) = self.in_memory(key) {
+            return Some(kept);
+        }
+        let found = self.store.find(key, MEMORY_BYTES_MAX)?;
+        let hash = self.store.hash(key);
+        let found = match found.content {
+            saker_store::Content::File { .. } if !self.store.is_known_sound(hash, false) => {
+                let looking = tokio::task::spawn_blocking(move || found.content.is_sound().then_some(found));
+                let looked = looking.await.ok().flatten();
+                match looked {
+                    Some(found) => {
+                        self.store.is_known_sound(hash, true);
+                        found
+                    }
+                    None => {
+                        self.store.give_up(hash, saker_store::Coding::Identity, "its content is damaged");
+                        return None;
+                    }
+                }
+            }
+            _ => found,
+        };
+        let kept = self.taken(found)?;
+        self.hold(key, &kept);
+        self.current(kept)
+    }
+
+    fn in_memory(&self, key: &[u8]) -> Option<Kept> {
+        let kept = self.tier.borrow().find(key).cloned()?;
+        self.current(kept)
+    }
+
+    /// Unless it was purged.
+    fn current(&self, kept: Kept) -> Option<Kept> {
+        match &kept {
+            Kept::Page(page) => (self.standing(page) != Standing::Gone).then_some(kept),
+            Kept::Sign(_) => Some(kept),
+        }
+    }
+
+    fn standing(&self, page: &Page) -> Standing {
+        page.standing(&self.store, |ban| self.bans.is_about(ban, page))
+    }
+
+    /// From the store into memory.
+    fn taken(&self, found: Found) -> Option<Kept> {
+        let Found { head, id, content } = found;
+        match Record::decode(&head.rules)? {
+            Record::Sign(sign) => Some(Kept::Sign(Rc::new(sign))),
+            Record::Page { by, is_private, life } => {
+                let marks = visit::marks(&head);
+                let mut fields = Fields::new();
+                for (name, value) in head.fields {
+                    fields.append(known_name(&String::from_utf8_lossy(&name)), value);
+                }
+                let EntryHead { key, site, tags, status, moment, .. } = head;
+                let parts = Parts {
+                    tags: tags.into(),
+                    site: site.into(),
+                    key: key.into(),
+                    id,
+                    status: Status(status),
+                    fields,
+                    by,
+                    is_private,
+                    life,
+                    marks,
+                    moment,
+                    content: content_of(content),
+                    boundaries: Rc::clone(&self.boundaries),
+                };
+                Some(Kept::Page(Rc::new(Page::new(parts))))
+            }
+        }
+    }
+
+    fn hold(&self, key: &[u8], kept: &Kept) {
+        let bytes = match kept {
+            Kept::Page(page) => weight(page),
+            Kept::Sign(sign) => size_of::<Sign>() + sign.fields.iter().map(|name| name.len() + 32).sum::<usize>(),
+        };
+        self.tier.borrow_mut().insert(key, kept.clone(), bytes);
+    }
+
+    fn count(&self, metric: Metric) {
+        self.counters.increment(metric);
+    }
+
+    fn recount(&self, page: &Page) {
+        self.tier.borrow_mut().recount(&page.key, weight(page));
+    }
+}
+
+fn weight(page: &Page) -> usize {
+    page.memory_bytes() + page.identity.content.descriptors() * FILE_WEIGHT_BYTES
+}
+
+fn content_of(content: saker_store::Content) -> Content {
+    match content {
+        saker_store::Content::Memory(bytes) => Content::Memory(Chunk::from(bytes)),
+        saker_store::Content::File { file, offset, length, .. } => Content::File { file: Rc::new(file), offset, length, check: None },
+    }
+}
+
+/// The handler.
+pub struct LookUp(pub Rc<PageCache>);
+
+impl Handler for LookUp {
+    fn name(&self) -> &'static str {
+        "page_cache"
+    }
+
+    fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
+        if !exchange.settings.cache.is_on {
+            // An application that is told of a cache may switch it on.
+            look_up::tell(exchange);
+            return Box::pin(std::future::ready(Handled::Declined));
+        }
+        Box::pin(look_up::look_up(&self.0, exchange))
+    }
+
+    fn tick(&self, now_ms: u64) {
+        self.0.store.flights().tick(now_ms);
+    }
+}
+
+/// The filter.
+pub struct Keep(pub Rc<PageCache>);
+
+impl Filter for Keep {
+    fn name(&self) -> &'static str {
+        "page_cache"
+    }
+
+    fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()> {
+        match exchange.page_cache.is_some() {
+            true => Box::pin(keep::keep(&self.0, exchange, response)),
+            false => Box::pin(std::future::ready(())),
+        }
+    }
+}
+
+/// As `TagMark::new`, for what stands in an entry's head.
+fn mark(scope: &[u8], tag: &[u8]) -> TagMark {
+    TagMark::new(scope, tag)
+}

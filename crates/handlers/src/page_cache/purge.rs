@@ -1,0 +1,160 @@
+//! Purges: those that responses ask for, those that follow from what was done, and those of requests made for it.
+//!
+//! Difficulty: whose entries. A purge never goes beyond the site that it was asked of, and a private one never beyond its visitor.
+
+use super::{PageCache, bans, keep, visit::Visit};
+use saker_cache::{
+    ban::{self, MagentoPurge},
+    lscache::{
+        control::{Control, flushes_private},
+        purge::{self as grammar, Target},
+    },
+    names,
+};
+use saker_http::{Method, Status};
+use saker_pipeline::{Body, Chunk, Exchange, Response};
+use saker_store::Purge;
+
+/// Methods that are for the cache alone.
+pub fn is_purge(method: &[u8]) -> bool {
+    matches!(method, b"PURGE" | b"REFRESH" | b"BAN")
+}
+
+/// What a response purges, by its own words and by what was asked.
+pub fn of_response(visit: &Visit, exchange: &Exchange, response: &Response) -> Vec<Purge> {
+    let mut purges = Vec::new();
+    if visit.terms.given.obeys_lscache {
+        for purge in grammar::purges(response.fields()) {
+            purges.extend(meant(visit, exchange, &purge));
+        }
+    }
+    purges
+}
+
+/// In the store's words. `None`: there is nobody whom it could be about.
+fn meant(visit: &Visit, exchange: &Exchange, purge: &grammar::Purge) -> Option<Purge> {
+    let scope = match purge.private {
+        true => visit.private_scope()?,
+        false => visit.place.scope.clone(),
+    };
+    let is_soft = purge.soft;
+    let tag = match &purge.target {
+        Target::All => names::ALL.to_vec(),
+        Target::Tag(tag) => names::tag(tag),
+        Target::Url(target) => names::url_tag(&visit.place.url_of(exchange, target)),
+        // By what it begins with: looked at entry by entry.
+        Target::TagPrefix(prefix) => return Some(bans::by_prefix(&scope, prefix)),
+    };
+    Some(Purge::Tag { mark: super::mark(&scope, &tag), is_soft })
+}
+
+pub fn carry_out(cache: &PageCache, purges: Vec<Purge>) {
+    if !purges.is_empty() {
+        // An error is in the log, and it holds all the same.
+        let _ = cache.store.purge(purges);
+    }
+}
+
+/// What an answered request that changes things takes away besides: the address (RFC 9111 section 4.4), and the visitor's own pages.
+pub fn of_request(cache: &PageCache, visit: &Visit, exchange: &Exchange, response: &Response) -> Vec<Purge> {
+    let given = &visit.terms.given;
+    let method = exchange.head.view().method();
+    let mut purges = match given.obeys_http && !method.is_safe() {
+        true => keep::invalidated(cache, visit, exchange, response),
+        false => Vec::new(),
+    };
+    if given.obeys_lscache && method == Method::Post {
+        let mut control = Control::default();
+        visit.said.apply_to(&mut control);
+        control.apply_response(response.fields(), &visit.terms.lscache);
+        if let Some(scope) = visit.private_scope().filter(|_| flushes_private(method, &control)) {
+            let mark = super::mark(&scope, names::ALL);
+            purges.extend(cache.store.may_have(mark).then_some(Purge::Tag { mark, is_soft: false }));
+        }
+    }
+    purges
+}
+
+/// A request that purges.
+pub fn answer(cache: &PageCache, exchange: &mut Exchange) -> Response {
+    let given = exchange.settings.cache.clone();
+    let ip = exchange.client.ip();
+    if !cache.purgers.iter().chain(&given.purgers).any(|network| network.contains(ip)) {
+        exchange.trace("cache", None, || format!("{ip} may not purge (`purge_from`)"));
+        let mut response = Response::new(Status::METHOD_NOT_ALLOWED);
+        response.fields_mut().append("Allow", &b"GET, HEAD, POST, OPTIONS"[..]);
+        return response;
+    }
+    let terms = cache.terms.of(&given);
+    let Some(visit) = Visit::of(exchange, terms, cache.store.moment()) else { return Response::new(Status::BAD_REQUEST) };
+    let (purges, what) = match asked(&visit, exchange) {
+        Ok((purges, _)) if purges.is_empty() => return text(Status::BAD_REQUEST, "nothing that could be purged is named\n"),
+        Ok(asked) => asked,
+        Err(why) => return text(Status::BAD_REQUEST, &format!("{why}\n")),
+    };
+    match cache.store.purge(purges) {
+        Ok(_) => text(Status::OK, &format!("purged {what}\n")),
+        Err(_) => text(Status::INTERNAL_SERVER_ERROR, "purged, but it could not be written down; see the error log\n"),
+    }
+}
+
+/// What is to be purged, and how it is called; or why that can't be made sense of.
+pub type Asked = Result<(Vec<Purge>, String), String>;
+
+/// Tags, as Varnish's xkey, Fastly and others name them in requests.
+const TAG_FIELDS: [&str; 6] = ["xkey", "xkey-purge", "surrogate-key", "cache-tag", "purge-cache-tags", "x-litespeed-tag"];
+
+fn asked(visit: &Visit, exchange: &Exchange) -> Asked {
+    let view = exchange.head.view();
+    let scope = &visit.place.scope;
+    let method = view.method_token();
+    if let Some(pattern) = view.first("x-magento-tags-pattern") {
+        return magento(visit, pattern);
+    }
+    if method == b"BAN"
+        && let Some(asked) = bans::of_request(scope, view)
+    {
+        return asked;
+    }
+    let is_soft = method == b"REFRESH" || view.first("x-purge-soft").or(view.first("surrogate-purge-soft")).is_some();
+    let by_tag: Vec<&[u8]> = TAG_FIELDS
+        .iter()
+        .flat_map(|name| view.all(name))
+        .flat_map(|line| line.split(|byte| matches!(byte, b',' | b' ')))
+        .filter(|tag| !tag.is_empty())
+        .collect();
+    if !by_tag.is_empty() {
+        let purge = |tag: &&[u8]| Purge::Tag { mark: super::mark(scope, &names::tag(tag)), is_soft };
+        return Ok((by_tag.iter().map(purge).collect(), format!("{} tags", by_tag.len())));
+    }
+    let as_purge: &[u8] = if is_soft { b"REFRESH" } else { b"PURGE" };
+    let path = visit.terms.lscache.purge_path.as_deref();
+    let purges = grammar::of_request(as_purge, view.target(), path, view.all("x-litespeed-purge")).unwrap_or_default();
+    let mut meant: Vec<Purge> = purges.iter().filter_map(|purge| meant(visit, exchange, purge)).collect();
+    if !visit.is_at(view.target(), path) {
+        // The address as keys have it, which may leave parts of the query out.
+        meant.push(Purge::Tag { mark: super::mark(scope, &names::url_tag(&visit.url())), is_soft });
+    }
+    Ok((meant, String::from_utf8_lossy(view.target()).into_owned()))
+}
+
+/// Magento's way of naming tags to Varnish: `((^|,)cat_p_1(,|$))|((^|,)cat_c_2(,|$))`, or `.*` for all.
+fn magento(visit: &Visit, pattern: &[u8]) -> Asked {
+    let scope = &visit.place.scope;
+    let tag_purge = |tag: &[u8]| Purge::Tag { mark: super::mark(scope, tag), is_soft: false };
+    match ban::magento_purge(pattern) {
+        MagentoPurge::All => Ok((vec![tag_purge(names::ALL)], "everything".into())),
+        MagentoPurge::Tags(tags) => {
+            let what = format!("{} tags", tags.len());
+            Ok((tags.iter().map(|tag| tag_purge(&names::tag(tag))).collect(), what))
+        }
+        MagentoPurge::Pattern => bans::by_expression(scope, &format!("obj.http.X-Magento-Tags ~ {}", bans::quoted(pattern))),
+    }
+}
+
+fn text(status: Status, words: &str) -> Response {
+    let mut response = Response::new(status);
+    response.fields_mut().append("Content-Type", &b"text/plain; charset=utf-8"[..]);
+    response.body = Body::Memory(Chunk::from(words.as_bytes().to_vec()));
+    response
+}

@@ -1,0 +1,148 @@
+//! What the cache writes beside an entry: how long it lives and by whose word; or, for an address with variants, what they vary by.
+
+use saker_cache::{
+    lscache::vary::VaryRules,
+    rules::{Life, Vary},
+};
+
+/// By whose word an entry was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    Http,
+    Lscache,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    Page {
+        by: By,
+        is_private: bool,
+        life: Life,
+    },
+    /// Look further: the key of the entry has these besides.
+    Sign(Sign),
+}
+
+/// What the responses of an address vary by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sign {
+    /// Request fields, in lower case, sorted.
+    pub fields: Vec<String>,
+    /// In place of what rewrite rules said; `None`: nobody has said anything.
+    pub rules: Option<VaryRules>,
+    /// Cookies and rules make no difference after all.
+    pub is_one: bool,
+}
+
+impl Sign {
+    pub fn is_needed(&self) -> bool {
+        !self.fields.is_empty() || self.rules.is_some() || self.is_one
+    }
+
+    /// With what another response varies by: variants of one address are found by the same list.
+    pub fn joined(mut self, other: &Sign) -> Sign {
+        self.fields.extend(other.fields.iter().cloned());
+        self.fields.sort_unstable();
+        self.fields.dedup();
+        self.rules = self.rules.or_else(|| other.rules.clone());
+        self
+    }
+
+    pub fn vary(&self) -> Option<Vary> {
+        Vary::new(self.fields.clone())
+    }
+}
+
+const PAGE: u8 = 1;
+const SIGN: u8 = 2;
+
+impl Record {
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Record::Page { by, is_private, life } => {
+                let mut out = vec![PAGE, u8::from(*by == By::Lscache), u8::from(*is_private)];
+                out.extend_from_slice(&life.encode());
+                out
+            }
+            Record::Sign(sign) => {
+                let mut out = vec![SIGN, u8::from(sign.rules.is_some()) | u8::from(sign.is_one) << 1];
+                push_list(sign.fields.iter().map(String::as_bytes), &mut out);
+                if let Some(rules) = &sign.rules {
+                    push_list(rules.cookies.iter().map(Vec::as_slice), &mut out);
+                    push_list(rules.value.iter().map(Vec::as_slice), &mut out);
+                }
+                out
+            }
+        }
+    }
+
+    pub fn decode(bytes: &[u8]) -> Option<Record> {
+        match bytes {
+            [PAGE, lscache, private, life @ ..] => {
+                let by = if *lscache == 1 { By::Lscache } else { By::Http };
+                Some(Record::Page { by, is_private: *private == 1, life: Life::decode(life)? })
+            }
+            [SIGN, flags @ 0..4, rest @ ..] => {
+                let mut rest = rest;
+                let fields = list(&mut rest)?.into_iter().map(|name| String::from_utf8(name).ok()).collect::<Option<_>>()?;
+                let rules = match flags & 1 {
+                    0 => None,
+                    _ => Some(VaryRules { cookies: list(&mut rest)?, value: list(&mut rest)?.pop() }),
+                };
+                rest.is_empty().then_some(Record::Sign(Sign { fields, rules, is_one: flags & 2 != 0 }))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn push_list<'b>(texts: impl Iterator<Item = &'b [u8]>, out: &mut Vec<u8>) {
+    let texts: Vec<&[u8]> = texts.collect();
+    out.extend_from_slice(&(texts.len() as u32).to_le_bytes());
+    for text in texts {
+        out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        out.extend_from_slice(text);
+    }
+}
+
+fn list(rest: &mut &[u8]) -> Option<Vec<Vec<u8>>> {
+    (0..number(rest)?).map(|_| number(rest).and_then(|length| take(rest, length as usize)).map(<[u8]>::to_vec)).collect()
+}
+
+fn number(rest: &mut &[u8]) -> Option<u32> {
+    take(rest, 4)?.try_into().ok().map(u32::from_le_bytes)
+}
+
+fn take<'b>(rest: &mut &'b [u8], bytes: usize) -> Option<&'b [u8]> {
+    let (taken, left) = rest.split_at_checked(bytes)?;
+    *rest = left;
+    Some(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_come_back() {
+        let rules = VaryRules { cookies: vec![b"a".to_vec(), b"b".to_vec()], value: Some(b"webp".to_vec()) };
+        let records = [
+            Record::Page { by: By::Http, is_private: false, life: Life { born_ms: 5, ..Life::default() } },
+            Record::Page { by: By::Lscache, is_private: true, life: Life::default() },
+            Record::Sign(Sign { fields: vec!["accept-language".into()], rules: None, is_one: true }),
+            Record::Sign(Sign { fields: Vec::new(), rules: Some(rules), is_one: false }),
+        ];
+        for record in records {
+            let bytes = record.encode();
+            assert_eq!(Record::decode(&bytes), Some(record.clone()));
+            (0..bytes.len()).for_each(|end| assert_eq!(Record::decode(&bytes[..end]), None, "{record:?} cut at {end}"));
+        }
+    }
+
+    #[test]
+    fn signs_join() {
+        let sign = |fields: &[&str]| Sign { fields: fields.iter().map(|name| name.to_string()).collect(), ..Sign::default() };
+        assert_eq!(sign(&["b"]).joined(&sign(&["a", "b"])), sign(&["a", "b"]));
+        assert!(!sign(&[]).is_needed());
+    }
+}

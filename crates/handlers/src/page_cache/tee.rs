@@ -1,0 +1,80 @@
+//! A response that is kept while it goes to the client.
+//!
+//! Difficulty: it may end anywhere. Only what came to its end without an error is kept; a client that leaves, a backend that breaks off, a full disk
+//! leave nothing behind, and whoever waited for the entry is let go.
+
+use saker_http::Fields;
+use saker_pipeline::{BodyError, BodyStream, Chunk};
+use saker_store::{Ticket, Writer};
+use saker_telemetry::{error_log, message};
+use std::task::{Context, Poll};
+
+pub struct Tee {
+    source: Box<dyn BodyStream>,
+    /// Gone when it is done, or can't be done.
+    writing: Option<Writer>,
+    ticket: Option<Ticket>,
+    /// What the head promises.
+    length: Option<u64>,
+    done: Option<Box<dyn FnOnce()>>,
+}
+
+impl Tee {
+    /// `done` is called when the entry is there.
+    pub fn new(source: Box<dyn BodyStream>, writing: Writer, ticket: Option<Ticket>, done: Box<dyn FnOnce()>) -> Tee {
+        let length = source.length();
+        Tee { source, writing: Some(writing), ticket, length, done: Some(done) }
+    }
+
+    fn write(&mut self, chunk: &Chunk) {
+        let Some(writer) = &mut self.writing else { return };
+        if let Err(error) = writer.write(chunk.bytes()) {
+            error_log::log(&message::CACHE_NOT_STORED, format_args!("{error}"));
+            self.give_up();
+        }
+        // Nobody asks for more than was promised.
+        if self.length.is_some() && self.length == self.writing.as_ref().map(Writer::content_bytes) {
+            self.finish();
+        }
+    }
+
+    fn finish(&mut self) {
+        let Some(writer) = self.writing.take() else { return };
+        if self.length.is_none_or(|length| length == writer.content_bytes()) {
+            match writer.finish() {
+                Ok(_) => self.done.take().into_iter().for_each(|done| done()),
+                Err(error) => error_log::log(&message::CACHE_NOT_STORED, format_args!("{error}")),
+            }
+        }
+        self.ticket = None;
+    }
+
+    fn give_up(&mut self) {
+        self.writing = None;
+        self.ticket = None;
+    }
+}
+
+impl BodyStream for Tee {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        let polled = self.source.poll_chunk(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(chunk))) => {
+                let chunk = chunk.clone();
+                self.write(&chunk);
+            }
+            Poll::Ready(Some(Err(_))) => self.give_up(),
+            Poll::Ready(None) => self.finish(),
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.source.length()
+    }
+
+    fn trailers(&mut self) -> Option<Fields> {
+        self.source.trailers()
+    }
+}

@@ -1,0 +1,148 @@
+//! One request's dealings with the cache: what it asked for, and what is known of it when the response has come.
+
+use super::{
+    key::{self, KEY_BYTES_MAX, Place},
+    page::Page,
+    record::Sign,
+    settings::Terms,
+};
+use saker_cache::{
+    lscache::{rewrite_env::RewriteEnv, vary::VaryRules},
+    names,
+};
+use saker_http::HeadView;
+use saker_pipeline::Exchange;
+use saker_store::{EntryHead, TagMark, Ticket};
+use std::rc::Rc;
+
+pub struct Visit {
+    pub terms: Rc<Terms>,
+    pub place: Place,
+    /// Of the key: without what makes no other page.
+    pub query: Option<Vec<u8>>,
+    /// What rules said to the cache.
+    pub said: RewriteEnv,
+    /// Who asks, where he is somebody.
+    pub visitor: Option<Vec<u8>>,
+    /// What responses of this address vary by, as far as that is known.
+    pub sign: Option<Rc<Sign>>,
+    /// What had been purged when it began.
+    pub moment: u64,
+    pub began_ms: i64,
+    /// Others wait for what comes of this.
+    pub ticket: Option<Ticket>,
+    /// What was found and could not be used as it is.
+    pub old: Option<Rc<Page>>,
+    /// The origin was asked whether that still holds.
+    pub validates: bool,
+    /// Nobody sees the response: it is made to be kept.
+    pub is_refresh: bool,
+}
+
+impl Visit {
+    /// `None`: the cache has nothing to do with this request.
+    pub fn of(exchange: &Exchange, terms: Rc<Terms>, moment: u64) -> Option<Visit> {
+        let place = Place::of(exchange)?;
+        let view = exchange.head.view();
+        let target = view.target();
+        let given = &terms.given;
+        if given.excluded_paths.iter().any(|part| memchr::memmem::find(target, part.as_bytes()).is_some()) {
+            return None;
+        }
+        let mut said = RewriteEnv::new(terms.edits.clone());
+        for (name, value) in exchange.environment.iter().filter(|(name, _)| RewriteEnv::is_ours(name)) {
+            // A word that is none edits nothing.
+            let _ = said.set(name, value);
+        }
+        for name in &given.vary_cookies {
+            said.vary.add_cookies(name.as_bytes());
+        }
+        let asked = target.iter().position(|byte| *byte == b'?').and_then(|at| target.get(at + 1..));
+        let query = said.edits.edited(asked);
+        let visitor = (given.private && given.obeys_lscache).then(|| key::visitor(view, &exchange.client, &terms.lscache)).flatten();
+        Some(Visit {
+            place,
+            query,
+            said,
+            visitor,
+            sign: None,
+            moment,
+            began_ms: exchange.now.saturating_mul(1000),
+            ticket: None,
+            old: None,
+            validates: false,
+            is_refresh: false,
+            terms,
+        })
+    }
+
+    /// The key that is looked for first.
+    pub fn first_key(&self, view: HeadView<'_>) -> Option<Vec<u8>> {
+        let key = self.place.key(self.query.as_deref(), &key::variant(view, &self.said.vary));
+        (key.len() <= KEY_BYTES_MAX).then_some(key)
+    }
+
+    /// Where it stands what responses of this address vary by.
+    pub fn sign_key(&self) -> Vec<u8> {
+        sign_key(&self.place, self.query.as_deref())
+    }
+
+    /// The key where a sign leads on to.
+    pub fn key_by(&self, sign: &Sign, view: HeadView<'_>) -> Option<Vec<u8>> {
+        signed_key(&self.place, self.query.as_deref(), &self.said.vary, sign, view)
+    }
+
+    pub fn private_key(&self, view: HeadView<'_>) -> Option<Vec<u8>> {
+        let key = key::with_visitor(&self.first_key(view)?, self.visitor.as_deref()?);
+        (key.len() <= KEY_BYTES_MAX).then_some(key)
+    }
+
+    /// The URL as purges name it.
+    pub fn url(&self) -> Vec<u8> {
+        self.place.with_query(self.query.as_deref())
+    }
+
+    /// Whether a target's path is this one.
+    pub fn is_at(&self, target: &[u8], path: Option<&str>) -> bool {
+        path.is_some_and(|path| target.split(|byte| *byte == b'?').next() == Some(path.as_bytes()))
+    }
+
+    pub fn private_scope(&self) -> Option<Vec<u8>> {
+        self.visitor.as_deref().map(|visitor| names::private_scope(&self.place.scope, visitor))
+    }
+}
+
+pub fn sign_key(place: &Place, query: Option<&[u8]>) -> Vec<u8> {
+    place.key(query, b"sign")
+}
+
+pub fn signed_key(place: &Place, query: Option<&[u8]>, said: &VaryRules, sign: &Sign, view: HeadView<'_>) -> Option<Vec<u8>> {
+    let variant = match (sign.is_one, &sign.rules) {
+        (true, _) => Vec::new(),
+        (false, Some(rules)) => key::variant(view, rules),
+        (false, None) => key::variant(view, said),
+    };
+    let fields = sign.vary()?.secondary_key(view);
+    let key = key::with_fields(place.key(query, &variant), &fields);
+    (key.len() <= KEY_BYTES_MAX).then_some(key)
+}
+
+/// Tags of a visitor's own begin so in an entry's head.
+pub const PRIVATE: u8 = b'P';
+
+/// What purges go by, of an entry's head.
+pub fn marks(head: &EntryHead) -> Box<[TagMark]> {
+    let private = private_scope(&head.site, &head.key);
+    let mark = |tag: &Vec<u8>| match (tag.split_first(), &private) {
+        (Some((&PRIVATE, tag)), Some(scope)) => super::mark(scope, tag),
+        _ => super::mark(&head.site, tag),
+    };
+    head.tags.iter().map(mark).collect()
+}
+
+/// Of the visitor whose alone an entry is, by its key.
+pub fn private_scope(site: &[u8], key: &[u8]) -> Option<Vec<u8>> {
+    const VISITOR: &[u8] = b"\0visitor ";
+    let at = memchr::memmem::rfind(key, VISITOR)?;
+    Some(names::private_scope(site, &key[at + VISITOR.len()..]))
+}

@@ -1,0 +1,135 @@
+//! An origin that answers as the test says, and tells what it was asked.
+
+use saker_testkit::{Client, Response, Saker, TempDir};
+use std::{
+    io::{Read, Write},
+    os::unix::net::{UnixListener, UnixStream},
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+
+/// A request as it came: the target, and the whole head in lower case but for its first line.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub method: String,
+    pub target: String,
+    pub head: String,
+    /// Requests for this target so far, with this one.
+    pub count: usize,
+}
+
+impl Asked {
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+}
+
+pub struct Origin {
+    pub saker: Saker,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+/// An answer with these fields and this content.
+pub fn answer(status: &str, fields: &[(&str, &str)], content: &str) -> Vec<u8> {
+    let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    format!("HTTP/1.1 {status}\r\n{lines}Content-Length: {}\r\n\r\n{content}", content.len()).into_bytes()
+}
+
+pub fn ok(fields: &[(&str, &str)], content: &str) -> Vec<u8> {
+    answer("200 OK", fields, content)
+}
+
+impl Origin {
+    /// Saker before an origin, with these lines in `[site.cache]`.
+    pub fn start(name: &str, cache: &str, answers: impl Fn(&Asked) -> Vec<u8> + Send + Sync + 'static) -> Origin {
+        Origin::with(name, &format!("[site.cache]\nenabled = true\n{cache}"), 1, answers)
+    }
+
+    /// The same with any lines at the end of the site.
+    pub fn with(name: &str, site: &str, workers: usize, answers: impl Fn(&Asked) -> Vec<u8> + Send + Sync + 'static) -> Origin {
+        let dir = TempDir::new(name).unwrap();
+        let listener = UnixListener::bind(dir.join("origin.sock")).unwrap();
+        let asked = Arc::<Mutex<Vec<Asked>>>::default();
+        let (seen, answers) = (Arc::clone(&asked), Arc::new(answers));
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (seen, answers) = (Arc::clone(&seen), Arc::clone(&answers));
+                thread::spawn(move || serve(stream, &seen, &*answers));
+            }
+        });
+        let configuration = format!(
+            "[server]\nworkers = {workers}\nstate_dir = \"{{dir}}/state\"\n[[listener]]\naddress = \"{{address}}\"\n\
+             [[upstream]]\nname = \"app\"\nservers = [\"http+unix:{}/origin.sock\"]\n\
+             [[site]]\nnames = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = \"app\"\npreserve_host = true\n{site}\n",
+            dir.display()
+        );
+        let saker = Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap();
+        Origin { saker, asked }
+    }
+
+    pub fn client(&self) -> Client {
+        self.saker.connect().unwrap()
+    }
+
+    pub fn get(&self, target: &str, fields: &[(&str, &str)]) -> Response {
+        self.client().request("GET", target, fields).unwrap()
+    }
+
+    /// The requests that have come, for a target.
+    pub fn asked(&self, target: &str) -> Vec<Asked> {
+        self.asked.lock().unwrap().iter().filter(|asked| asked.target == target).cloned().collect()
+    }
+
+    /// Waits until a target has been asked for so many times.
+    pub fn wait_for(&self, target: &str, count: usize) {
+        for _ in 0..500 {
+            if self.asked(target).len() >= count {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{target} was asked for {} times, not {count}", self.asked(target).len());
+    }
+}
+
+fn serve(mut stream: UnixStream, seen: &Mutex<Vec<Asked>>, answers: &dyn Fn(&Asked) -> Vec<u8>) {
+    let mut bytes = Vec::new();
+    loop {
+        let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
+            let mut more = [0; 4096];
+            match stream.read(&mut more) {
+                Ok(count) if count > 0 => bytes.extend_from_slice(&more[..count]),
+                _ => return,
+            }
+            continue;
+        };
+        let text = String::from_utf8_lossy(&bytes[..end]).into_owned();
+        let (line, head) = text.split_once("\r\n").unwrap_or((&text, ""));
+        let mut words = line.split(' ');
+        let (method, target) = (words.next().unwrap_or_default().to_owned(), words.next().unwrap_or_default().to_owned());
+        let head = head.lines().map(|line| {
+            let (name, value) = line.split_once(':').unwrap_or((line, ""));
+            format!("{}:{value}\n", name.to_ascii_lowercase())
+        });
+        let mut asked = Asked { method, target, head: head.collect(), count: 0 };
+        let length: usize = asked.field("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
+        while bytes.len() < end + 4 + length {
+            let mut more = [0; 4096];
+            match stream.read(&mut more) {
+                Ok(count) if count > 0 => bytes.extend_from_slice(&more[..count]),
+                _ => return,
+            }
+        }
+        bytes.drain(..end + 4 + length);
+        {
+            let mut seen = seen.lock().unwrap();
+            asked.count = seen.iter().filter(|other| other.target == asked.target).count() + 1;
+            seen.push(asked.clone());
+        }
+        let answer = answers(&asked);
+        if answer.is_empty() || stream.write_all(&answer).is_err() {
+            return;
+        }
+    }
+}
