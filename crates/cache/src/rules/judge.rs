@@ -147,7 +147,9 @@ fn life(policy: &Policy, fields: &Fields, settings: &RuleSettings, times: Times,
     // as content networks read it, nor what the operator set: Varnish's grace is set for pages with s-maxage.
     let forbidden = always_validates || control.must_revalidate || control.proxy_revalidate;
     let until = |said: Seconds, default_s: u64| {
-        let seconds = if forbidden { 0 } else { said_or(said, default_s) };
+        // Who was never fresh does not become stale: it would be served for a while to all without ever having been said to be for them.
+        let of_settings = if fresh_s > 0 { default_s } else { 0 };
+        let seconds = if forbidden { 0 } else { said_or(said, of_settings) };
         fresh_until_ms.saturating_add(ms(seconds))
     };
     let stale_while_revalidate_until_ms = until(control.stale_while_revalidate, settings.stale_while_revalidate_s);

@@ -16,8 +16,8 @@ use saker_cache::{
     lscache::{
         self,
         control::{Audience, Control},
-        cookie::{self, Served},
         vary::VaryRules,
+        visible::{self, Served},
     },
     names,
     rules::{
@@ -231,7 +231,7 @@ fn prepare(visit: &Visit, exchange: &Exchange, response: &Response, decision: &D
     let tags = tags(visit, fields, decision)?;
     let mut kept = rule_fields::stored_fields(fields, &decision.life, &visit.terms.http);
     if is_lscache {
-        cookie::strip_for_store(&mut kept);
+        visible::strip_for_store(&mut kept);
     }
     // Ours are added to each answer, and the content is coded here.
     for name in ["Date", "Server", "Content-Encoding", "Accept-Ranges"] {
@@ -411,7 +411,7 @@ fn show(visit: &Visit, response: &mut Response, is_kept: bool) {
     let status = response.status;
     if given.obeys_lscache {
         let served = if is_kept { Served::Miss } else { Served::Uncached };
-        cookie::finish(response.fields_mut(), served, false, false);
+        visible::finish(response.fields_mut(), served, false, false);
     }
     if given.tells_status {
         let forward = if visit.old.is_some() { Forward::Stale } else { Forward::UriMiss };

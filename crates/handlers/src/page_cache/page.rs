@@ -16,7 +16,7 @@ use crate::{
 use saker_cache::{
     lscache::{
         control::Audience,
-        cookie::{self, Served},
+        visible::{self, Served},
     },
     rules::{Life, age_s, validation},
 };
@@ -300,7 +300,7 @@ impl Copy {
         match page.by {
             // RFC 9111 section 5.1.
             By::Http => fields.set("Age", age_s(&page.life, now.saturating_mul(1000)).to_string().into_bytes()),
-            By::Lscache => cookie::finish(&mut fields, Served::Hit(page.audience()), false, false),
+            By::Lscache => visible::finish(&mut fields, Served::Hit(page.audience()), false, false),
         }
         if settings.cache.tells_status {
             super::told::status(page, told, now).append_to(&mut fields, "Saker");

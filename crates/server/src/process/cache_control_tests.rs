@@ -41,6 +41,7 @@ fn keep(store: &Arc<Store>, url: &str, site: &str, tags: &[&str]) -> EntryHead {
         tags: all,
         keep_until_ms: (now_ms() + 600_000) as u64,
         moment: store.moment(),
+        probes: [0, 0],
         status: 200,
         rules: [[PAGE, 0, 0].as_slice(), &life.encode()].concat(),
         fields: vec![(b"Content-Type".to_vec(), b"text/html".to_vec())],

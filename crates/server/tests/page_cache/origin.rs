@@ -12,7 +12,6 @@ use std::{
 /// A request as it came: the target, and the whole head in lower case but for its first line.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    pub method: String,
     pub target: String,
     pub head: String,
     /// Requests for this target so far, with this one.
@@ -107,12 +106,12 @@ fn serve(mut stream: UnixStream, seen: &Mutex<Vec<Asked>>, answers: &dyn Fn(&Ask
         let text = String::from_utf8_lossy(&bytes[..end]).into_owned();
         let (line, head) = text.split_once("\r\n").unwrap_or((&text, ""));
         let mut words = line.split(' ');
-        let (method, target) = (words.next().unwrap_or_default().to_owned(), words.next().unwrap_or_default().to_owned());
+        let target = words.nth(1).unwrap_or_default().to_owned();
         let head = head.lines().map(|line| {
             let (name, value) = line.split_once(':').unwrap_or((line, ""));
             format!("{}:{value}\n", name.to_ascii_lowercase())
         });
-        let mut asked = Asked { method, target, head: head.collect(), count: 0 };
+        let mut asked = Asked { target, head: head.collect(), count: 0 };
         let length: usize = asked.field("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
         while bytes.len() < end + 4 + length {
             let mut more = [0; 4096];
