@@ -228,7 +228,8 @@ fn bans_by_what_is_true_of_an_entry() {
     let origin = Origin::start("cache-bans", "", |asked| ok(&[PUBLIC, HTML, ("X-Magento-Tags", "cat_1,cat_22")], &asked.count.to_string()));
     let ban = |fields: &[(&str, &str)]| origin.client().request("BAN", "/", fields).unwrap().status;
     let pages = ["/shop/a", "/shop/b?x=1", "/blog"];
-    let cases: [(&[(&str, &str)], [bool; 3]); 6] = [
+    type Case = (&'static [(&'static str, &'static str)], [bool; 3]);
+    let cases: [Case; 6] = [
         (&[("X-Ban", "req.url ~ ^/shop")], [false, false, true]),
         (&[("X-Ban", "req.url ~ x= && obj.status == 200")], [true, false, true]),
         (&[("X-Url", "^/blog$"), ("X-Host", ".*")], [true, true, false]),
