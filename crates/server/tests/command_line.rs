@@ -210,7 +210,7 @@ fn in_runtime(dir: &TempDir, arguments: &[&str]) -> Output {
 fn in_runtime_command(dir: &TempDir) -> Command {
     fs::create_dir_all(dir.join("runtime")).expect("made");
     let mut command = Command::new(SAKER);
-    command.env("XDG_RUNTIME_DIR", dir.join("runtime"));
+    command.env("XDG_RUNTIME_DIR", dir.join("runtime")).env("XDG_CACHE_HOME", dir.join("caches"));
     command
 }
 
