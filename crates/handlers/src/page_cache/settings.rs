@@ -52,6 +52,7 @@ fn http(given: &CacheUse) -> RuleSettings {
         store_private: given.stores_private,
         store_no_store: given.stores_no_store,
         store_expired: given.stores_expired,
+        shared_words_only: given.shared_words_only,
         session_cookies: given.session_cookies.clone().unwrap_or(standard.session_cookies),
         ignored_fields: given.ignored_fields.clone(),
         ..RuleSettings::default()
