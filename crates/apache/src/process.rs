@@ -167,6 +167,11 @@ impl Process {
                 .collect();
             HostConnections::apply(&main.connections, &hosts, listener);
         }
+        for upstream in hosts.iter().flat_map(|host| host.proxy.workers.upstreams()) {
+            if !model.upstreams.iter().any(|known| Arc::ptr_eq(known, upstream)) {
+                model.upstreams.push(Arc::clone(upstream));
+            }
+        }
         (model, hosts)
     }
 

@@ -63,6 +63,8 @@ pub(crate) struct Loader {
     pub sites: Vec<SiteDraft>,
     /// With their names; `None` where one is broken.
     pub upstreams: Vec<(String, Option<Upstream>, At)>,
+    /// What became of them, and of those that routes name by URL.
+    pub resolved: Vec<Arc<Upstream>>,
     /// Syntax errors may hide what seems to be missing.
     pub has_syntax_errors: bool,
     /// Whether there is a listener, a site, be it as broken as it may.
@@ -195,6 +197,7 @@ impl Loader {
             php: self.php.map_or_else(Php::default, |(php, _)| php),
             cache: self.cache.map_or_else(CacheStore::default, |(cache, _)| cache),
             php_pools: PhpPools::default(),
+            upstreams: self.resolved,
             sites: self.sites.into_iter().map(|site| Arc::new(site.site(&listeners))).collect(),
             listeners,
             sources: self.sources,

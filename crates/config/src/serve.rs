@@ -107,6 +107,7 @@ impl Model {
             php_pools: PhpPools::default(),
             listeners: plain.chain(encrypted).collect(),
             sites: vec![Arc::new(site(options))],
+            upstreams: Vec::new(),
             sources: Vec::new(),
         }
     }

@@ -325,6 +325,7 @@ impl<'f> Walk<'_, 'f> {
             Function::Request => return self.evaluation.request_field(name, !self.options.no_vary),
             Function::RequestNoVary => return self.evaluation.request_field(name, false),
             Function::Response => (Dependency::Response, facts.response_field(name)),
+            Function::HealthCheck => (Dependency::Response, facts.health_check(name)),
             Function::Note => (Dependency::Environment, facts.note(name)),
             Function::RequestEnvironment => (Dependency::Environment, facts.environment(name)),
             Function::ProcessEnvironment => (Dependency::Configuration, facts.process_environment(name)),

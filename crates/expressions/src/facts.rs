@@ -19,6 +19,11 @@ pub trait Facts {
         None
     }
 
+    /// `hc(…)`: of what a server answered to a health check (mod_proxy_hcheck).
+    fn health_check(&self, _name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        None
+    }
+
     /// What modules leave for each other.
     fn note(&self, _name: &[u8]) -> Option<Cow<'_, [u8]>> {
         None

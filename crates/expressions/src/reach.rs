@@ -79,7 +79,7 @@ fn call(function: Function, argument: &Word, all: &mut Dependencies) {
             Word::Literal(name) => all.add_request_field(name, function == Function::Request),
             _ => all.add(Dependency::RequestFields),
         },
-        Function::Response => all.add(Dependency::Response),
+        Function::Response | Function::HealthCheck => all.add(Dependency::Response),
         Function::RequestEnvironment | Function::Note | Function::Environment => all.add(Dependency::Environment),
         Function::File | Function::FileSize | Function::FileModified => all.add(Dependency::Files),
         Function::ProcessEnvironment

@@ -193,10 +193,12 @@ pub(crate) enum Function {
     FileSize,
     FileModified,
     Ldap,
+    HealthCheck,
 }
 
 /// Name and function. Those that look at the file system are not for restricted places.
 pub(crate) const FUNCTIONS: &[(&str, Function)] = &[
+    ("hc", Function::HealthCheck),
     ("osenv", Function::ProcessEnvironment),
     ("env", Function::Environment),
     ("resp", Function::Response),

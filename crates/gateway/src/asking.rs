@@ -20,6 +20,7 @@ use crate::{
 use saker_cgi::{ProgramRequest, ResponseHead, php::push_settings};
 use saker_config::model::{Member, Protocol};
 use saker_http::Status;
+use saker_net::clock;
 use saker_pipeline::{Call, Exchange, NoBody, RequestBody};
 use saker_telemetry::{error_log, message};
 use std::{future::poll_fn, rc::Rc};
@@ -28,9 +29,9 @@ impl Gateway {
     /// Asks members until one has said the head of a response.
     pub async fn ask(&self, exchange: &mut Exchange, call: &Call, group: &Rc<Group>) -> Result<Heard, (Failure, String)> {
         let mut content = std::mem::replace(&mut exchange.body, Box::new(NoBody));
-        // What shares a connection needs no length, and answers may come before the content has ended (gRPC).
+        // Unless all is wanted first: what shares a connection needs no length, and answers may come before the content has ended (gRPC).
         let streams = group.upstream.members.iter().all(|member| member.backend.protocol == Protocol::Http2);
-        if let Some(ahead) = ahead(exchange, call, group, content.length()).filter(|_| !streams) {
+        if let Some(ahead) = ahead(exchange, call, group, content.length()).filter(|ahead| !streams || *ahead == Ahead::Whole) {
             // Its end is the client's business, and its time limits.
             let collected = collect(content, ahead, &self.folder).await;
             content = collected.map_err(|error| (Failure::Client(error), group.upstream.name.to_string()))?;
@@ -47,7 +48,7 @@ impl Gateway {
                 return Err((Failure::NoMember, group.upstream.name.to_string()));
             };
             let named = |failure| (failure, pool.backend.to_string());
-            let busy = Busy::new(pool, &member.tuning);
+            let busy = Busy::new(pool, member);
             let outcome = self.ask_member(exchange, call, member, pool, is_fresh, &mut content).await;
             let (failure, is_unheard) = match outcome {
                 Ok((head, hearing)) => {
@@ -62,8 +63,8 @@ impl Gateway {
                 again = Some(at);
                 continue;
             }
-            if failure.counts_against_member() && !member.ignores_errors {
-                pool.fail(member.tuning.retry_ms);
+            if counts(&failure, group) && !member.ignores_errors {
+                fail(group, member, pool);
             }
             tried.push(at);
             let attempts_max = group.upstream.attempts_max.unwrap_or(usize::MAX);
@@ -186,10 +187,21 @@ impl Gateway {
 
 /// A member has said a head: it is well, unless that status counts as a failure.
 fn note(group: &Group, member: &Member, pool: &Pool, status: Status) {
-    match group.upstream.failure_statuses.contains(&status.0) {
-        true => pool.fail(member.tuning.retry_ms),
-        false => pool.succeed(),
+    if group.upstream.failure_statuses.contains(&status.0) {
+        fail(group, member, pool);
+    } else if pool.succeed() {
+        member.standing.come_back(clock::monotonic_ms());
     }
+}
+
+fn fail(group: &Group, member: &Member, pool: &Pool) {
+    member.standing.count_failure();
+    pool.fail(group.upstream.failures_max, member.tuning.retry_ms);
+}
+
+/// Whether the member is to blame.
+fn counts(failure: &Failure, group: &Group) -> bool {
+    failure.counts_against_member() && (group.upstream.fails_on_timeout || !matches!(failure, Failure::Timeout))
 }
 
 fn target_at(member: &Member, call: &Call) -> Vec<u8> {

@@ -39,7 +39,8 @@ impl Group {
     pub fn choose(&self, exchange: &Exchange, tried: &[usize]) -> Result<usize, Failure> {
         if let ([_], []) = (self.pools.as_slice(), tried)
             && self.upstream.sticky.is_none()
-            && !self.upstream.members.iter().any(|member| member.is_disabled)
+            && !self.upstream.members.iter().any(|member| member.is_disabled || member.standing.is_down())
+            && !self.upstream.breaks
         {
             return Ok(0);
         }
@@ -52,7 +53,13 @@ impl Group {
             }
         }
         let candidates = self.candidates(tried, now_ms);
-        self.by_method(exchange, &candidates).ok_or(Failure::NoMember)
+        self.by_method(exchange, &candidates, now_ms).ok_or(Failure::NoMember)
+    }
+
+    /// It may be asked: neither checks nor requests of late say that it is not there.
+    fn is_well(&self, at: usize, now_ms: u64) -> bool {
+        let is_down = self.upstream.members.get(at).is_none_or(|member| member.standing.is_down());
+        !is_down && self.pools.get(at).is_some_and(|pool| !pool.is_failed(now_ms))
     }
 
     /// The member that a session is kept at, or the one that it names for when it is away.
@@ -61,7 +68,7 @@ impl Group {
             let is_it = |member: &Member| member.route.as_ref().is_some_and(|own| own.as_bytes() == route) && !member.is_disabled;
             self.upstream.members.iter().position(is_it)
         };
-        let can_be_asked = |at: &usize| !tried.contains(at) && self.pools.get(*at).is_some_and(|pool| !pool.is_failed(now_ms));
+        let can_be_asked = |at: &usize| !tried.contains(at) && self.is_well(*at, now_ms);
         let own = named(route)?;
         Some(own).filter(can_be_asked).or_else(|| {
             let redirect = self.upstream.members.get(own)?.redirect.as_ref()?;
@@ -72,7 +79,7 @@ impl Group {
     fn candidates(&self, tried: &[usize], now_ms: u64) -> Vec<usize> {
         let all = || self.upstream.members.iter().enumerate();
         let members = || all().filter(|(at, member)| !tried.contains(at) && !member.is_disabled && !member.is_draining);
-        let is_well = |at: usize| self.pools.get(at).is_some_and(|pool| !pool.is_failed(now_ms));
+        let is_well = |at: usize| self.is_well(at, now_ms);
         for is_standby in [false, true] {
             let well: Vec<(usize, &Member)> =
                 members().filter(|(at, member)| member.is_standby == is_standby && !member.is_spare && is_well(*at)).collect();
@@ -84,17 +91,31 @@ impl Group {
                 return well.into_iter().filter(|(_, member)| member.set == set).map(|(at, _)| at).collect();
             }
         }
-        // All have failed lately.
-        members().map(|(at, _)| at).collect()
+        // All have failed lately. What checks have found to be away is not tried all the same.
+        let may_be_tried = |member: &Member| !member.standing.is_down() && !self.upstream.breaks;
+        members().filter(|(_, member)| may_be_tried(member)).map(|(at, _)| at).collect()
     }
 
-    fn by_method(&self, exchange: &Exchange, candidates: &[usize]) -> Option<usize> {
+    /// In hundredths; of one that has come back a moment ago a part of it (at least a hundredth part).
+    fn weight(&self, at: usize, now_ms: u64) -> u32 {
+        let Some(member) = self.upstream.members.get(at) else { return 1 };
+        let (whole, ramp_ms) = (u64::from(member.weight.max(1)), self.upstream.slow_start_ms);
+        match member.standing.back_for_ms(now_ms) {
+            Some(ms) if ms < ramp_ms => u32::try_from((whole * ms / ramp_ms).max(whole.div_ceil(100))).unwrap_or(1),
+            _ => member.weight.max(1),
+        }
+    }
+
+    fn by_method(&self, exchange: &Exchange, candidates: &[usize], now_ms: u64) -> Option<usize> {
         let least = |key: &dyn Fn(usize) -> u128| candidates.iter().copied().min_by_key(|at| key(*at));
-        let weight = |at: usize| u128::from(self.upstream.members.get(at).map_or(1, |member| member.weight.max(1)));
+        let weight = |at: usize| u128::from(self.weight(at, now_ms));
         match self.upstream.balance {
-            Balance::Requests => self.owed_most(candidates),
+            Balance::Requests => self.owed_most(candidates, now_ms),
             Balance::Traffic => least(&|at| u128::from(self.pool(at, |pool| pool.bytes.get())) * 1000 / weight(at)),
-            Balance::Busyness => least(&|at| u128::from(self.pool(at, |pool| u64::from(pool.busy.get()))) * 1000 / weight(at)),
+            Balance::Busyness => least(&|at| {
+                u128::from(self.pool(at, |pool| u64::from(pool.busy.get()) + u64::from(self.upstream.slow_start_ms > 0))) * 100_000
+                    / weight(at)
+            }),
             Balance::RandomTwo => {
                 let (one, other) = (self.any(candidates)?, self.any(candidates)?);
                 let busy = |at: usize| self.pool(at, |pool| u64::from(pool.busy.get()));
@@ -110,9 +131,9 @@ impl Group {
     }
 
     /// Smooth weighted round robin: each is owed its weight, and who is owed most pays for all.
-    fn owed_most(&self, candidates: &[usize]) -> Option<usize> {
+    fn owed_most(&self, candidates: &[usize], now_ms: u64) -> Option<usize> {
         let mut owed = self.owed.borrow_mut();
-        let weight = |at: usize| i64::from(self.upstream.members.get(at).map_or(1, |member| member.weight.max(1)));
+        let weight = |at: usize| i64::from(self.weight(at, now_ms));
         let total: i64 = candidates.iter().map(|at| weight(*at)).sum();
         candidates.iter().for_each(|at| owed[*at] += weight(*at));
         let chosen = candidates.iter().copied().reduce(|best, at| if owed[at] > owed[best] { at } else { best })?;
@@ -171,4 +192,23 @@ fn parameter(target: &[u8], sticky: &Sticky) -> Option<Vec<u8>> {
     let ends = |byte: &u8| matches!(byte, b'?' | b'&') || (*byte == b';' && sticky.semicolon_delimits);
     let value = starts.into_iter().find_map(value)?;
     Some(value.split(ends).next().unwrap_or_default().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_config::model::{Backend, BackendAddress, Protocol, Tuning};
+
+    #[test]
+    fn who_comes_back_gets_its_share_little_by_little() {
+        let member = Member::new(Backend::new(Protocol::Http1, BackendAddress::Unix("/nowhere".into())), Tuning::default());
+        let standing = member.standing.clone();
+        let pools = vec![Rc::new(Pool::new(Arc::clone(&member.backend)))];
+        let upstream = Upstream { slow_start_ms: 1000, ..Upstream::new("test", vec![member]) };
+        let group = Group::new(Arc::new(upstream), pools);
+        assert_eq!(group.weight(0, 5000), 100, "it was never away");
+        standing.come_back(5000);
+        let shares: Vec<u32> = [5000, 5010, 5500, 5999, 6000, 9000].iter().map(|now_ms| group.weight(0, *now_ms)).collect();
+        assert_eq!(shares, [1, 1, 50, 99, 100, 100]);
+    }
 }

@@ -105,6 +105,10 @@ impl RequestBody for Collected {
         self.rest.as_mut().and_then(|rest| rest.trailers()).or_else(|| self.trailers.take())
     }
 
+    fn take_time(&mut self) {
+        self.rest.iter_mut().for_each(|rest| rest.take_time());
+    }
+
     fn length(&self) -> Option<u64> {
         self.rest.is_none().then_some(self.bytes)
     }

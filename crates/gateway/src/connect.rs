@@ -1,12 +1,12 @@
 //! Making connections. Difficulty: a Unix socket whose queue is full says "try again" instead of waiting, so we wait in its place.
 
-use crate::{failure::Failure, secured::Secured, transport::Transport};
-use saker_config::model::{Backend, BackendAddress, Protocol};
+use crate::{failure::Failure, resolver, secured::Secured, transport::Transport};
+use saker_config::model::{Backend, BackendAddress, Protocol, Tuning};
 use saker_net::Stream;
 use saker_tls::ClientTls;
 use std::{io, net::SocketAddr, path::Path, time::Duration};
 use tokio::{
-    net::{TcpStream, UnixStream, lookup_host},
+    net::{TcpStream, UnixStream},
     time::{sleep, timeout},
 };
 
@@ -14,11 +14,11 @@ use tokio::{
 const PAUSE_MS: (u64, u64) = (1, 50);
 
 /// `tls`: where the backend is to be spoken to under it.
-pub async fn connect(backend: &Backend, tls: Option<&ClientTls>, timeout_ms: u64) -> Result<Transport, Failure> {
+pub async fn connect(backend: &Backend, tls: Option<&ClientTls>, tuning: &Tuning) -> Result<Transport, Failure> {
     let connecting = async {
         let connected = match &backend.address {
             BackendAddress::Unix(path) => unix(path).await,
-            BackendAddress::Tcp { host, port } => tcp(host, *port).await,
+            BackendAddress::Tcp { host, port } => tcp(host, *port, tuning.address_ttl_ms).await,
         };
         let stream = connected.map_err(Failure::Unreachable)?;
         Ok(match tls {
@@ -30,7 +30,7 @@ pub async fn connect(backend: &Backend, tls: Option<&ClientTls>, timeout_ms: u64
             }
         })
     };
-    match timeout(Duration::from_millis(timeout_ms), connecting).await {
+    match timeout(Duration::from_millis(tuning.connect_timeout_ms), connecting).await {
         Ok(connected) => connected,
         Err(_) => Err(Failure::ConnectTimeout),
     }
@@ -50,17 +50,18 @@ async fn unix(path: &Path) -> io::Result<Stream> {
 }
 
 /// All addresses of a name in turn; addresses themselves are not looked up.
-async fn tcp(host: &str, port: u16) -> io::Result<Stream> {
+async fn tcp(host: &str, port: u16, address_ttl_ms: u64) -> io::Result<Stream> {
     if let Ok(address) = host.trim_matches(['[', ']']).parse() {
         return to_address(SocketAddr::new(address, port)).await;
     }
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in lookup_host((host, port)).await? {
-        match to_address(address).await {
+    for address in resolver::addresses(host, address_ttl_ms).await? {
+        match to_address(SocketAddr::new(address, port)).await {
             Ok(stream) => return Ok(stream),
             Err(error) => failed = error,
         }
     }
+    resolver::doubt(host);
     Err(failed)
 }
 

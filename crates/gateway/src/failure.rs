@@ -79,8 +79,15 @@ impl Failure {
 
     /// The member could not be reached at all: whatever the request is, another may have it.
     pub fn is_before_request(&self) -> bool {
-        matches!(self, Failure::Unreachable(_) | Failure::ConnectTimeout | Failure::Tls(_) | Failure::Unspoken | Failure::Unprocessed)
-            || matches!(self, Failure::Broken(broken) if broken.is_untouched)
+        matches!(
+            self,
+            Failure::Unreachable(_)
+                | Failure::ConnectTimeout
+                | Failure::Tls(_)
+                | Failure::Unspoken
+                | Failure::Unprocessed
+                | Failure::QueueFull
+        ) || matches!(self, Failure::Broken(broken) if broken.is_untouched)
     }
 
     /// The member is to blame.
@@ -90,7 +97,7 @@ impl Failure {
 
     /// Seconds after which a client may try again.
     pub fn retry_after_s(&self) -> Option<u32> {
-        matches!(self, Failure::QueueFull | Failure::QueueTimeout | Failure::Unreachable(_) | Failure::Unprocessed)
+        matches!(self, Failure::QueueFull | Failure::QueueTimeout | Failure::Unreachable(_) | Failure::Unprocessed | Failure::NoMember)
             .then_some(5)
             .or_else(|| matches!(self, Failure::NotStarted(error) if is_shortage(error)).then_some(5))
     }

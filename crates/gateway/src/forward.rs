@@ -97,14 +97,16 @@ pub fn via(version: Version, call: &Call) -> Vec<u8> {
 /// The Host that a backend is asked for.
 pub fn host(exchange: &Exchange, member: &Member, manner: &CallManner) -> Vec<u8> {
     let received = exchange.head.view().known(KnownField::Host).filter(|host| manner.preserves_host && !host.is_empty());
+    received.map_or_else(|| authority(member), <[u8]>::to_vec)
+}
+
+/// What a backend is called by itself.
+pub fn authority(member: &Member) -> Vec<u8> {
     let backend = &member.backend;
-    match (received, &backend.address) {
-        (Some(host), _) => host.to_vec(),
+    match &backend.address {
         _ if !member.authority.is_empty() => member.authority.as_bytes().to_vec(),
-        (None, BackendAddress::Unix(_)) => b"localhost".to_vec(),
-        (None, BackendAddress::Tcp { host, port }) if *port == backend.protocol.default_port(backend.tls.is_some()) => {
-            host.as_bytes().to_vec()
-        }
-        (None, BackendAddress::Tcp { host, port }) => format!("{host}:{port}").into_bytes(),
+        BackendAddress::Unix(_) => b"localhost".to_vec(),
+        BackendAddress::Tcp { host, port } if *port == backend.protocol.default_port(backend.tls.is_some()) => host.as_bytes().to_vec(),
+        BackendAddress::Tcp { host, port } => format!("{host}:{port}").into_bytes(),
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 };
 use foldhash::fast::RandomState;
 use saker_cgi::{PlainCgi, ProgramRequest, ResponseHead, Variables};
-use saker_config::model::{Activity, Backend, Rate, Tuning, Upstream};
+use saker_config::model::{Activity, Backend, Member, Rate, Standing, Upstream};
 use saker_http::{KnownField, Method, Status, Version};
 use saker_net::{Deadlines, clock, starter::Starter};
 use saker_pipeline::{
@@ -277,22 +277,24 @@ pub struct Heard {
 }
 
 /// Counts a request as under way.
-pub struct Busy(Rc<Pool>, Option<Activity>);
+pub struct Busy(Rc<Pool>, Standing, Option<Activity>);
 
 impl Busy {
-    pub fn new(pool: &Rc<Pool>, tuning: &Tuning) -> Busy {
+    pub fn new(pool: &Rc<Pool>, member: &Member) -> Busy {
         pool.busy.set(pool.busy.get() + 1);
-        if let Some(activity) = &tuning.activity {
+        member.standing.begin_request();
+        if let Some(activity) = &member.tuning.activity {
             activity.begin(clock::monotonic_ms());
         }
-        Busy(Rc::clone(pool), tuning.activity.clone())
+        Busy(Rc::clone(pool), member.standing.clone(), member.tuning.activity.clone())
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.busy.set(self.0.busy.get() - 1);
-        if let Some(activity) = &self.1 {
+        self.1.end_request();
+        if let Some(activity) = &self.2 {
             activity.end(clock::monotonic_ms());
         }
     }

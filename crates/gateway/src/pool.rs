@@ -43,6 +43,7 @@ pub struct Pool {
     pub bytes: Cell<u64>,
     /// Left alone until then.
     failed_until_ms: Cell<u64>,
+    failures_in_row: Cell<u32>,
 }
 
 impl Pool {
@@ -59,6 +60,7 @@ impl Pool {
             busy: Cell::new(0),
             bytes: Cell::new(0),
             failed_until_ms: Cell::new(0),
+            failures_in_row: Cell::new(0),
         }
     }
 
@@ -118,7 +120,7 @@ impl Pool {
         // Counted from here on, and no longer when dropped, whatever happens.
         let epoch = self.epoch.borrow().now();
         let mut connection = Connection { transport: None, pool: Some(Rc::clone(self)), epoch, is_reused: false, is_given_back: false };
-        connection.transport = Some(connect(&self.backend, self.tls()?, tuning.connect_timeout_ms).await?);
+        connection.transport = Some(connect(&self.backend, self.tls()?, tuning).await?);
         Ok(connection)
     }
 
@@ -186,12 +188,18 @@ impl Pool {
         self.idle.borrow().len()
     }
 
-    pub fn fail(&self, retry_ms: u64) {
-        self.failed_until_ms.set(clock::monotonic_ms() + retry_ms);
+    /// After `most` in a row it is left alone.
+    pub fn fail(&self, most: u32, retry_ms: u64) {
+        self.failures_in_row.set(self.failures_in_row.get().saturating_add(1));
+        if self.failures_in_row.get() >= most {
+            self.failed_until_ms.set(clock::monotonic_ms() + retry_ms);
+        }
     }
 
-    pub fn succeed(&self) {
-        self.failed_until_ms.set(0);
+    /// Says whether it had been left alone.
+    pub fn succeed(&self) -> bool {
+        self.failures_in_row.set(0);
+        self.failed_until_ms.replace(0) > 0
     }
 
     pub fn is_failed(&self, now_ms: u64) -> bool {

@@ -10,6 +10,7 @@ use saker_pipeline::{BodyError, CallManner};
 use std::{
     cell::RefCell,
     io::Write,
+    rc::Rc,
     sync::{Arc, atomic::Ordering, mpsc},
     thread,
     time::{Duration, Instant},
@@ -366,5 +367,41 @@ fn nothing_is_left_open() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         // The listeners of four scripts stay; other tests of this process open and close theirs.
         assert!(sockets() < before + 60, "{} sockets before, {} after", before, sockets());
+    });
+}
+
+#[test]
+fn a_breaker_refuses_without_asking() {
+    with_gateway(1, |gateway| async move {
+        let backend = script(once(b""));
+        let members = vec![member(&backend.path, tuning())];
+        let upstream = Arc::new(Upstream { breaks: true, failures_max: 2, ..Upstream::new("breaks", members) });
+        for status in [502, 502, 503, 503] {
+            let response = get(&gateway, &upstream).await;
+            assert_eq!((response.status.0, response.fields().has("Retry-After")), (status, status == 503));
+        }
+        assert_eq!(backend.accepted.load(Ordering::SeqCst), 2);
+        // The bench's members are left alone for 100 ms.
+        tokio::time::sleep(Duration::from_millis(120)).await;
+        assert_eq!(get(&gateway, &upstream).await.status.0, 502);
+        assert_eq!(upstream.members[0].standing.figures(), (0, 3, 3));
+    });
+}
+
+#[test]
+fn a_member_whose_queue_is_full_is_passed_over() {
+    with_gateway(1, |gateway| async move {
+        let (busy, free) =
+            (script(|mut stream, _| drop((read_request(&mut stream), thread::sleep(Duration::from_millis(200))))), script(always(OK)));
+        let full = Tuning { connections_max: 1, queue_max: 0, ..tuning() };
+        let members = vec![member(&busy.path, full), member(&free.path, tuning())];
+        let upstream = Arc::new(Upstream::new("full", members));
+        let (own, other) = (Rc::clone(&gateway), Arc::clone(&upstream));
+        let first = tokio::task::spawn_local(async move { fetch(&own, &other).await.0 });
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        for _ in 0..3 {
+            assert_eq!(fetch(&gateway, &upstream).await.0, 200);
+        }
+        assert_eq!(first.await.unwrap(), 502);
     });
 }

@@ -419,3 +419,27 @@ fn what_is_no_http2_is_no_answer() {
         assert_eq!(ask(&gateway, "/", &upstream_with(&[&backend.path], tuning())).await.0, 502);
     });
 }
+
+/// The request that had begun to connect goes; those that waited for its connection make their own, and learn what is true.
+#[test]
+fn who_waits_for_a_connection_does_not_depend_on_who_makes_it() {
+    let server = server(100, mirror);
+    with_gateway(1, |gateway| async move {
+        let upstream = upstream(&server);
+        let begin = || {
+            let (gateway, upstream) = (Rc::clone(&gateway), Arc::clone(&upstream));
+            tokio::task::spawn_local(async move { ask(&gateway, "/", &upstream).await.0 })
+        };
+        let (first, others) = (begin(), [begin(), begin(), begin()]);
+        tokio::task::yield_now().await;
+        first.abort();
+        for other in others {
+            assert_eq!(other.await.unwrap(), 200);
+        }
+        // Where nothing can be made, all learn it.
+        let nowhere = upstream_with(&[&PathBuf::from("/nowhere/backend.sock")], tuning());
+        for _ in 0..2 {
+            assert_eq!(ask(&gateway, "/", &nowhere).await.0, 503);
+        }
+    });
+}

@@ -134,6 +134,9 @@ pub trait RequestBody {
         None
     }
 
+    /// What is still to come may take its time: who reads it has a time limit for both directions together, since it has answered already.
+    fn take_time(&mut self) {}
+
     /// Puts what is still to come under the inward limits of its site. Called once the site is known.
     fn throttle(&mut self, _: &Throttle, _site: usize) {}
 }

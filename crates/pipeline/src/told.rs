@@ -57,6 +57,13 @@ pub struct Asker {
     request: Rc<LogId>,
 }
 
+impl Asker {
+    /// What is asked by ourselves, without a request.
+    pub fn nobody() -> Asker {
+        Asker { client: SocketAddr::from(([0, 0, 0, 0], 0)), connection: Rc::default(), request: Rc::default() }
+    }
+}
+
 impl About for Asker {
     fn tell(&self, asked: Asked<'_>) -> Option<Cow<'_, [u8]>> {
         matches!(asked, Asked::Client).then(|| shown(self.client)).flatten()

@@ -151,3 +151,43 @@ fn what_is_no_file_is_not_told_to_a_program() {
     assert_eq!(saker.connect().unwrap().get("/a.php").unwrap().status, 502);
     assert_eq!(seen.recv_timeout(LONG).ok(), Some(()));
 }
+
+/// Both ways, through HTTP/1.1 on both sides.
+#[test]
+fn trailers_pass() {
+    let dir = TempDir::new("gateway-trailers").unwrap();
+    let listener = UnixListener::bind(dir.join("backend.sock")).unwrap();
+    let (sender, heard) = channel();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
+        while !all.ends_with(b"X-Ask: 1\r\n\r\n") {
+            let count = stream.read(&mut bytes).unwrap();
+            all.extend_from_slice(&bytes[..count]);
+            if count == 0 {
+                break;
+            }
+        }
+        sender.send(String::from_utf8_lossy(&all).into_owned()).unwrap();
+        let answer = b"HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 6\r\nContent-Length: 9\r\n\r\n";
+        stream.write_all(answer).unwrap();
+        thread::sleep(Duration::from_millis(200));
+    });
+    let configuration = format!(
+        "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[[listener]]\naddress = \"{{address}}\"\n\n[[site]]\nnames = [\"*\"]\n\
+         root = \"{{dir}}\"\n\n[[site.route]]\npath = \"/*\"\nproxy = \"http+unix:{}\"\n",
+        dir.join("backend.sock").display()
+    );
+    let saker = Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap();
+    let mut stream = std::net::TcpStream::connect(saker.server.address()).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    // More than is read ahead for a length.
+    let content = format!("{:x}\r\n{}\r\n", 40_000, "y".repeat(40_000));
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTrailer: X-Ask\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
+    stream.write_all(format!("{head}{content}0\r\nX-Ask: 1\r\n\r\n").as_bytes()).unwrap();
+    let told = heard.recv_timeout(LONG).unwrap();
+    assert!(told.contains("Trailer: X-Ask\r\n") && told.ends_with("0\r\nX-Ask: 1\r\n\r\n"), "{told}");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("Trailer: X-Sum\r\n") && answer.ends_with("3\r\nabc\r\n0\r\nX-Sum: 6\r\n\r\n"), "{answer}");
+}

@@ -42,22 +42,19 @@ impl Drop for Service {
     }
 }
 
-fn heard(address: SocketAddr) -> String {
-    let output = python().args(["ask", &address.to_string()]).output().unwrap();
+/// `pause`: seconds between words of a conversation.
+fn heard(address: SocketAddr, pause: &str) -> String {
+    let output = python().args(["ask", &address.to_string(), pause]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 #[test]
 fn calls_pass_mod_proxy() {
     let service = Service::start();
-    let front = Front::start(
-        "grpc",
-        &format!(
-            "LoadModule proxy_module modules/mod_proxy.so\nLoadModule proxy_http2_module modules/mod_proxy_http2.so\nProxyPass / h2c://127.0.0.1:{}/\n",
-            service.1
-        ),
-    );
-    assert_eq!(heard(front.address), HEARD);
+    let modules = ["proxy", "proxy_http2", "reqtimeout"].map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n")).concat();
+    // Time limits for what clients send end where both sides talk.
+    let front = Front::start("grpc", &format!("{modules}RequestReadTimeout body=1\nProxyPass / h2c://127.0.0.1:{}/\n", service.1));
+    assert_eq!(heard(front.address, "1.5"), HEARD);
 }
 
 #[test]
@@ -69,5 +66,5 @@ fn calls_pass_a_route() {
         service.1
     );
     let saker = Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), TempDir::new("grpc-route").unwrap(), &configuration).unwrap();
-    assert_eq!(heard(saker.server.address()), HEARD);
+    assert_eq!(heard(saker.server.address(), "0"), HEARD);
 }

@@ -205,6 +205,8 @@ messages! {
     PROGRAM_SETTING "SK0904" "gateway" Warn "a PHP setting can't be passed on" "Mend its name or value.";
     PROGRAM_FILE "SK0905" "gateway" Error "a program left its response to a file or path that can't be had"
         "See that the file is there and below a folder that programs may send files from.";
+    MEMBER_DOWN "SK0906" "gateway" Error "a server failed its health checks and is not asked" "See why it does not answer as it should.";
+    MEMBER_UP "SK0907" "gateway" Notice "a server passes its health checks again" "Nothing.";
     PHP_STARTED "SK0920" "php" Notice "PHP was started" "Nothing.";
     PHP_ENDED "SK0921" "php" Error "PHP ended, and is started again with the next request" "See the lines before, which are its own.";
     PHP_REPLACED "SK0922" "php" Notice "PHP was replaced because its configuration changed" "Nothing.";

@@ -159,6 +159,10 @@ impl RequestBody for TransformedBody {
         self.inner.transform.is_none() && self.inner.output.is_empty()
     }
 
+    fn take_time(&mut self) {
+        self.inner.source.take_time();
+    }
+
     fn throttle(&mut self, throttle: &saker_config::model::Throttle, site: usize) {
         self.inner.source.throttle(throttle, site);
     }

@@ -4,6 +4,7 @@
 //! it, parameters behind later mentions do not count, and those of ProxySet always do.
 
 use super::{
+    health,
     parameters::{BalancerParameters, HealthParameters, WorkerParameters, time_ms},
     pass::{self, Pass},
     sections::ProxySection,
@@ -15,7 +16,7 @@ use crate::{
     server::{HostDraft, ServerSet},
     worker_url::{self, WorkerUrl},
 };
-use saker_config::model::Protocol;
+use saker_config::model::{HealthJudge, Protocol};
 use saker_config_apache::Node;
 use saker_pipeline::Via;
 use std::{path::Path, sync::Arc};
@@ -44,6 +45,7 @@ pub struct ProxyDraft {
     pub balancers: Vec<BalancerDraft>,
     pub sections: Vec<Arc<ProxySection>>,
     pub health_templates: Vec<(Box<str>, HealthParameters)>,
+    pub health_expressions: Vec<(Box<str>, HealthJudge)>,
     pub timeout_ms: Option<u64>,
     pub via: Option<Via>,
     pub forwards_max: Option<Option<u64>>,
@@ -67,6 +69,10 @@ pub const SETTERS: &[(&str, ServerSet)] = &[
         Ok(())
     }),
     ("ProxyHCTemplate", add_health_template),
+    ("ProxyHCExpr", |node, draft, _, _| {
+        draft.proxy.health_expressions.push(health::expression(node)?);
+        Ok(())
+    }),
 ];
 
 impl ProxyDraft {
@@ -76,7 +82,7 @@ impl ProxyDraft {
         let flags = [self.inherits_passes, self.inherits_balancers, self.forwards_requests];
         lists.iter().all(|empty| *empty)
             && flags.iter().all(Option::is_none)
-            && (self.health_templates.is_empty() && self.blocked.is_empty())
+            && (self.health_templates.is_empty() && self.health_expressions.is_empty() && self.blocked.is_empty())
             && (self.timeout_ms.is_none() && self.via.is_none() && self.forwards_max.is_none())
     }
 

@@ -8,6 +8,7 @@
 pub mod call;
 pub mod canonical;
 pub mod draft;
+pub mod health;
 pub mod manner;
 pub mod parameters;
 pub mod pass;

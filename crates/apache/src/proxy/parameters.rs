@@ -17,6 +17,7 @@ pub struct WorkerParameters {
     connections_max: Option<usize>,
     kept_max: Option<usize>,
     reuses: Option<bool>,
+    address_ttl_ms: Option<u64>,
     secret: Option<Box<str>>,
     /// In hundredths.
     weight: Option<u32>,
@@ -97,7 +98,8 @@ impl WorkerParameters {
             "retry" => &mut self.retry_ms,
             "ttl" => &mut self.kept_ms,
             "acquire" => &mut self.acquire_ms,
-            "ping" | "addressttl" => return Some(time_ms(value, 1000).map(drop).ok_or_else(|| format!("{key} has wrong format"))),
+            "addressttl" => &mut self.address_ttl_ms,
+            "ping" => return Some(time_ms(value, 1000).map(drop).ok_or_else(|| format!("{key} has wrong format"))),
             _ => return None,
         };
         let unit_ms = if key == "acquire" { 1 } else { 1000 };
@@ -170,6 +172,7 @@ impl WorkerParameters {
             connections_max: self.connections_max.unwrap_or(0),
             queue_timeout_ms: self.acquire_ms.unwrap_or(known.queue_timeout_ms),
             retry_ms: self.retry_ms.unwrap_or(RETRY_MS),
+            address_ttl_ms: self.address_ttl_ms.unwrap_or(known.address_ttl_ms),
             secret: self.secret.clone(),
             ..known
         }

@@ -4,12 +4,8 @@ use crate::modules::core::texts;
 use saker_config::Diagnostic;
 use saker_config_apache::Node;
 
-/// Names, or their beginnings, and what happens instead.
-const PARAMETERS: [(&str, &str); 3] = [
-    ("hc", "health checks are not made: a member counts as failed when a request to it fails"),
-    ("failontimeout", "a member that says nothing in time counts as failed whatever is said here"),
-    ("ping", "a server is not asked before the request itself"),
-];
+/// Names, and what happens instead.
+const PARAMETERS: [(&str, &str); 1] = [("ping", "a server is not asked before the request itself")];
 
 /// Looks through a tree.
 pub fn warn(nodes: &[Node], diagnostics: &mut Vec<Diagnostic>) {
@@ -24,8 +20,7 @@ pub fn warn(nodes: &[Node], diagnostics: &mut Vec<Diagnostic>) {
 
 fn complaint(word: &str) -> Option<String> {
     let (name, _) = word.split_once('=')?;
-    let is_it = |known: &str| name == known || known == "hc" && name.starts_with("hc");
-    let (_, instead) = PARAMETERS.iter().find(|(known, _)| is_it(known))?;
+    let (_, instead) = PARAMETERS.iter().find(|(known, _)| name == *known)?;
     Some(format!("{name} is not honoured: {instead}"))
 }
 
@@ -35,10 +30,10 @@ mod tests {
 
     #[test]
     fn names_alone_count() {
-        for word in ["hcmethod=GET", "hcuri=/x", "failontimeout=on", "ping=5"] {
+        for word in ["ping=5", "ping=100ms"] {
             assert!(complaint(word).is_some(), "{word}");
         }
-        for word in ["http://hc=1/", "hc", "timeout=5", "/ping", "pinger=1", "retry=3"] {
+        for word in ["hcuri=/x", "ping", "timeout=5", "/ping", "pinger=1", "retry=3"] {
             assert!(complaint(word).is_none(), "{word}");
         }
     }

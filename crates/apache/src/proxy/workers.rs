@@ -7,7 +7,8 @@
 use super::{
     canonical,
     draft::{BalancerDraft, ProxyDraft, WorkerDraft},
-    parameters::{Defaults, HealthParameters, WorkerParameters},
+    health::{self, Named},
+    parameters::{Defaults, WorkerParameters},
 };
 use crate::worker_url::{self, WorkerUrl};
 use saker_config::model::{Backend, BackendAddress, BackendTls, Member, Upstream};
@@ -56,8 +57,10 @@ pub struct Workers {
 impl Workers {
     /// The server's, and the host's own.
     pub fn new(main: &ProxyDraft, own: &ProxyDraft, defaults: Defaults) -> Workers {
-        let templates: HashMap<&str, &HealthParameters> =
-            main.health_templates.iter().chain(&own.health_templates).map(|(name, template)| (&**name, template)).collect();
+        let named = Named {
+            templates: main.health_templates.iter().chain(&own.health_templates).map(|(name, template)| (&**name, template)).collect(),
+            expressions: main.health_expressions.iter().chain(&own.health_expressions).map(|(name, judge)| (&**name, judge)).collect(),
+        };
         let mut workers: Vec<Worker> = Vec::new();
         for draft in own.workers.iter().chain(&main.workers) {
             if !workers.iter().any(|known| known.url == draft.url) {
@@ -67,7 +70,7 @@ impl Workers {
         let inherits = own.inherits_balancers.or(main.inherits_balancers).unwrap_or(true);
         let inherited = main.balancers.iter().filter(|_| inherits);
         let balancers = inherited.chain(&own.balancers).map(|draft| {
-            let upstream = balancer(draft, &defaults, &templates);
+            let upstream = balancer(draft, &defaults, &named);
             (upstream.name.clone(), Arc::new(upstream))
         });
         Workers { balancers: balancers.collect(), workers, defaults }
@@ -182,8 +185,13 @@ fn member(url: &WorkerUrl, parameters: &WorkerParameters, defaults: &Defaults) -
     member
 }
 
-fn balancer(draft: &BalancerDraft, defaults: &Defaults, _templates: &HashMap<&str, &HealthParameters>) -> Upstream {
-    let members = draft.members.iter().map(|draft| member(&draft.url, &draft.parameters, defaults)).collect();
+fn balancer(draft: &BalancerDraft, defaults: &Defaults, named: &Named<'_>) -> Upstream {
+    let looked_after = |draft: &WorkerDraft| {
+        let mut member = member(&draft.url, &draft.parameters, defaults);
+        member.health = health::check(&draft.parameters.health, &member, named).map(Arc::new);
+        member
+    };
+    let members = draft.members.iter().map(looked_after).collect();
     draft.parameters.upstream(&draft.name, members)
 }
 

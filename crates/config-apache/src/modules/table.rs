@@ -97,7 +97,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
     module("proxy_fcgi_module", "mod_proxy_fcgi.c", "mod_proxy_fcgi.so", A, Loadable, Native),
     module("proxy_fdpass_module", "mod_proxy_fdpass.c", "mod_proxy_fdpass.so", C, Loadable, Later),
     module("proxy_ftp_module", "mod_proxy_ftp.c", "mod_proxy_ftp.so", C, Loadable, Later),
-    module("proxy_hcheck_module", "mod_proxy_hcheck.c", "mod_proxy_hcheck.so", B, Loadable, Later),
+    module("proxy_hcheck_module", "mod_proxy_hcheck.c", "mod_proxy_hcheck.so", B, Loadable, Native),
     module("proxy_html_module", "mod_proxy_html.c", "mod_proxy_html.so", B, Loadable, Later),
     module("proxy_http_module", "mod_proxy_http.c", "mod_proxy_http.so", A, Loadable, Native),
     module("proxy_http2_module", "mod_proxy_http2.c", "mod_proxy_http2.so", B, Loadable, Native),

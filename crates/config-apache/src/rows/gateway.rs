@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, OPTIONS, Row, SERVER,
     Shape::{Each, EachWithFirst, Flag, One, OneOrTwo, OneToThree, Raw, Section, Two, TwoOrThree},
-    Treatment::{self, Denies, Honoured, Later, NoEffect},
+    Treatment::{self, Denies, Honoured, Later, NoEffect, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -34,6 +34,9 @@ const NO_MANAGER: Treatment = NoEffect("members are those of the configuration; 
 const NO_STATUS: Treatment = NoEffect("the status page shows what it shows whatever this says");
 const NO_POOL: Treatment = NoEffect("health checks need no threads");
 const NO_REMOTE: Treatment = NoEffect("it is about forward proxies and their own proxies, which this is not");
+const NO_FORWARD: Treatment = NoEffect("this is no forward proxy: CONNECT is refused, whatever the port");
+const NO_PROXY_BEHIND: Treatment = Unsupported("servers are asked directly; name the proxy itself in ProxyPass if it is one for this site");
+const NO_EXPRESS: Treatment = Unsupported("write a RewriteMap of the same file and a RewriteRule with [P]");
 const NO_EXPECT: Treatment = NoEffect("Expect is answered here, when the content is wanted, and not passed on");
 const BAD_FIELDS: Treatment = NoEffect("an answer with a field that can't be read is an error, as with Apache's default");
 
@@ -47,8 +50,8 @@ pub(super) const ROWS: &[Row] = &[
     row("<Proxy", PROXY, A, "sv", Section, SERVER, NOWHERE, Honoured),
     row("<ProxyMatch", PROXY, A, "sv", Section, SERVER, NOWHERE, Honoured),
     row("ProxyRequests", PROXY, A, "sv", Flag, SERVER, NOWHERE, Honoured),
-    row("ProxyRemote", PROXY, A, "sv", TwoOrThree, SERVER, NOWHERE, GATEWAYS),
-    row("ProxyRemoteMatch", PROXY, A, "sv", TwoOrThree, SERVER, NOWHERE, GATEWAYS),
+    row("ProxyRemote", PROXY, A, "sv", TwoOrThree, SERVER, NOWHERE, NO_PROXY_BEHIND),
+    row("ProxyRemoteMatch", PROXY, A, "sv", TwoOrThree, SERVER, NOWHERE, NO_PROXY_BEHIND),
     row("ProxyPassInterpolateEnv", PROXY, A, "svd", Flag, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("ProxyPass", PROXY, A, "svd", Raw, ACCESS.or(SERVER), DIRECTORY.or(FILES), Honoured),
     row("ProxyPassMatch", PROXY, A, "svd", Raw, ACCESS.or(SERVER), DIRECTORY.or(FILES), Honoured),
@@ -76,17 +79,17 @@ pub(super) const ROWS: &[Row] = &[
     row("ProxySourceAddress", PROXY, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
     row("ProxyAddHeaders", PROXY, A, "svd", Flag, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("Proxy100Continue", PROXY, A, "svd", Flag, ACCESS.or(SERVER), NOWHERE, NO_EXPECT),
-    row("AllowCONNECT", PROXY_CONNECT, B, "sv", Each, SERVER, NOWHERE, GATEWAYS),
-    row("ProxyExpressEnable", PROXY_EXPRESS, B, "sv", Flag, FILE_INFO, NOWHERE, GATEWAYS),
-    row("ProxyExpressDBMFile", PROXY_EXPRESS, B, "sv", One, FILE_INFO, NOWHERE, GATEWAYS),
-    row("ProxyExpressDBMType", PROXY_EXPRESS, B, "sv", One, FILE_INFO, NOWHERE, GATEWAYS),
+    row("AllowCONNECT", PROXY_CONNECT, B, "sv", Each, SERVER, NOWHERE, NO_FORWARD),
+    row("ProxyExpressEnable", PROXY_EXPRESS, B, "sv", Flag, FILE_INFO, NOWHERE, NO_EXPRESS),
+    row("ProxyExpressDBMFile", PROXY_EXPRESS, B, "sv", One, FILE_INFO, NOWHERE, NO_EXPRESS),
+    row("ProxyExpressDBMType", PROXY_EXPRESS, B, "sv", One, FILE_INFO, NOWHERE, NO_EXPRESS),
     row("ProxyFCGIBackendType", PROXY_FCGI, A, "svdh", One, FILE_INFO, NOWHERE, Honoured),
     row("ProxyFCGISetEnvIf", PROXY_FCGI, A, "svdh", TwoOrThree, FILE_INFO, NOWHERE, Honoured),
     row("ProxyFtpListOnWildcard", PROXY_FTP, C, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
     row("ProxyFtpEscapeWildcards", PROXY_FTP, C, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
     row("ProxyFtpDirCharset", PROXY_FTP, C, "svd", One, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
-    row("ProxyHCTemplate", PROXY_HCHECK, B, "sv", Raw, FILE_INFO, NOWHERE, GATEWAYS),
-    row("ProxyHCExpr", PROXY_HCHECK, B, "sv", Raw, FILE_INFO, NOWHERE, GATEWAYS),
+    row("ProxyHCTemplate", PROXY_HCHECK, B, "sv", Raw, FILE_INFO, NOWHERE, Honoured),
+    row("ProxyHCExpr", PROXY_HCHECK, B, "sv", Raw, FILE_INFO, NOWHERE, Honoured),
     row("ProxyHCTPsize", PROXY_HCHECK, B, "s", One, SERVER, VIRTUAL_HOST, NO_POOL),
     row("ProxyHTMLEvents", PROXY_HTML, B, "svd", Each, ACCESS.or(SERVER), NOWHERE, GATEWAYS),
     row("ProxyHTMLLinks", PROXY_HTML, B, "svd", EachWithFirst, ACCESS.or(SERVER), NOWHERE, GATEWAYS),

@@ -21,6 +21,7 @@ pub(crate) mod throttle;
 pub(crate) mod tls;
 pub(crate) mod unknown;
 pub(crate) mod upstream;
+pub(crate) mod upstream_health;
 pub(crate) mod upstream_server;
 
 #[cfg(test)]
@@ -55,6 +56,7 @@ static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
         route::ROWS,
         redirect::ROWS,
         upstream::ROWS,
+        upstream_health::ROWS,
         upstream_server::ROWS,
         compression::ROWS,
         cache::ROWS,

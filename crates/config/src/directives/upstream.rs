@@ -3,11 +3,14 @@
 //! Difficulty: a route may name an upstream that another file defines, so names become upstreams when all files have been read
 //! ([`resolve`]). A route that gives a URL gets an upstream of its own.
 
-use super::upstream_server::{ONE_SERVER, ServerSaid, read_server};
+use super::{
+    upstream_health::HealthDraft,
+    upstream_server::{ONE_SERVER, ServerSaid, read_server},
+};
 use crate::{
     diagnostic::{Diagnostic, Severity, quoted},
     load::Loader,
-    model::{Action, Balance, Protocol, Proxy, Sticky, Tuning, Upstream},
+    model::{Action, Balance, Member, Protocol, Proxy, Sticky, Tuning, Upstream},
     reader::{Reader, Table},
     row::{Fault, Kind, ROW, Row, Set, Target, UPSTREAM, Word},
     source::At,
@@ -18,10 +21,14 @@ use std::{collections::HashMap, sync::Arc};
 /// An upstream on its way into the model.
 #[derive(Debug, Default)]
 pub struct UpstreamDraft {
+    pub(super) health: HealthDraft,
+    pub(super) slow_start_ms: u64,
+    pub(super) failures_max: Option<u32>,
+    pub(super) breaks: bool,
     name: Option<(String, At)>,
     servers: Vec<ServerSaid>,
     balance: Balance,
-    tuning: Tuning,
+    pub(super) tuning: Tuning,
     sticky_cookie: Option<String>,
     failure_statuses: Vec<u16>,
     attempts_max: Option<usize>,
@@ -295,7 +302,9 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, at: &At) -> Option<(Stri
 impl UpstreamDraft {
     fn upstream(self, name: &str) -> Upstream {
         let tuning = Arc::new(self.tuning);
-        let members = self.servers.into_iter().map(|server| server.member(&tuning)).collect();
+        let health = self.health.check().map(Arc::new);
+        let member = |server: ServerSaid| Member { health: health.clone(), ..server.member(&tuning) };
+        let members = self.servers.into_iter().map(member).collect();
         let sticky = self.sticky_cookie.map(|cookie| Sticky {
             parameter: cookie.to_ascii_lowercase().into(),
             cookie: cookie.into(),
@@ -308,6 +317,9 @@ impl UpstreamDraft {
             failure_statuses: self.failure_statuses,
             attempts_max: self.attempts_max,
             internal_redirects: self.internal_redirects,
+            slow_start_ms: self.slow_start_ms,
+            failures_max: self.failures_max.unwrap_or(1),
+            breaks: self.breaks,
             ..Upstream::new(name, members)
         }
     }
@@ -325,11 +337,18 @@ pub(crate) fn resolve(loader: &mut Loader) {
         }
     }
     let routes = loader.sites.iter_mut().flat_map(|site| &mut site.routes);
+    let mut all: Vec<Arc<Upstream>> = known.values().map(Arc::clone).collect();
+    all.sort_by(|one, other| one.name.cmp(&other.name));
     for (proxy, at) in
         routes.filter_map(|route| if let Action::Proxy(proxy) = &mut route.action { Some((proxy, route.origin.clone())) } else { None })
     {
         match upstream_for(&proxy.said, &known) {
-            Some(upstream) => proxy.upstream = upstream,
+            Some(upstream) => {
+                if !all.iter().any(|other| Arc::ptr_eq(other, &upstream)) {
+                    all.push(Arc::clone(&upstream));
+                }
+                proxy.upstream = upstream;
+            }
             None => {
                 let near = crate::suggest::nearest(&proxy.said, known.keys().map(String::as_str));
                 let help = near.map_or_else(|| "add [[upstream]] with that name".to_owned(), |name| format!("did you mean \"{name}\"?"));
@@ -337,6 +356,7 @@ pub(crate) fn resolve(loader: &mut Loader) {
             }
         }
     }
+    loader.resolved = all;
 }
 
 fn upstream_for(said: &str, known: &HashMap<String, Arc<Upstream>>) -> Option<Arc<Upstream>> {

@@ -2,6 +2,7 @@
 
 mod action;
 mod cache;
+mod health;
 mod limits;
 mod listener;
 mod origin;
@@ -15,6 +16,7 @@ mod upstream;
 
 pub use action::{Action, Proxy, Redirect, RedirectPiece};
 pub use cache::{CacheOffer, CacheStore, CacheUse};
+pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, Standing};
 pub use limits::Limits;
 pub use listener::{Address, Listener};
 pub use origin::{Origin, Sourced};
@@ -48,6 +50,8 @@ pub struct Model {
     pub listeners: Vec<Listener>,
     /// In the order of the file; the first catch-all, or else the first site, answers hosts that nobody claims.
     pub sites: Vec<Arc<Site>>,
+    /// All that anybody may be passed on to, for what looks after them without a request.
+    pub upstreams: Vec<Arc<Upstream>>,
     /// Every file that was read, for `check` and `explain`.
     pub sources: Vec<PathBuf>,
 }

@@ -3,7 +3,7 @@
 //! Made by both front-ends (Apache's `ProxyPass`, `<Proxy balancer:>` and `SetHandler "proxy:…"`, our own `[[upstream]]`), and by rules at the
 //! time of a request. Workers keep the state (connections, failures) beside it, by [`Backend`] and by upstream.
 
-use super::{CipherSuite, Revocation};
+use super::{CipherSuite, HealthCheck, Revocation, Standing};
 use std::{
     fmt,
     hash::Hash,
@@ -207,6 +207,8 @@ pub struct Tuning {
     pub queue_timeout_ms: u64,
     /// After a failure it is left alone for this long, if there are others.
     pub retry_ms: u64,
+    /// What is known of its name's addresses is asked for again after this.
+    pub address_ttl_ms: u64,
     /// What the response may be ahead of the client before the backend is made to wait: in memory, then on disk.
     pub buffer_memory_bytes: usize,
     pub buffer_disk_bytes: u64,
@@ -231,6 +233,7 @@ impl Default for Tuning {
             queue_max: 1024,
             queue_timeout_ms: 30_000,
             retry_ms: 10_000,
+            address_ttl_ms: 10_000,
             buffer_memory_bytes: 256 << 10,
             buffer_disk_bytes: 1 << 30,
             request_ahead_bytes: 0,
@@ -302,6 +305,9 @@ pub struct Member {
     pub is_draining: bool,
     /// Failures don't count.
     pub ignores_errors: bool,
+    /// Made of it again and again.
+    pub health: Option<Arc<HealthCheck>>,
+    pub standing: Standing,
 }
 
 impl Member {
@@ -320,6 +326,8 @@ impl Member {
             is_disabled: false,
             is_draining: false,
             ignores_errors: false,
+            health: None,
+            standing: Standing::default(),
         }
     }
 }
@@ -373,6 +381,12 @@ pub struct Upstream {
     pub wait_ms: u64,
     /// Its responses may lead to other paths of ours; `None`: those of programs may.
     pub internal_redirects: Option<bool>,
+    /// A member that comes back gets its share little by little, in this time.
+    pub slow_start_ms: u64,
+    /// Failures in a row after which a member is left alone.
+    pub failures_max: u32,
+    /// Requests are refused while all members are left alone, instead of trying one of them all the same.
+    pub breaks: bool,
 }
 
 impl Upstream {
@@ -385,9 +399,12 @@ impl Upstream {
             is_bound: false,
             attempts_max: None,
             failure_statuses: Vec::new(),
-            fails_on_timeout: false,
+            fails_on_timeout: true,
             wait_ms: 0,
             internal_redirects: None,
+            slow_start_ms: 0,
+            failures_max: 1,
+            breaks: false,
         }
     }
 }

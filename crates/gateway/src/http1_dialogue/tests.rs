@@ -105,3 +105,19 @@ fn nothing_at_all_and_switches_nobody_asked_for() {
     assert_eq!(heard("GET", b"HTTP/1.1 2", 3), ["premature end of script headers"]);
     assert_eq!(heard("GET", b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n", 100), ["101 in a protocol that can't switch"]);
 }
+
+#[test]
+fn trailers_of_requests_go_behind_the_chunks() {
+    let (mut dialogue, head) = begun("POST", &[("Trailer", "X-Sum"), ("TE", "trailers")], None);
+    assert!(head.contains("Trailer: X-Sum\r\n") && !head.contains("TE:"), "{head}");
+    let mut fields = Fields::new();
+    fields.append("X-Sum", &b"5"[..]);
+    let mut out = Vec::new();
+    dialogue.content(b"hello", &mut out);
+    dialogue.trailers(fields);
+    Dialogue::end(&mut dialogue, &mut out);
+    assert_eq!(String::from_utf8(out).unwrap(), "5\r\nhello\r\n0\r\nX-Sum: 5\r\n\r\n");
+    // Nothing announces what can't come.
+    let (_, head) = begun("POST", &[("Trailer", "X-Sum")], Some(5));
+    assert!(!head.contains("Trailer"), "{head}");
+}

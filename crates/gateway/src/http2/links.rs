@@ -75,14 +75,13 @@ impl Links {
         let until = Instant::now() + Duration::from_millis(tuning.queue_timeout_ms);
         let shares = tuning.kept_max > 0;
         loop {
-            if shares
-                && !is_fresh
-                && let Some(link) = self.with_room(pool.epoch())
-            {
+            let known = if shares { self.with_room(pool.epoch()) } else { None };
+            let has_room = pool.has_room(tuning, workers);
+            if let Some(link) = known.filter(|_| !is_fresh || !has_room) {
                 return Ok(link);
             }
             let makes_own = is_fresh || !shares;
-            if (makes_own || !self.is_connecting.get()) && pool.has_room(tuning, workers) {
+            if (makes_own || !self.is_connecting.get()) && has_room {
                 return self.connect(pool, tuning, !shares, desk).await;
             }
             let Some(receiver) = self.waiting.join(share(tuning.queue_max, workers)) else { return Err(Failure::QueueFull) };
@@ -101,7 +100,13 @@ impl Links {
     async fn connect(&self, pool: &Rc<Pool>, tuning: &Tuning, is_single: bool, desk: &Desk) -> Result<Rc<Link>, Failure> {
         let under_way = UnderWay::begin(self);
         let epoch = pool.epoch();
-        let connection = pool.connect(tuning).await?;
+        let connection = match pool.connect(tuning).await {
+            Ok(connection) => connection,
+            Err(failure) => {
+                under_way.fail();
+                return Err(failure);
+            }
+        };
         let link = Rc::new(Link::new(Rc::clone(&self.waiting), epoch, is_single));
         tokio::task::spawn_local(Driver::new(Rc::clone(&link), connection, desk.clone()).run());
         if !is_single {
@@ -117,29 +122,32 @@ impl Links {
     }
 }
 
-/// A connection that is being made, and that others wait for. Given up, they learn that there is none.
-struct UnderWay<'l> {
-    links: &'l Links,
-    has_failed: bool,
-}
+/// A connection that is being made, and that others wait for. Given up because its request has gone, another one makes it.
+struct UnderWay<'l>(&'l Links);
 
 impl<'l> UnderWay<'l> {
     fn begin(links: &'l Links) -> UnderWay<'l> {
         links.is_connecting.set(true);
-        UnderWay { links, has_failed: true }
+        UnderWay(links)
     }
 
-    fn succeed(mut self, room: usize) {
-        self.has_failed = false;
-        self.links.waiting.wake(room);
+    fn succeed(self, room: usize) {
+        self.0.is_connecting.set(false);
+        self.0.waiting.wake(room);
+        std::mem::forget(self);
+    }
+
+    /// Nobody waits for what can't be.
+    fn fail(self) {
+        self.0.is_connecting.set(false);
+        self.0.waiting.tell(usize::MAX, false);
+        std::mem::forget(self);
     }
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        self.links.is_connecting.set(false);
-        if self.has_failed {
-            self.links.waiting.tell(usize::MAX, false);
-        }
+        self.0.is_connecting.set(false);
+        self.0.waiting.wake(usize::MAX);
     }
 }

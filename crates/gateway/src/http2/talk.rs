@@ -22,13 +22,22 @@ pub struct Talk {
     untold: Option<Chunk>,
     has_taken_content: bool,
     has_heard: bool,
+    has_head: bool,
     limit: Limit,
 }
 
 impl Talk {
     pub fn new(stream: Stream, content: Box<dyn RequestBody>, has_content: bool, timeout_ms: u64, desk: &Desk) -> Talk {
         let content = has_content.then_some(content);
-        Talk { stream, content, untold: None, has_taken_content: false, has_heard: false, limit: Limit::new(desk, timeout_ms) }
+        Talk {
+            stream,
+            content,
+            untold: None,
+            has_taken_content: false,
+            has_heard: false,
+            has_head: false,
+            limit: Limit::new(desk, timeout_ms),
+        }
     }
 
     /// The next thing that the server says. Tells content while it waits.
@@ -81,7 +90,12 @@ impl Talk {
     fn said(&mut self, heard: Heard) -> Result<Said, Failure> {
         self.has_heard |= !matches!(heard, Heard::Lost(_));
         Ok(match heard {
-            Heard::Head(head) => Said::Head(head),
+            Heard::Head(head) => {
+                // From here on both talk, as slowly as the one time limit lets them.
+                self.has_head = true;
+                self.content.iter_mut().for_each(|content| content.take_time());
+                Said::Head(head)
+            }
             Heard::Content(content) => {
                 self.stream.release(content.len());
                 Said::Content(content)
@@ -138,8 +152,10 @@ impl Talk {
                 }
                 Poll::Ready(Some(Err(error))) => return Err(Failure::Client(error)),
                 Poll::Pending => {
-                    // The server is not to blame for a client that takes its time.
-                    self.limit.push();
+                    // The server is not to blame for a client that takes its time before it has answered.
+                    if !self.has_head {
+                        self.limit.push();
+                    }
                     break;
                 }
             }

@@ -14,6 +14,9 @@ const TROUBLE: [(&str, &str); 3] = [
     ("accept_pauses_total", "pauses in accepting connections (descriptors or connections_max)"),
 ];
 
+/// Lines for them on the page.
+const UPSTREAMS_MAX: usize = 20;
+
 pub fn render(report: &Value, now_unix_s: u64) -> String {
     let counters = Counters(report);
     let mut rows = vec![
@@ -28,6 +31,7 @@ pub fn render(report: &Value, now_unix_s: u64) -> String {
         ("resource cache", counters.resource_cache()),
     ];
     rows.extend(certificates(report, now_unix_s).map(|line| ("certificates", line)));
+    rows.extend(upstreams(report).into_iter().map(|line| ("upstream", line)));
     rows.extend(counters.trouble().map(|line| ("attention", line)));
     let mut page = format!(
         "saker {}, pid {}, up {}\n\n",
@@ -125,6 +129,39 @@ fn certificates(report: &Value, now_unix_s: u64) -> Option<String> {
     Some(format!("{}, the first {until} ({name})", grouped(all.len() as u64)))
 }
 
+/// Those that have been asked, or of which not all is well.
+fn upstreams(report: &Value) -> Vec<String> {
+    let all = report.get("upstreams").and_then(Value::as_array).into_iter().flatten();
+    let shown = all.filter_map(|upstream| {
+        let members = upstream.get("members").and_then(Value::as_array)?;
+        let sum = |name: &str| members.iter().map(|member| number(member, name)).fold(0, u64::saturating_add);
+        let down: Vec<&str> =
+            members.iter().filter(|member| text(member, "state") == "down").map(|member| text(member, "address")).collect();
+        let (busy, requests, failures) = (sum("busy"), sum("requests"), sum("failures"));
+        let away = if down.is_empty() { String::new() } else { format!("; down: {}", down.join(", ")) };
+        let line = format!(
+            "{}: {}, {} so far, {} failed, {} under way{away}",
+            text(upstream, "name"),
+            counted(members.len(), "member"),
+            counted_requests(requests),
+            grouped(failures),
+            grouped(busy)
+        );
+        (requests > 0 || !down.is_empty()).then_some(line)
+    });
+    let mut lines: Vec<String> = shown.collect();
+    let more = lines.len().saturating_sub(UPSTREAMS_MAX);
+    lines.truncate(UPSTREAMS_MAX);
+    if more > 0 {
+        lines.push(format!("and {} more (--json has them)", grouped(more as u64)));
+    }
+    lines
+}
+
+fn counted_requests(count: u64) -> String {
+    if count == 1 { "1 request".into() } else { format!("{} requests", grouped(count)) }
+}
+
 fn listeners(report: &Value) -> String {
     let listed = report.get("listeners").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let listed: Vec<&str> = listed.collect();
@@ -174,7 +211,7 @@ pub fn duration(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{CertificateReport, LastReload, ReloadReport, StatusReport};
+    use crate::control::{CertificateReport, LastReload, MemberReport, ReloadReport, StatusReport, UpstreamReport};
 
     fn report() -> StatusReport {
         let counters = [
@@ -256,5 +293,25 @@ resource cache  99.9 % hits (999 of 1,000), 0 entries, 0 B
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([0, 999, 1000, 1_500_000].map(bytes), ["0 B", "999 B", "1.0 kB", "1.5 MB"]);
         assert_eq!([5, 65, 3600, 90_000].map(duration), ["5 s", "1 min 5 s", "1 h 0 min", "1 d 1 h"]);
+    }
+
+    #[test]
+    fn upstreams_that_have_been_asked_or_are_away() {
+        let member = |address: &str, state, requests| MemberReport {
+            address: address.into(),
+            state,
+            is_standby: false,
+            busy: 1,
+            requests,
+            failures: requests / 10,
+        };
+        let upstream = |name: &str, members| UpstreamReport { name: name.into(), members };
+        let upstreams = vec![
+            upstream("app", vec![member("http://a:80", "up", 12_000), member("http://b:80", "down", 30)]),
+            upstream("idle", vec![member("http://c:80", "up", 0)]),
+        ];
+        let page = render(&StatusReport { upstreams, ..report() }.to_json(), 0);
+        let line = "\nupstream        app: 2 members, 12,030 requests so far, 1,203 failed, 2 under way; down: http://b:80\n";
+        assert!(page.contains(line) && !page.contains("idle:"), "{page}");
     }
 }

@@ -13,7 +13,7 @@ mod server;
 pub mod state_dir;
 
 pub use cache::{CacheVerb, PurgeOrder};
-pub use report::{CertificateReport, LastReload, ReloadReport, StatusReport, counters};
+pub use report::{CertificateReport, LastReload, MemberReport, ReloadReport, StatusReport, UpstreamReport, counters};
 pub use server::serve;
 pub use state_dir::{Lock, StateDir, StateDirError};
 

@@ -2,6 +2,7 @@
 //!
 //! Written by hand rather than derived: the names are a contract with scripts, and stand here where one sees them.
 
+use saker_config::model::{Member, Upstream};
 use saker_telemetry::Snapshot;
 use serde_json::{Map, Value, json};
 
@@ -25,6 +26,26 @@ pub struct StatusReport {
     pub last_reload: Option<LastReload>,
     /// Those without files: automatic ones, and that of the local authority.
     pub certificates: Vec<CertificateReport>,
+    /// Programs and servers behind this one.
+    pub upstreams: Vec<UpstreamReport>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpstreamReport {
+    pub name: String,
+    pub members: Vec<MemberReport>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberReport {
+    pub address: String,
+    /// `up`, `down` (by health checks), `draining` or `disabled`.
+    pub state: &'static str,
+    pub is_standby: bool,
+    /// Requests under way.
+    pub busy: u32,
+    pub requests: u64,
+    pub failures: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +96,42 @@ impl StatusReport {
             "counters": counters,
             "last_reload": self.last_reload.as_ref().map(LastReload::to_json),
             "certificates": self.certificates.iter().map(CertificateReport::to_json).collect::<Vec<_>>(),
+            "upstreams": self.upstreams.iter().map(UpstreamReport::to_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl UpstreamReport {
+    pub fn new(upstream: &Upstream) -> UpstreamReport {
+        UpstreamReport { name: upstream.name.to_string(), members: upstream.members.iter().map(MemberReport::new).collect() }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({ "name": self.name, "members": self.members.iter().map(MemberReport::to_json).collect::<Vec<_>>() })
+    }
+}
+
+impl MemberReport {
+    fn new(member: &Member) -> MemberReport {
+        let (busy, requests, failures) = member.standing.figures();
+        let state = match () {
+            () if member.is_disabled => "disabled",
+            () if member.standing.is_down() => "down",
+            () if member.is_draining => "draining",
+            () => "up",
+        };
+        let is_standby = member.is_standby || member.is_spare;
+        MemberReport { address: format!("{}{}", member.backend, member.path), state, is_standby, busy, requests, failures }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "address": self.address,
+            "state": self.state,
+            "standby": self.is_standby,
+            "busy": self.busy,
+            "requests": self.requests,
+            "failures": self.failures,
         })
     }
 }

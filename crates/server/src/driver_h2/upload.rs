@@ -178,6 +178,10 @@ impl RequestBody for Http2Body {
         upload.ended && upload.chunks.is_empty() && upload.trailers.is_none()
     }
 
+    fn take_time(&mut self) {
+        (self.time, self.sleep) = (None, None);
+    }
+
     fn throttle(&mut self, throttle: &Throttle, site: usize) {
         self.pace = Pace::new(Direction::In, throttle, &self.accounts, site);
     }

@@ -123,6 +123,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
         let _inside = runtime.enter();
         operator.begin_automatic(prepared);
         operator.begin_php();
+        operator.begin_health();
     }
     crate::cli::apache::detach::let_go();
     pid_file.iter_mut().for_each(pid_file::PidFile::fill);

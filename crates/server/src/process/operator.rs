@@ -3,7 +3,7 @@
 use super::{Source, cache_control, listeners::Listeners, page_cache, starter, workers::Workers};
 use crate::{
     automatic::{Automatic, Prepared},
-    control::{self, CacheVerb, CertificateReport, Control, LastReload, ReloadReport, StatusReport},
+    control::{self, CacheVerb, CertificateReport, Control, LastReload, ReloadReport, StatusReport, UpstreamReport},
     log_files,
     secured::{Secured, Watch},
     shared::Shared,
@@ -11,6 +11,7 @@ use crate::{
     worker::Command,
 };
 use saker_config::model::{Address, Listener};
+use saker_gateway::HealthChecks;
 use saker_pipeline::{Generation, LocalFuture};
 use saker_telemetry::{
     Counters, Metric, Snapshot, error_log, message,
@@ -37,6 +38,7 @@ pub struct Operator {
     listeners: RefCell<Listeners>,
     last_reload: RefCell<Option<LastReload>>,
     automatic: Automatic,
+    health: RefCell<HealthChecks>,
     /// On this thread, like everything here; nobody holds on to it across a wait but whoever stops it.
     php: RefCell<saker_php::Manager>,
     /// Asked to stop.
@@ -77,6 +79,7 @@ impl Operator {
             listeners: RefCell::new(listeners),
             last_reload: RefCell::new(None),
             automatic,
+            health: RefCell::default(),
             php: RefCell::default(),
             stopping: Cell::new(false),
             at_once: Cell::new(false),
@@ -87,6 +90,17 @@ impl Operator {
     /// Certificates are ordered from here on. To be called within the runtime.
     pub fn begin_automatic(&self, prepared: Prepared) {
         self.automatic.apply(prepared);
+    }
+
+    /// Servers are looked after from here on.
+    pub fn begin_health(&self) {
+        self.look_after(&self.generation.borrow());
+    }
+
+    fn look_after(&self, generation: &Generation) {
+        if let Err(error) = self.health.borrow_mut().apply(&generation.model.upstreams) {
+            error_log::log(&message::CONFIG_WARNING, format_args!("health checks can't be made: {error}"));
+        }
     }
 
     /// PHP can be asked for from here on. To be called within the runtime.
@@ -272,6 +286,7 @@ impl Operator {
         *self.secured.borrow_mut() = secured;
         self.php.borrow_mut().apply(&generation.model, self.shared.starter.as_ref());
         self.automatic.apply(automatic);
+        self.look_after(&generation);
         for address in &added {
             error_log::log(&message::LISTENER_ADDED, format_args!("{address}"));
             self.listen(address);
@@ -360,6 +375,7 @@ impl Control for Operator {
             counters: control::counters(&self.snapshot()),
             last_reload: self.last_reload.borrow().clone(),
             certificates: self.certificates(),
+            upstreams: generation.model.upstreams.iter().map(|one| UpstreamReport::new(one)).collect(),
         }
     }
 

@@ -1,6 +1,8 @@
-"""Both ends of a gRPC service: `serve` prints its port; `ask ADDRESS` prints what it heard, a line for each kind of call."""
+"""Both ends of a gRPC service: `serve` prints its port; `ask ADDRESS PAUSE` prints what it heard, a line for each kind of call."""
 
+import queue
 import sys
+import time
 from concurrent import futures
 
 import grpc
@@ -61,20 +63,19 @@ def ask(address):
             print("missing", error.code().name)
         print("counts", b",".join(channel.unary_stream("/test.Talk/Counts")(b"5", timeout=10)).decode())
         print("adds", channel.stream_unary("/test.Talk/Adds")(iter([b"x" * 1000] * 300), timeout=10).decode())
-        print("echoes", talk(channel))
+        print("echoes", talk(channel, float(sys.argv[3])))
 
 
-def talk(channel):
-    """Says the next word only when the one before has come back."""
+def talk(channel, pause):
+    """Says the next word only when the one before has come back, and a while has passed."""
     heard = []
     turn = futures.ThreadPoolExecutor(1)
-    import queue
-
     words = queue.Queue()
     answers = channel.stream_stream("/test.Talk/Echoes")(iter(words.get, None), timeout=20)
     for word in (b"one", b"two", b"three"):
         words.put(word)
         heard.append(turn.submit(next, answers).result(5).decode())
+        time.sleep(pause)
     words.put(None)
     heard.extend(answer.decode() for answer in answers)
     return " ".join(heard)

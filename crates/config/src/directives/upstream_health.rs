@@ -1,0 +1,183 @@
+//! How the servers of an `[[upstream]]` are looked after: health checks, and what follows from failures.
+//!
+//! Checks are made where a path or an interval is given; nothing else of them alone asks for any.
+
+use crate::{
+    model::{HealthCheck, HealthMethod},
+    row::{Fault, Kind, ROW, Row, Set, UPSTREAM, Word},
+    value::Value,
+};
+
+/// What was said of checks.
+#[derive(Debug, Default)]
+pub struct HealthDraft {
+    path: Option<String>,
+    interval_ms: Option<u64>,
+    timeout_ms: Option<u64>,
+    rise: Option<u32>,
+    fall: Option<u32>,
+    statuses: Vec<u16>,
+    content: Option<String>,
+}
+
+impl HealthDraft {
+    pub fn check(self) -> Option<HealthCheck> {
+        if self.path.is_none() && self.interval_ms.is_none() {
+            return None;
+        }
+        let usual = HealthCheck::default();
+        let method = if self.path.is_some() { HealthMethod::Get } else { HealthMethod::Connect };
+        let statuses: Vec<(u16, u16)> = self.statuses.iter().map(|status| (*status, *status)).collect();
+        Some(HealthCheck {
+            method,
+            target: self.path.map_or(usual.target, Into::into),
+            interval_ms: self.interval_ms.unwrap_or(usual.interval_ms),
+            timeout_ms: self.timeout_ms.unwrap_or(usual.timeout_ms),
+            passes: self.rise.unwrap_or(RISE),
+            fails: self.fall.unwrap_or(FALL),
+            statuses: if statuses.is_empty() { usual.statuses } else { statuses },
+            content: self.content.map(Into::into),
+            judge: None,
+        })
+    }
+}
+
+const RISE: u32 = 2;
+const FALL: u32 = 3;
+const DURATION: Kind = Kind::Duration { min_ms: 1, max_ms: 86_400_000 };
+
+static TARGET: Word = Word {
+    expects: "a path, such as \"/health\"",
+    pattern: "^/[^ ]*$",
+    read: |text| match text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+        true => Ok(Value::Text(text.to_owned())),
+        false => Err(Fault::plain(None)),
+    },
+};
+
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "health_path",
+        contexts: UPSTREAM,
+        kind: Kind::Word(&TARGET),
+        example: Some("\"/health\""),
+        summary: "Each server is asked for it again and again, without waiting for a request to fail; one that does not answer as it should is not \
+                  asked by anybody. Programs (`fcgi://` and its like) have to take a connection only.",
+        apache: Some("hcuri of BalancerMember"),
+        aliases: &["health_check", "health_uri", "health"],
+        set: Set::Upstream(|upstream, given| upstream.health.path = Some(given.text())),
+        ..ROW
+    },
+    Row {
+        name: "health_interval",
+        contexts: UPSTREAM,
+        kind: Kind::Duration { min_ms: 100, max_ms: 86_400_000 },
+        example: Some("\"5s\""),
+        unit: Some("milliseconds"),
+        summary: "Between two checks; 5 seconds where only `health_path` is given. Without a path servers have to take a connection.",
+        apache: Some("hcinterval of BalancerMember"),
+        set: Set::Upstream(|upstream, given| upstream.health.interval_ms = Some(given.number())),
+        ..ROW
+    },
+    Row {
+        name: "health_timeout",
+        contexts: UPSTREAM,
+        kind: DURATION,
+        default: Some("\"5s\""),
+        unit: Some("milliseconds"),
+        summary: "For the whole of one check.",
+        set: Set::Upstream(|upstream, given| upstream.health.timeout_ms = Some(given.number())),
+        ..ROW
+    },
+    Row {
+        name: "health_rise",
+        contexts: UPSTREAM,
+        kind: Kind::Integer { min: 1, max: 1000 },
+        default: Some("2"),
+        unit: Some("checks"),
+        summary: "That have to go well in a row to bring a server back.",
+        apache: Some("hcpasses of BalancerMember"),
+        aliases: &["rise", "passes"],
+        set: Set::Upstream(|upstream, given| upstream.health.rise = Some(given.number() as u32)),
+        ..ROW
+    },
+    Row {
+        name: "health_fall",
+        contexts: UPSTREAM,
+        kind: Kind::Integer { min: 1, max: 1000 },
+        default: Some("3"),
+        unit: Some("checks"),
+        summary: "That have to fail in a row to take a server away.",
+        apache: Some("hcfails of BalancerMember"),
+        aliases: &["fall"],
+        set: Set::Upstream(|upstream, given| upstream.health.fall = Some(given.number() as u32)),
+        ..ROW
+    },
+    Row {
+        name: "health_statuses",
+        contexts: UPSTREAM,
+        kind: Kind::ListOf(&Kind::Integer { min: 100, max: 599 }),
+        example: Some("[200, 204]"),
+        summary: "Of a server that is well; without it 200 to 399.",
+        apache: Some("hcexpr of BalancerMember"),
+        set: Set::Upstream(|upstream, given| {
+            upstream.health.statuses = given.list().into_iter().map(|one| one.number() as u16).collect();
+        }),
+        ..ROW
+    },
+    Row {
+        name: "health_content",
+        contexts: UPSTREAM,
+        kind: Kind::Text,
+        example: Some("\"ok\""),
+        summary: "What its answer has to have in it (of the first 64 KiB).",
+        apache: Some("hcexpr of BalancerMember"),
+        aliases: &["health_body"],
+        set: Set::Upstream(|upstream, given| upstream.health.content = Some(given.text())),
+        ..ROW
+    },
+    Row {
+        name: "slow_start",
+        contexts: UPSTREAM,
+        kind: Kind::Duration { min_ms: 0, max_ms: 86_400_000 },
+        default: Some("\"0s\""),
+        unit: Some("milliseconds"),
+        summary: "A server that comes back gets its share little by little, the whole of it after this time.",
+        aliases: &["slowstart"],
+        set: Set::Upstream(|upstream, given| upstream.slow_start_ms = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "failures_in_a_row",
+        contexts: UPSTREAM,
+        kind: Kind::Integer { min: 1, max: 1_000_000 },
+        default: Some("1"),
+        unit: Some("requests"),
+        summary: "After which a server is left alone for `retry_after`.",
+        aliases: &["max_fails"],
+        set: Set::Upstream(|upstream, given| upstream.failures_max = Some(given.number() as u32)),
+        ..ROW
+    },
+    Row {
+        name: "circuit_breaker",
+        contexts: UPSTREAM,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        summary: "While every server is left alone requests are answered 503 at once, with Retry-After, instead of trying one all the same.",
+        aliases: &["breaker"],
+        set: Set::Upstream(|upstream, given| upstream.breaks = given.boolean()),
+        ..ROW
+    },
+    Row {
+        name: "resolve_every",
+        contexts: UPSTREAM,
+        kind: DURATION,
+        default: Some("\"10s\""),
+        unit: Some("milliseconds"),
+        summary: "Names are looked up again after this, while what is known of them goes on being used; a name's addresses are used in turn.",
+        apache: Some("addressttl of ProxyPass"),
+        aliases: &["resolver", "dns_ttl"],
+        set: Set::Upstream(|upstream, given| upstream.tuning.address_ttl_ms = given.number()),
+        ..ROW
+    },
+];

@@ -1,0 +1,89 @@
+//! One check of one server: a connection, and where it is a server of HTTP, a request and its answer.
+
+use crate::{
+    conversation::{Conversation, Desk, READ_BYTES_MAX, Said, Terms},
+    failure::Failure,
+    forward::{self, Address},
+    hearing::Hearing,
+    http1_dialogue::Http1Dialogue,
+    http2::{self, Talk},
+    pool::Pool,
+};
+use saker_cgi::{ProgramRequest, Variables};
+use saker_config::model::{HealthAnswer, HealthCheck, HealthMethod, Member, Protocol, Tuning};
+use saker_http::{RequestHead, Version};
+use saker_pipeline::{Asker, NoBody};
+use std::{cell::RefCell, future::poll_fn, rc::Rc, time::Duration};
+use tokio::time::timeout;
+
+/// As much content as is looked at.
+const CONTENT_BYTES_MAX: usize = 64 << 10;
+
+/// The error is why it is not well.
+pub async fn ask(pool: &Rc<Pool>, member: &Member, check: &HealthCheck) -> Result<(), String> {
+    match timeout(Duration::from_millis(check.timeout_ms), attempt(pool, member, check)).await {
+        Err(_) => Err("does not answer in time".to_owned()),
+        Ok(Err(failure)) => Err(failure.to_string()),
+        Ok(Ok(None)) => Ok(()),
+        Ok(Ok(Some(answer))) if check.is_passed(&answer) => Ok(()),
+        Ok(Ok(Some(answer))) => Err(format!("{} {} is answered by {}", check.method.as_str(), check.target, answer.status)),
+    }
+}
+
+/// `None`: it takes connections, and nothing more is asked.
+async fn attempt(pool: &Rc<Pool>, member: &Member, check: &HealthCheck) -> Result<Option<HealthAnswer>, Failure> {
+    // One connection for one check, within the check's own time limit.
+    let tuning = Tuning { kept_max: 0, connections_max: 0, connect_timeout_ms: check.timeout_ms, ..(*member.tuning).clone() };
+    let desk = Desk { deadlines: Rc::default(), scratch: Rc::new(RefCell::new(vec![0; READ_BYTES_MAX].into())) };
+    let protocol = member.backend.protocol;
+    if check.method == HealthMethod::Connect || !matches!(protocol, Protocol::Http1 | Protocol::Http2) {
+        return pool.acquire(&tuning, 1, true).await.map(|_| None);
+    }
+    let fields = [("Host", "health"), ("User-Agent", "Saker (health check)"), ("Accept", "*/*")];
+    let head = RequestHead::build(check.method.as_str(), &check.target, Version::Http11, &fields);
+    let address = Address {
+        target: check.target.as_bytes().to_vec(),
+        host: forward::authority(member),
+        lines: Vec::new(),
+        blocks_via: false,
+        upgrade: None,
+    };
+    let hearing = match protocol {
+        Protocol::Http2 => over_http2(pool, &tuning, &head, &address, &desk).await?,
+        _ => over_http1(pool, &tuning, &head, address, &desk).await?,
+    };
+    listen(hearing).await.map(Some)
+}
+
+async fn over_http1(pool: &Rc<Pool>, tuning: &Tuning, head: &RequestHead, address: Address, desk: &Desk) -> Result<Hearing, Failure> {
+    let connection = pool.acquire(tuning, 1, true).await?;
+    let variables = Variables::new();
+    let request = ProgramRequest { variables: &variables, content_length: Some(0), head: head.view(), path: &[], settings: &[] };
+    let terms = Terms { kept_max: 0, timeout_ms: tuning.timeout_ms, client: Asker::nobody() };
+    let begun = Conversation::begin(connection, terms, Box::new(Http1Dialogue::new(address)), &request, Box::new(NoBody), desk);
+    Ok(Hearing::Connection(Box::new(begun.map_err(|(failure, _)| failure)?)))
+}
+
+async fn over_http2(pool: &Rc<Pool>, tuning: &Tuning, head: &RequestHead, address: &Address, desk: &Desk) -> Result<Hearing, Failure> {
+    let link = pool.links.acquire(pool, tuning, 1, true, desk).await?;
+    let is_secure = pool.backend.tls.is_some();
+    let stream = link.open(true, |to| http2::encode(head.view(), address, is_secure, Some(0), to));
+    let stream = stream.map_err(|_| Failure::Unprocessed)?;
+    Ok(Hearing::Stream(Box::new(Talk::new(stream, Box::new(NoBody), false, tuning.timeout_ms, desk))))
+}
+
+async fn listen(mut hearing: Hearing) -> Result<HealthAnswer, Failure> {
+    let mut answer = HealthAnswer::default();
+    while answer.content.len() < CONTENT_BYTES_MAX {
+        match poll_fn(|cx| hearing.poll_said(cx)).await? {
+            Said::Head(head) | Said::Switched(head) => {
+                answer.status = head.status.0;
+                answer.fields = head.fields.iter().map(|(name, value)| (name.to_owned(), value.to_vec())).collect();
+            }
+            Said::Content(content) => answer.content.extend_from_slice(&content),
+            Said::Trailers(_) => {}
+            Said::End => break,
+        }
+    }
+    Ok(answer)
+}
