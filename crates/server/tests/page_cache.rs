@@ -7,7 +7,7 @@ mod origin;
 
 use origin::{Origin, answer, ok};
 use saker_testkit::SystemCalls;
-use std::{thread, time::Duration};
+use std::{process::Command, thread, time::Duration};
 
 const PUBLIC: (&str, &str) = ("Cache-Control", "public, max-age=60");
 const HTML: (&str, &str) = ("Content-Type", "text/html");
@@ -247,4 +247,32 @@ fn bans_by_what_is_true_of_an_entry() {
     }
     assert_eq!(ban(&[("X-Ban", "req.url ~ (")]), 400);
     assert_eq!(ban(&[("X-Ban", "req.cookie ~ x")]), 400);
+}
+
+/// `saker purge` and `saker cache`, about pages that are really there.
+#[test]
+fn operators_see_and_purge_pages() {
+    let origin = Origin::start("cache-operator", "", |asked| ok(&[PUBLIC, HTML, ("Surrogate-Key", "shop red")], &asked.count.to_string()));
+    let saker = |words: &[&str]| {
+        let state = origin.saker.dir.join("state");
+        let output = Command::new(env!("CARGO_BIN_EXE_saker")).args(words).arg("--state-dir").arg(state).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let ask = |target: &str| origin.get(target, &[("Host", "shop.example")]).text();
+    assert_eq!((ask("/a?x=1"), ask("/a?x=1"), ask("/b")), ("1".into(), "1".into(), "1".into()));
+    let listed = saker(&["cache", "list"]);
+    assert!(listed.contains("/a?x=1") && listed.contains("/b") && listed.contains("red"), "{listed}");
+    let shown = saker(&["cache", "show", "http://shop.example/a?x=1"]);
+    assert!(shown.contains("untouched") && shown.contains("shop red") && !shown.contains("/b"), "{shown}");
+    saker(&["purge", "http://shop.example/a?x=1"]);
+    assert_eq!((ask("/a?x=1"), ask("/b")), ("2".into(), "1".into()));
+    saker(&["purge", "--tag", "red"]);
+    assert_eq!((ask("/a?x=1"), ask("/b")), ("3".into(), "2".into()));
+    saker(&["purge", "--ban", "req.url ~ ^/b"]);
+    assert_eq!((ask("/a?x=1"), ask("/b")), ("3".into(), "3".into()));
+    saker(&["purge", "--all"]);
+    assert_eq!((ask("/a?x=1"), ask("/b")), ("4".into(), "4".into()));
+    let status = saker(&["status", "--json"]);
+    assert!(status.contains("page_cache_requests_total"), "{status}");
 }

@@ -33,7 +33,11 @@ impl Behind {
         let needs = |site: Site| rows::chosen(&arguments.only).any(|row| row.site() == site);
         Ok(Behind {
             php: if needs(Site::Php) { Some(Php::start(work, core)?) } else { None },
-            server: if needs(Site::Proxy) || needs(Site::Cached) { Some(server(root, work, core)?) } else { None },
+            server: if [Site::Proxy, Site::Cached, Site::CachedGzip, Site::Shop].into_iter().any(needs) {
+                Some(server(root, work, core)?)
+            } else {
+                None
+            },
         })
     }
 
@@ -41,7 +45,9 @@ impl Behind {
         match (site, &self.php, &self.server) {
             (Site::Permalinks, ..) => PeerSite::Permalinks,
             (Site::Php, Some(php), _) => PeerSite::Php { socket: &php.socket },
-            (Site::Cached, _, Some(server)) => PeerSite::Cached { upstream: server.address() },
+            (Site::Cached, _, Some(server)) => PeerSite::Cached { upstream: server.address(), gzip: false },
+            (Site::CachedGzip, _, Some(server)) => PeerSite::Cached { upstream: server.address(), gzip: true },
+            (Site::Shop, _, Some(server)) => PeerSite::Shop { upstream: server.address() },
             (Site::Proxy, _, Some(server)) => PeerSite::Proxy { upstream: server.address() },
             _ => PeerSite::Files,
         }

@@ -131,14 +131,16 @@ fn configuration(ground: Ground<'_>, port: u16, on: Option<Feature>) -> String {
 fn by_configuration(command: &mut Command, ground: Ground<'_>, port: u16) -> io::Result<()> {
     let (path, server) = match ground.site {
         PeerSite::Php { socket } => ("*.php", format!("fcgi+unix:{}", socket.display())),
-        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream } => ("*", format!("http://{upstream}")),
+        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream, .. } => ("*", format!("http://{upstream}")),
+        PeerSite::Shop { upstream } => ("/shop.html", format!("http://{upstream}")),
         PeerSite::Files | PeerSite::Permalinks => {
             command.arg("run").args(["--workers", "1", "--apache"]).arg(apache_file(ground, port, "All")?);
             return Ok(());
         }
     };
     let file = ground.work.join("saker.toml");
-    let cache = if matches!(ground.site, PeerSite::Cached { .. }) { "[site.cache]\nforce_ttl = \"1h\"\n" } else { "" };
+    let cache =
+        if matches!(ground.site, PeerSite::Cached { .. } | PeerSite::Shop { .. }) { "[site.cache]\nforce_ttl = \"1h\"\n" } else { "" };
     let text = format!(
         "{}\n{cache}\n[[site.route]]\npath = \"{path}\"\nproxy = \"behind\"\n\n[[upstream]]\nname = \"behind\"\nservers = [\"{server}\"]\nkeep = {KEPT}\n",
         configuration(ground, port, None)

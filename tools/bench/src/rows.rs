@@ -65,6 +65,10 @@ pub enum Site {
     Proxy,
     /// The same, and its pages are kept.
     Cached,
+    /// The same by clients that take gzip.
+    CachedGzip,
+    /// A kept page, and files.
+    Shop,
 }
 
 /// Ratios of CPU per request; `floor` says too whether the floor takes part.
@@ -112,10 +116,15 @@ pub const ALL: &[Row] = &[
     row("php-info", "phpinfo() through the same php-fpm, the server alone", on(Site::Php, PHPINFO, best(0.60))),
     row("proxy-1k", "1 kB from a server behind, keep-alive", on(Site::Proxy, KILOBYTE, NGINX_060)),
     row("proxy-1m", "1 MB from a server behind, keep-alive", on(Site::Proxy, MEGABYTE, NGINX_090)),
-    row("cached-1", "a cached page of 30 kB, 1 connection", cached(Tool::Wrk, 1)),
-    row("cached-10", "a cached page of 30 kB, 10 connections", cached(Tool::Wrk, 10)),
-    row("cached-100", "a cached page of 30 kB, 100 connections", cached(Tool::Wrk, 100)),
-    row("cached-gzip", "a cached page of 30 kB, gzip, 10 connections", cached(Tool::WrkGzip, 10)),
+    row("cached-1", "a cached page of 30 kB, 1 connection", cached(Tool::Wrk, 1, Site::Cached)),
+    row("cached-10", "a cached page of 30 kB, 10 connections", cached(Tool::Wrk, 10, Site::Cached)),
+    row("cached-100", "a cached page of 30 kB, 100 connections", cached(Tool::Wrk, 100, Site::Cached)),
+    row("cached-gzip", "a cached page of 30 kB, gzip, 10 connections", cached(Tool::WrkGzip, 10, Site::CachedGzip)),
+    row(
+        "cached-page40",
+        "a cached page of 30 kB and its 40 small files, 10 connections",
+        on(Site::Shop, &bench_files::SHOP_AND_PARTS, SHOP),
+    ),
     row("idle", "10,000 idle keep-alive connections", idle(Protocol::Http1, 4.0)),
     row("h2-100x10", "HTTP/2, 163 bytes, 100 connections, 10 streams each", compare(h2(10), TINY, 100, H2_TARGETS)),
     row("h2-10x100", "HTTP/2, 163 bytes, 10 connections, 100 streams each", compare(h2(100), TINY, 10, H2_TARGETS)),
@@ -181,8 +190,10 @@ const fn on(site: Site, paths: &'static [&'static str], targets: Targets) -> Kin
 
 const CACHED: Targets = nginx(&[(Peer::Nginx, 0.50), (Peer::Varnish, 0.30)]);
 
-const fn cached(tool: Tool, connections: usize) -> Kind {
-    Kind::Compare { tool, paths: SHOP_PAGE, connections, targets: CACHED, site: Site::Cached }
+const SHOP: Targets = nginx(&[(Peer::Nginx, 0.60), (Peer::Varnish, 0.33)]);
+
+const fn cached(tool: Tool, connections: usize, site: Site) -> Kind {
+    Kind::Compare { tool, paths: SHOP_PAGE, connections, targets: CACHED, site }
 }
 
 const fn nginx(peers: &'static [(Peer, f64)]) -> Targets {

@@ -152,7 +152,7 @@ fn contenders(row: &Row, arguments: &Arguments, ground: Ground<'_>) -> Vec<Conte
         Kind::Compare { targets: Targets { floor: Some(_), .. }, .. } => {
             std::iter::once(Contender::Saker).chain(peers).chain([Contender::Floor]).collect()
         }
-        Kind::Compare { site: Site::Cached, .. } => {
+        Kind::Compare { site: Site::Cached | Site::CachedGzip | Site::Shop, .. } => {
             vec![Contender::Saker, Contender::Peer(Peer::Nginx), Contender::Peer(Peer::Varnish)]
         }
         Kind::Compare { site: Site::Permalinks, .. } => vec![Contender::Saker, Contender::Peer(Peer::Nginx)],

@@ -33,6 +33,13 @@ pub const PAGE_AND_PARTS: [&str; 41] = [
     "part/33.jpg", "part/34.jpg", "part/35.jpg", "part/36.jpg", "part/37.jpg", "part/38.jpg", "part/39.jpg", "part/40.jpg",
 ];
 
+/// The shop's page with the same small files.
+pub const SHOP_AND_PARTS: [&str; 41] = {
+    let mut all = PAGE_AND_PARTS;
+    all[0] = SHOP_PAGE;
+    all
+};
+
 /// 285 bytes three folders deep, with an access rule in its folder's `.htaccess`.
 pub const DEEP: &str = "deep/a/b/small.html";
 /// 285 bytes under 20 rewrite rules that depend on the path only.

@@ -50,8 +50,10 @@ pub enum PeerSite<'a> {
     Php { socket: &'a Path },
     /// Everything is for that server, over connections that are kept.
     Proxy { upstream: SocketAddr },
-    /// The same, and what it answers is kept, for an hour (nginx, Varnish).
-    Cached { upstream: SocketAddr },
+    /// The same, and what it answers is kept, for an hour (nginx, Varnish). `gzip`: the clients take it.
+    Cached { upstream: SocketAddr, gzip: bool },
+    /// The shop's page as before, the other files from the folder; Varnish keeps those, too.
+    Shop { upstream: SocketAddr },
 }
 
 /// Idle connections that are kept to a program or server.
@@ -206,14 +208,17 @@ fn nginx_site(site: PeerSite<'_>, work: &Path) -> (String, String) {
             let location = format!("location ~ \\.php$ {{ fastcgi_pass behind; fastcgi_keep_conn on; {parameters}}}");
             (upstream(format!("unix:{}", socket.display())), location)
         }
-        PeerSite::Cached { upstream: address } => {
-            let location = "location / { proxy_pass http://behind; proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_cache pages; \
-                            proxy_cache_valid 200 1h; proxy_cache_lock on; gzip on; gzip_vary on; }";
+        PeerSite::Cached { upstream: address, .. } | PeerSite::Shop { upstream: address } => {
+            let path = if matches!(site, PeerSite::Shop { .. }) { "= /shop.html" } else { "/" };
+            let location = format!(
+                "location {path} {{ proxy_pass http://behind; proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_cache pages; \
+                 proxy_cache_valid 200 1h; proxy_cache_lock on; gzip on; gzip_vary on; }}"
+            );
             let zone = format!(
                 "    proxy_cache_path {}/pages levels=1:2 keys_zone=pages:64m max_size=4g inactive=1h use_temp_path=off;\n",
                 work.display()
             );
-            (zone + &upstream(address.to_string()), location.to_owned())
+            (zone + &upstream(address.to_string()), location)
         }
         PeerSite::Proxy { upstream: address } => {
             let location = "location / { proxy_pass http://behind; proxy_http_version 1.1; proxy_set_header Connection \"\"; }".to_owned();
@@ -285,7 +290,7 @@ fn lighttpd_site(site: PeerSite<'_>) -> String {
             "server.modules += ( \"mod_fastcgi\" )\nfastcgi.server = ( \".php\" => (( \"socket\" => \"{}\", \"check-local\" => \"disable\" )) )\n",
             socket.display()
         ),
-        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream } => format!(
+        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream, .. } | PeerSite::Shop { upstream } => format!(
             "server.modules += ( \"mod_proxy\" )\nproxy.server = ( \"\" => (( \"host\" => \"{}\", \"port\" => {} )) )\n",
             upstream.ip(),
             upstream.port()
@@ -336,7 +341,7 @@ fn h2o_site(site: PeerSite<'_>, root: &Path) -> String {
             "{files}        file.custom-handler:\n          extension: .php\n          fastcgi.connect:\n            port: {}\n            type: unix\n",
             socket.display()
         ),
-        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream } => {
+        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream, .. } | PeerSite::Shop { upstream } => {
             format!("        proxy.reverse.url: http://{upstream}/\n        proxy.preserve-host: OFF\n")
         }
     }
@@ -344,11 +349,14 @@ fn h2o_site(site: PeerSite<'_>, root: &Path) -> String {
 
 /// One pool of threads, its store in memory; what else its own defaults are.
 fn varnish(PeerSetting { site, .. }: PeerSetting<'_>) -> String {
-    let (PeerSite::Cached { upstream } | PeerSite::Proxy { upstream }) = site else { return String::new() };
+    let (PeerSite::Cached { upstream, .. } | PeerSite::Shop { upstream } | PeerSite::Proxy { upstream }) = site else {
+        return String::new();
+    };
+    let gzip = if matches!(site, PeerSite::Cached { gzip: true, .. }) { " set beresp.do_gzip = true;" } else { "" };
     let (host, port) = (upstream.ip(), upstream.port());
     format!(
         "vcl 4.1;\nbackend default {{ .host = \"{host}\"; .port = \"{port}\"; }}\n\
-         sub vcl_recv {{ unset req.http.Cookie; }}\nsub vcl_backend_response {{ set beresp.ttl = 1h; set beresp.do_gzip = true; }}\n"
+         sub vcl_recv {{ unset req.http.Cookie; }}\nsub vcl_backend_response {{ set beresp.ttl = 1h;{gzip} }}\n"
     )
 }
 
@@ -414,7 +422,7 @@ fn apache_site(site: PeerSite<'_>) -> (&'static [&'static str], String) {
             );
             (&["proxy", "proxy_fcgi"], text)
         }
-        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream } => {
+        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream, .. } | PeerSite::Shop { upstream } => {
             (&["proxy", "proxy_http"], format!("ProxyPass / http://{upstream}/ enablereuse=on\n"))
         }
     }

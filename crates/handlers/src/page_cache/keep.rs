@@ -10,7 +10,7 @@ use super::{
     purge,
     record::{By, Record, Sign},
     tee::Tee,
-    visit::{PRIVATE, Visit, marks, signed_key},
+    visit::{PRIVATE, Visit, marks},
 };
 use saker_cache::{
     lscache::{
@@ -222,7 +222,7 @@ fn prepare(visit: &Visit, exchange: &Exchange, response: &Response, decision: &D
     let (key, signed) = match (decision.is_private, sign.is_needed()) {
         (true, _) => (visit.private_key(view).ok_or("its key is too long")?, None),
         (false, true) => {
-            let key = signed_key(&visit.place, visit.query.as_deref(), &visit.said.vary, &sign, view).ok_or("its key is too long")?;
+            let key = visit.key_by(&sign, view).ok_or("its key is too long")?;
             let is_new = visit.sign.as_deref() != Some(&sign);
             (key, is_new.then_some(Signed { first, key: visit.sign_key(), sign }))
         }

@@ -5,7 +5,7 @@
 //! alone. Parts are told apart by bytes that none of them holds.
 
 use saker_cache::{
-    lscache::{settings::LscacheSettings, vary::VaryRules, visitor},
+    lscache::{query::KeyEdits, settings::LscacheSettings, vary::VaryRules, visitor},
     names,
 };
 use saker_config::model::{Site, SiteName};
@@ -29,7 +29,7 @@ pub struct Place {
 
 impl Place {
     /// `None`: the target is not a path.
-    pub fn of(exchange: &Exchange) -> Option<Place> {
+    pub fn of(exchange: &Exchange, edits: &KeyEdits) -> Option<Place> {
         let view = exchange.head.view();
         let path = match target::split(view.method(), view.target()).ok()? {
             Target::Origin { path, .. } | Target::Absolute { path, .. } => path,
@@ -37,7 +37,7 @@ impl Place {
         };
         Some(Place {
             scope: scope(&exchange.site, exchange.site_index),
-            url: url(&exchange.client, &exchange.host, path),
+            url: url(&exchange.client, &exchange.host, edits.edited_path(path)),
             answers: answers(exchange),
         })
     }
@@ -85,10 +85,12 @@ impl Place {
 /// Of a site: as far as its purges reach.
 pub fn scope(site: &Site, index: usize) -> Vec<u8> {
     let first_name = match site.names.first() {
-        Some(SiteName::Exact(name) | SiteName::Wildcard(name)) => Some(name.as_str()),
+        Some(SiteName::Exact(name)) => Some(name.clone()),
+        // Beside a site of the name itself.
+        Some(SiteName::Wildcard(name)) => Some(format!("*.{name}")),
         Some(SiteName::Any) | None => None,
     };
-    names::scope(first_name, index)
+    names::scope(first_name.as_deref(), index)
 }
 
 /// The same for entries that vary by further fields.

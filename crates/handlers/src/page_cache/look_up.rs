@@ -266,7 +266,8 @@ pub fn is_own(view: HeadView<'_>, terms: &Terms) -> bool {
     let is_session = |line: &[u8]| {
         line.split(|byte| *byte == b';').any(|pair| {
             let end = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
-            terms.http.is_session_cookie(pair[..end].trim_ascii())
+            let name = pair[..end].trim_ascii();
+            terms.http.is_session_cookie(name) && !terms.ignores_cookie(name)
         })
     };
     view.has(KnownField::Authorization) || view.lines(KnownField::Cookie).any(is_session)

@@ -7,20 +7,20 @@
 //! The difficulty is to be certain whose a page is. The key has everything that led to the page, see [`key`]; and while a page is made, purges may
 //! come: an entry carries what had been purged when its making began.
 
-mod bans;
+pub mod bans;
 mod keep;
 pub mod key;
 mod look_up;
 mod page;
 mod plan;
 mod purge;
-mod record;
+pub mod record;
 mod refresh;
 mod settings;
 mod tee;
 mod tier;
 mod told;
-mod visit;
+pub mod visit;
 
 use crate::static_files::{content::Content, multipart::Boundaries};
 use page::{Page, Parts};
@@ -236,7 +236,6 @@ impl Filter for Keep {
     }
 }
 
-/// As `TagMark::new`, for what stands in an entry's head.
 fn mark(scope: &[u8], tag: &[u8]) -> TagMark {
     TagMark::new(scope, tag)
 }

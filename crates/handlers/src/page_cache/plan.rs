@@ -73,7 +73,7 @@ impl Plan {
             return Some(page);
         }
         let Kept::Sign(sign) = self.cache.in_memory(&sign_key(&self.place, query))? else { return None };
-        let key = signed_key(&self.place, query, &self.vary, &sign, head)?;
+        let key = signed_key(&self.place, query, &self.vary, &self.terms.given.ignored_cookies, &sign, head)?;
         match self.cache.in_memory(&key)? {
             Kept::Page(page) => Some(page),
             Kept::Sign(_) => None,

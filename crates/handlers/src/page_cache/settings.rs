@@ -32,6 +32,14 @@ impl AllTerms {
 }
 
 impl Terms {
+    /// Whether a cookie is as good as not sent.
+    pub fn ignores_cookie(&self, name: &[u8]) -> bool {
+        self.given.ignored_cookies.iter().any(|known| match known.strip_suffix('*') {
+            Some(start) => name.starts_with(start.as_bytes()),
+            None => name == known.as_bytes(),
+        })
+    }
+
     fn new(given: &Arc<CacheUse>) -> Terms {
         Terms { given: Arc::clone(given), http: http(given), lscache: lscache(given), edits: edits(given) }
     }

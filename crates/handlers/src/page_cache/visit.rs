@@ -42,7 +42,7 @@ pub struct Visit {
 impl Visit {
     /// `None`: the cache has nothing to do with this request.
     pub fn of(exchange: &Exchange, terms: Rc<Terms>, moment: u64) -> Option<Visit> {
-        let place = Place::of(exchange)?;
+        let place = Place::of(exchange, &terms.edits)?;
         let view = exchange.head.view();
         let target = view.target();
         let given = &terms.given;
@@ -89,7 +89,7 @@ impl Visit {
 
     /// The key where a sign leads on to.
     pub fn key_by(&self, sign: &Sign, view: HeadView<'_>) -> Option<Vec<u8>> {
-        signed_key(&self.place, self.query.as_deref(), &self.said.vary, sign, view)
+        signed_key(&self.place, self.query.as_deref(), &self.said.vary, &self.terms.given.ignored_cookies, sign, view)
     }
 
     pub fn private_key(&self, view: HeadView<'_>) -> Option<Vec<u8>> {
@@ -116,13 +116,20 @@ pub fn sign_key(place: &Place, query: Option<&[u8]>) -> Vec<u8> {
     place.key(query, b"sign")
 }
 
-pub fn signed_key(place: &Place, query: Option<&[u8]>, said: &VaryRules, sign: &Sign, view: HeadView<'_>) -> Option<Vec<u8>> {
+pub fn signed_key(
+    place: &Place,
+    query: Option<&[u8]>,
+    said: &VaryRules,
+    ignored_cookies: &[String],
+    sign: &Sign,
+    view: HeadView<'_>,
+) -> Option<Vec<u8>> {
     let variant = match (sign.is_one, &sign.rules) {
         (true, _) => Vec::new(),
         (false, Some(rules)) => key::variant(view, rules),
         (false, None) => key::variant(view, said),
     };
-    let fields = sign.vary()?.secondary_key(view);
+    let fields = sign.vary()?.secondary_key_without(view, ignored_cookies);
     let key = key::with_fields(place.key(query, &variant), &fields);
     (key.len() <= KEY_BYTES_MAX).then_some(key)
 }

@@ -13,6 +13,11 @@ use saker_config::{
     Model,
     model::{Address, Site, SiteName},
 };
+use saker_handlers::page_cache::{
+    bans, key,
+    record::Record,
+    visit::{self, PRIVATE},
+};
 use saker_http::{escape, path};
 use saker_store::{Coding, EntryHead, Purge, Store, TagMark};
 use serde_json::{Value, json};
@@ -25,10 +30,6 @@ use std::{
 /// Reading heads of entries ends after that, with what there is.
 const LOOK_MAX: Duration = Duration::from_secs(60);
 const PORT_ENDS: [char; 3] = ['/', '?', '#'];
-/// How the record beside a page begins; what begins otherwise leads to pages.
-const PAGE: u8 = 1;
-/// How tags of a visitor's own begin.
-const PRIVATE: u8 = b'P';
 /// Between the parts of keys, and of bans.
 const BETWEEN: u8 = 0;
 
@@ -106,7 +107,7 @@ fn show(store: &Store, tags: &BTreeSet<Vec<u8>>) -> Value {
 }
 
 fn is_page(head: &EntryHead) -> bool {
-    head.rules.first().is_none_or(|kind| *kind == PAGE)
+    matches!(Record::decode(&head.rules), Some(Record::Page { .. }))
 }
 
 fn described(head: &EntryHead, bytes: u64) -> Value {
@@ -140,7 +141,7 @@ fn shown(store: &Store, head: &EntryHead, bytes: u64) -> Value {
     let more = json!({
         "key": parts,
         "codings": codings.map(|coding| format!("{coding:?}").to_lowercase()).collect::<Vec<_>>(),
-        "standing": format!("{:?}", store.standing(head.moment, marks(head), |_| false)).to_lowercase(),
+        "standing": format!("{:?}", store.standing(head.moment, visit::marks(head).iter().copied(), |_| false)).to_lowercase(),
         "fields": fields.collect::<Vec<_>>(),
     });
     if let (Some(shown), Value::Object(more)) = (shown.as_object_mut(), more) {
@@ -150,20 +151,15 @@ fn shown(store: &Store, head: &EntryHead, bytes: u64) -> Value {
 }
 
 fn life(head: &EntryHead) -> Option<Life> {
-    match head.rules.as_slice() {
-        [PAGE, _, _, life @ ..] => Life::decode(life),
-        _ => None,
+    match Record::decode(&head.rules)? {
+        Record::Page { life, .. } => Some(life),
+        Record::Sign(_) => None,
     }
 }
 
 /// The tag within its scope, and whether that is one visitor's.
 fn own(tag: &[u8]) -> (&[u8], bool) {
     tag.strip_prefix(&[PRIVATE]).map_or((tag, false), |tag| (tag, true))
-}
-
-/// Of what is for all: which visitor's an entry is, its own purges know.
-fn marks(head: &EntryHead) -> Vec<TagMark> {
-    head.tags.iter().filter(|tag| !own(tag).1).map(|tag| TagMark::new(&head.site, tag)).collect()
 }
 
 fn now_ms() -> i64 {
@@ -181,7 +177,7 @@ fn purge(order: &PurgeOrder, model: &Model, store: &Store) -> Result<Value, Stri
             purges.push(Purge::Tag { mark: TagMark::new(scope, &names::tag(tag.as_bytes())), is_soft: order.soft });
         }
         for ban in &order.bans {
-            purges.push(banned(scope, ban));
+            purges.extend(bans::by_expression(scope, ban)?.0);
         }
         if order.all {
             purges.extend(everything(scope, order.soft));
@@ -202,13 +198,9 @@ fn purge(order: &PurgeOrder, model: &Model, store: &Store) -> Result<Value, Stri
 fn everything(scope: &[u8], is_soft: bool) -> Vec<Purge> {
     let mut purges = vec![Purge::Tag { mark: TagMark::new(scope, names::ALL), is_soft }];
     if !is_soft {
-        purges.push(banned(scope, "req.url ~ ^"));
+        purges.extend(bans::by_expression(scope, "req.url ~ ^").map(|(purges, _)| purges).unwrap_or_default());
     }
     purges
-}
-
-fn banned(scope: &[u8], expression: &str) -> Purge {
-    Purge::Ban([b"expression".as_slice(), &[BETWEEN], scope, &[BETWEEN], expression.as_bytes()].concat().into())
 }
 
 /// A URL at one site.
@@ -294,13 +286,7 @@ fn ports(url: &str, model: &Model) -> BTreeSet<u16> {
 
 /// Every site with its scope.
 fn scopes(model: &Model) -> impl Iterator<Item = (Vec<u8>, &Site)> {
-    model.sites.iter().enumerate().map(|(index, site)| {
-        let first = match site.names.first() {
-            Some(SiteName::Exact(name) | SiteName::Wildcard(name)) => Some(name.as_str()),
-            Some(SiteName::Any) | None => None,
-        };
-        (names::scope(first, index), &**site)
-    })
+    model.sites.iter().enumerate().map(|(index, site)| (key::scope(site, index), &**site))
 }
 
 /// Of the sites that answer a host, or have it for a scope; without any, of those that answer hosts nobody claims.

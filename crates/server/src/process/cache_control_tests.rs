@@ -1,5 +1,6 @@
 use super::*;
 use saker_config::parse;
+use saker_handlers::page_cache::record::By;
 use std::{
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
@@ -43,7 +44,7 @@ fn keep(store: &Arc<Store>, url: &str, site: &str, tags: &[&str]) -> EntryHead {
         moment: store.moment(),
         probes: [0, 0],
         status: 200,
-        rules: [[PAGE, 0, 0].as_slice(), &life.encode()].concat(),
+        rules: Record::Page { by: By::Http, is_private: false, life: life.clone() }.encode(),
         fields: vec![(b"Content-Type".to_vec(), b"text/html".to_vec())],
     };
     let mut writer = store.write(&head).unwrap();
