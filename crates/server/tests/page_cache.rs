@@ -89,11 +89,11 @@ fn variants_by_what_the_response_names() {
 #[test]
 fn one_request_for_many_who_wait() {
     let origin = Origin::with("cache-flight", "[site.cache]\nenabled = true\n", 2, |asked| {
-        thread::sleep(Duration::from_millis(300));
+        thread::sleep(Duration::from_secs(1));
         ok(&[PUBLIC], &asked.count.to_string())
     });
     let texts: Vec<String> = thread::scope(|scope| {
-        let clients: Vec<_> = (0..100).map(|_| scope.spawn(|| origin.get("/cold", &[]).text())).collect();
+        let clients: Vec<_> = (0..500).map(|_| scope.spawn(|| origin.get("/cold", &[]).text())).collect();
         clients.into_iter().map(|client| client.join().unwrap()).collect()
     });
     assert!(texts.iter().all(|text| text == "1"), "{texts:?}");
@@ -221,6 +221,24 @@ fn a_hit_costs_one_recv_and_one_send() {
     let waits: u64 = ["epoll_wait", "epoll_pwait", "epoll_pwait2"].iter().map(|name| made(name)).sum();
     let others: u64 = calls.values().map(|calls| calls.made).sum::<u64>() - 2 * REQUESTS - waits;
     assert!(waits <= REQUESTS + 100 && others <= 12, "{calls:?}");
+}
+
+/// An origin that compresses would have one page per way to ask for it.
+#[test]
+fn codings_are_not_asked_of_the_origin() {
+    let text = "words and words and words ".repeat(200);
+    let content = text.clone();
+    let origin = Origin::start("cache-uncoded", "", move |asked| {
+        assert_eq!(asked.field("accept-encoding"), None);
+        let cache = if asked.target == "/kept" { "public, max-age=60" } else { "no-store" };
+        ok(&[("Cache-Control", cache), HTML], &content)
+    });
+    for target in ["/kept", "/kept", "/not"] {
+        let response = origin.get(target, &[("Accept-Encoding", "gzip")]);
+        assert_eq!((response.field("content-encoding"), response.body.len() < text.len() / 5), (Some("gzip"), true), "{target}");
+    }
+    assert_eq!(origin.get("/kept", &[]).text(), text);
+    assert_eq!(origin.asked("/kept").len(), 1);
 }
 
 #[test]

@@ -48,6 +48,9 @@ struct Decision {
 
 pub async fn keep(cache: &Rc<PageCache>, exchange: &mut Exchange, response: &mut Response) {
     let Some(mut visit) = exchange.page_cache.take().and_then(|state| state.downcast::<Visit>().ok()) else { return };
+    if let Some(asked) = visit.asked.take() {
+        exchange.head = asked;
+    }
     if let Some(status) = stand_in(cache, exchange, &mut visit, response) {
         return exchange.trace("cache", None, || format!("the answer was {}, and what is kept is served in its place", status.0));
     }

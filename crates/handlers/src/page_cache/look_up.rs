@@ -19,7 +19,12 @@ use saker_cache::{
     rules::{Life, Use, judge_use, reuse, validation},
 };
 use saker_config::model::{Action, CacheOffer};
-use saker_http::{HeadView, KnownField, Method, Status, content_coding::Coding};
+use saker_http::{
+    HeadView,
+    KnownField::{self, AcceptEncoding, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince},
+    Method, Status,
+    content_coding::Coding,
+};
 use saker_pipeline::{Exchange, Handled, Response};
 use saker_store::{Boarding, Standing, Ticket};
 use saker_telemetry::Metric;
@@ -273,28 +278,24 @@ pub fn is_own(view: HeadView<'_>, terms: &Terms) -> bool {
     view.has(KnownField::Authorization) || view.lines(KnownField::Cookie).any(is_session)
 }
 
-/// The response is made now, and heard of when it comes.
+/// The response is made now, and heard of when it comes. What is to be kept is asked for whole, whatever this client has of it already, and without a
+/// coding, which is this server's business: codings are made once, of what is kept.
 fn go_on(exchange: &mut Exchange, mut visit: Visit) {
-    if visit.ticket.is_some() {
-        unconditional(exchange);
-        if let Some(old) = &visit.old {
-            let conditions = validation::conditions(&old.fields);
-            visit.validates = !conditions.is_empty();
-            let more = conditions.iter().map(|(name, value)| (name.as_bytes(), value.as_slice()));
-            exchange.head = exchange.head.with_fields(exchange.head.view().fields().chain(more));
-        }
+    let view = exchange.head.view();
+    if view.method() == Method::Get && wanted_range(view).is_none() {
+        let is_left = |name: &[u8]| {
+            let known = KnownField::classify(name);
+            let is_condition = matches!(known, Some(IfNoneMatch | IfModifiedSince | IfMatch | IfUnmodifiedSince | IfRange));
+            known != Some(AcceptEncoding) && !(is_condition && visit.ticket.is_some())
+        };
+        let old = visit.old.as_ref().filter(|_| visit.ticket.is_some());
+        let conditions = old.map(|old| validation::conditions(&old.fields)).unwrap_or_default();
+        visit.validates = !conditions.is_empty();
+        let more = conditions.iter().map(|(name, value)| (name.as_bytes(), value.as_slice()));
+        let head = exchange.head.with_fields(view.fields().filter(|(name, _)| is_left(name)).chain(more));
+        visit.asked = Some(std::mem::replace(&mut exchange.head, head));
     }
     leave(exchange, visit);
-}
-
-/// What is to be kept is asked for whole, whatever this client has of it already.
-fn unconditional(exchange: &mut Exchange) {
-    const CONDITIONS: [&str; 5] = ["If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "If-Range"];
-    let view = exchange.head.view();
-    let is_condition = |name: &[u8]| CONDITIONS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
-    if view.fields().any(|(name, _)| is_condition(name)) {
-        exchange.head = exchange.head.with_fields(view.fields().filter(|(name, _)| !is_condition(name)));
-    }
 }
 
 fn leave(exchange: &mut Exchange, visit: Visit) {

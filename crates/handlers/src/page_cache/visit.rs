@@ -10,7 +10,7 @@ use saker_cache::{
     lscache::{rewrite_env::RewriteEnv, vary::VaryRules},
     names,
 };
-use saker_http::HeadView;
+use saker_http::{HeadView, RequestHead};
 use saker_pipeline::Exchange;
 use saker_store::{EntryHead, TagMark, Ticket};
 use std::rc::Rc;
@@ -31,6 +31,8 @@ pub struct Visit {
     pub began_ms: i64,
     /// Others wait for what comes of this.
     pub ticket: Option<Ticket>,
+    /// The request as the client sent it, where those who answer see another one.
+    pub asked: Option<RequestHead>,
     /// What was found and could not be used as it is.
     pub old: Option<Rc<Page>>,
     /// The origin was asked whether that still holds.
@@ -69,6 +71,7 @@ impl Visit {
             moment,
             began_ms: exchange.now.saturating_mul(1000),
             ticket: None,
+            asked: None,
             old: None,
             validates: false,
             is_refresh: false,
