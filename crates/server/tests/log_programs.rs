@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
-use saker_testkit::{Client, ServerProcess, TempDir, free_port};
+use saker_testkit::{Client, ServerProcess, Signal, TempDir, free_port};
 use std::{
     fs,
     net::SocketAddr,
@@ -30,7 +30,7 @@ fn by_root_and_again_by_root() {
          User www-data\nGroup www-data\nDocumentRoot {root}/www\n{modules}\
          CustomLog \"|$echo as $(id -u) >>{root}/lines; head -n1 >>{root}/lines\" \"%U\"\n"
     );
-    let file = dir.write("httpd.conf", text).unwrap();
+    let file = dir.write("httpd.conf", &text).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
     command.args(["run", "--workers", "1", "--apache"]).arg(&file).arg("--state-dir").arg(dir.join("state"));
     let server = ServerProcess::start(&mut command, address).unwrap();
@@ -48,8 +48,27 @@ fn by_root_and_again_by_root() {
     assert!(!lines().contains("as 33"), "{}", lines());
     let errors = fs::read_to_string(dir.join("errors")).unwrap();
     assert!(errors.starts_with("0\n") && errors.contains("SK0605"), "{errors}");
+    // One that a reload brings: what may be started is read from the configuration again.
+    dir.write("httpd.conf", format!("{text}CustomLog \"|$id -u >{root}/new; env >{root}/environment; exec cat >>{root}/new\" \"%U\"\n")).unwrap();
+    server.signal(Signal::HUP).unwrap();
+    let new = || fs::read_to_string(dir.join("new")).unwrap_or_default();
+    until("a new program", &|| new().starts_with("0\n") && new().contains("/page.txt\n"));
+    let environment = fs::read_to_string(dir.join("environment")).unwrap();
+    assert!(environment.contains("PATH=") && !environment.contains("SAKER_STARTER"), "{environment}");
     // The server itself is nobody special, and who keeps the privileges ends with it.
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     assert!(status.contains("Uid:\t33\t33\t33\t33"), "{status}");
+    // Programs end by themselves, when they have read all there was.
     server.stop().unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    while running(&format!("{root}/")).next().is_some() {
+        assert!(Instant::now() < end, "still there: {:?}", running(&format!("{root}/")).collect::<Vec<_>>());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Command lines with this in them.
+fn running(text: &str) -> impl Iterator<Item = String> {
+    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
+    all.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).filter(move |line| line.contains(text))
 }

@@ -36,7 +36,7 @@ pub enum Grant {
     Scripts { user: String, group: Option<String>, root: PathBuf },
     /// Scripts of any user, by his own group, below this folder of his home.
     Homes { suffix: PathBuf },
-    /// A program by its path, whoever owns it; with exactly these arguments, or with any. Only what is exact may be started as root.
+    /// A program by its path, whoever owns it; with exactly these arguments, or with any. As root only a log program with exact ones.
     Program { user: String, group: Option<String>, file: PathBuf, arguments: Option<Vec<OsString>> },
 }
 
@@ -75,7 +75,8 @@ impl Grants {
     pub fn allow(&self, order: &Order) -> io::Result<Allowed> {
         let identity = Identity::look_up(&order.user, order.group.as_deref())?;
         match order.kind {
-            OrderKind::Program => self.program(order, identity),
+            OrderKind::Program if identity.uid() == 0 => refuse(format!("{} as root", order.file.display())),
+            OrderKind::Program | OrderKind::LogProgram => self.program(order, identity),
             OrderKind::Script => self.script(order, identity),
         }
     }
@@ -83,7 +84,7 @@ impl Grants {
     fn program(&self, order: &Order, identity: Identity) -> io::Result<Allowed> {
         let is_granted = self.of(order).any(|grant| match grant {
             Grant::Program { file, arguments, .. } => {
-                *file == order.file && arguments.as_ref().map_or(identity.uid() != 0, |exact| *exact == order.arguments)
+                *file == order.file && arguments.as_ref().map_or(order.kind == OrderKind::Program, |exact| *exact == order.arguments)
             }
             _ => false,
         });

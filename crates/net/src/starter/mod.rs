@@ -6,6 +6,8 @@
 //! server goes, all are. Standard descriptors go along with the order, so that a program's output is the server's to read.
 //! Difficulty: the starter is root, and whoever has taken over the server talks to it. So it knows from the configuration who may be started as
 //! whom (`grants`), reads that again by itself when the server reloads, and looks at scripts as suEXEC does.
+//! Log programs of Apache's configuration are started by it too, as root and for good: they are to read what is in their pipe when the server
+//! goes, and end by themselves.
 //! Absent on purpose: threads, and anything that does not start or end a program.
 
 mod grants;
@@ -104,6 +106,13 @@ impl Starter {
         let id = reply(&mut tether)?;
         tether.set_nonblocking(true)?;
         Ok(Lent { id, tether, status: None })
+    }
+
+    /// Starts a log program, which nobody ends but the end of its input. To be ordered as [`OrderKind::LogProgram`].
+    pub fn start_log_program(&self, order: &Order, standard: [BorrowedFd<'_>; 3]) -> io::Result<()> {
+        let mut tether = self.tether(b'S', &standard)?;
+        wire::write_message(&mut tether, &order.encode())?;
+        reply(&mut tether).map(drop)
     }
 
     fn tether(&self, what: u8, descriptors: &[BorrowedFd<'_>]) -> io::Result<UnixStream> {

@@ -17,8 +17,28 @@ use std::{
 pub enum OrderKind {
     /// A script of the user's own, looked at as suEXEC does, with an environment as suEXEC leaves it.
     Script,
-    /// A program that the configuration names.
+    /// A program that the configuration names, as somebody who is not root.
     Program,
+    /// A log program, as root if need be: with exactly the arguments that the configuration gives it. What else the order says of it does not
+    /// count: environment and folder are the starter's, as the server was started with them. It ends when its input does, whoever has gone.
+    LogProgram,
+}
+
+impl OrderKind {
+    fn number(self) -> u64 {
+        match self {
+            OrderKind::Program => 0,
+            OrderKind::Script => 1,
+            OrderKind::LogProgram => 2,
+        }
+    }
+
+    fn of_number(number: u64) -> io::Result<OrderKind> {
+        [OrderKind::Program, OrderKind::Script, OrderKind::LogProgram]
+            .into_iter()
+            .find(|kind| kind.number() == number)
+            .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +81,7 @@ pub fn with_descriptors(text: &OsStr, numbers: &[i32]) -> OsString {
 impl Order {
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
-        writer.number(u64::from(self.kind == OrderKind::Script));
+        writer.number(self.kind.number());
         writer.text(self.user.as_bytes());
         writer.optional(self.group.as_deref().map(str::as_bytes));
         writer.text(self.file.as_os_str().as_bytes());
@@ -83,7 +103,7 @@ impl Order {
         let mut reader = Reader(message);
         let words = |text: &[u8]| OsString::from_vec(text.to_vec());
         Ok(Order {
-            kind: if reader.number()? == 1 { OrderKind::Script } else { OrderKind::Program },
+            kind: OrderKind::of_number(reader.number()?)?,
             user: reader.string()?,
             group: reader.optional()?.map(|group| String::from_utf8_lossy(group).into_owned()),
             file: PathBuf::from(words(reader.text()?)),

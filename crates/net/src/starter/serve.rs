@@ -7,7 +7,7 @@
 use super::{
     RELEASE, Role, again,
     grants::{Grant, Grants},
-    order::Order,
+    order::{Order, OrderKind},
     spawn,
     wire::{self, Writer},
 };
@@ -117,7 +117,8 @@ impl Serving {
     fn start(&mut self, tether: &mut UnixStream, descriptors: Vec<OwnedFd>) -> io::Result<Option<Pid>> {
         let order = Order::decode(&wire::read_message(tether)?)?;
         let allowed = self.grants.allow(&order)?;
-        spawn::spawn(&order, allowed, descriptors).map(Some)
+        let is_charge = order.kind != OrderKind::LogProgram;
+        Ok(Some(spawn::spawn(&order, allowed, descriptors)?).filter(|_| is_charge))
     }
 
     /// From the server before it gave root up; nobody else comes first.

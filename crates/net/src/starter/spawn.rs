@@ -7,8 +7,9 @@
 use super::{
     grants::Allowed,
     order::{Order, OrderKind, with_descriptors},
+    ROLE,
 };
-use crate::program::lower_limits;
+use crate::program::{ProgramLimits, lower_limits};
 use rustix::{
     fs::FileType,
     io::{FdFlags, fcntl_setfd},
@@ -86,12 +87,14 @@ pub fn spawn(order: &Order, allowed: Allowed, descriptors: Vec<OwnedFd>) -> io::
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let inherited: Vec<OwnedFd> = descriptors.collect();
-    for pipe in [&input, &output, &errors] {
+    // The server's own errors are among a log program's.
+    let is_apart = order.kind == OrderKind::LogProgram;
+    for pipe in [&input, &output, &errors].into_iter().filter(|_| !is_apart) {
         give(pipe, &allowed);
     }
     let mut command = command(order, &inherited);
     command.stdin(Stdio::from(input)).stdout(Stdio::from(output)).stderr(Stdio::from(errors)).process_group(0);
-    let limits = order.limits;
+    let limits = if is_apart { ProgramLimits::default() } else { order.limits };
     let become_it = move || {
         lower_limits(limits)?;
         if let Some(folder) = &allowed.folder {
@@ -102,7 +105,7 @@ pub fn spawn(order: &Order, allowed: Allowed, descriptors: Vec<OwnedFd>) -> io::
             // SAFETY: signal(2) with SIG_DFL takes numbers and touches no memory of ours. Test: a_program_is_started_and_its_end_is_heard.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL).filter(|_| !is_apart))?;
         inherited.iter().try_for_each(|descriptor| Ok(fcntl_setfd(descriptor.as_fd(), FdFlags::empty())?))
     };
     // SAFETY: assumes that the starter has one thread, so that between fork and exec everything may be called that may be called before
@@ -124,6 +127,11 @@ pub fn ignore_signals() {
 }
 
 fn command(order: &Order, inherited: &[OwnedFd]) -> Command {
+    if order.kind == OrderKind::LogProgram {
+        let mut command = Command::new(&order.file);
+        command.args(&order.arguments).env_remove(ROLE);
+        return command;
+    }
     let numbers: Vec<i32> = inherited.iter().map(AsRawFd::as_raw_fd).collect();
     let is_script = order.kind == OrderKind::Script;
     let mut command = match is_script {

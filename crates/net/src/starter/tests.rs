@@ -97,7 +97,12 @@ fn only_what_was_granted() {
     assert!(Grants::new(vec![grant("nobody", Some(vec!["b".into()]))]).allow(&php).is_err());
     let as_root = Order { user: "root".into(), ..php };
     assert!(Grants::new(vec![grant("root", None)]).allow(&as_root).is_err());
-    assert!(Grants::new(vec![grant("root", Some(vec!["a".into()]))]).allow(&as_root).is_ok());
+    let exact = || Grants::new(vec![grant("root", Some(vec!["a".into()]))]);
+    assert!(exact().allow(&as_root).is_err(), "as root it has an environment of the server's choice");
+    let log = Order { kind: OrderKind::LogProgram, ..as_root };
+    assert!(exact().allow(&log).is_ok());
+    assert!(exact().allow(&Order { arguments: vec!["b".into()], ..log.clone() }).is_err());
+    assert!(Grants::new(vec![grant("root", None)]).allow(&log).is_err());
     fs::remove_dir_all(root).unwrap();
     fs::remove_dir_all(other).unwrap();
 }

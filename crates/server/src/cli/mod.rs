@@ -18,7 +18,6 @@ mod promises;
 mod start;
 mod status_page;
 
-use crate::process::log_starter;
 use arguments::{Cli, Command};
 use clap::Parser;
 use std::process::ExitCode;
@@ -33,9 +32,6 @@ pub fn main() -> ExitCode {
     if arguments.first().is_some_and(|name| apache::is_name(&name.to_string_lossy())) {
         let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         return apache::main(&words);
-    }
-    if arguments.get(1).is_some_and(|word| word == log_starter::COMMAND) {
-        return log_starter::main();
     }
     match Cli::try_parse_from(arguments) {
         Ok(cli) => run(cli.command),

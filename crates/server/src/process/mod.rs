@@ -2,7 +2,7 @@
 
 mod cache_control;
 mod listeners;
-pub mod log_starter;
+mod log_programs;
 mod operator;
 mod page_cache;
 mod pid_file;
@@ -87,6 +87,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     read.warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{}", warning.trim_end())));
     // Before there are keys in memory, and while we are root.
     let starter = starter::split(&read).map_err(Failure::Start)?;
+    starter.iter().for_each(log_programs::start_by);
     let lock = lock_state(server).map_err(Failure::Start)?;
     let descriptors_max = check_descriptors(&read.model);
     let mut listeners = Listeners::default();
@@ -101,9 +102,6 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let mut pid_file = pid_file::PidFile::make(&read.model.server).map_err(Failure::Start)?;
     // The control socket belongs to whoever the server is later, so it is bound after the change of user where that is allowed.
     let after_apache = matches!(source, Source::Apache { .. });
-    if after_apache {
-        log_starter::begin(&read.model);
-    }
     privileges::drop(&read.model, lock.path(), after_apache).map_err(Failure::Start)?;
     let control_socket = lock.bind_control().map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}"))).ok();
     let shared = shared(workers, started, descriptors_max, starter).map_err(Failure::Start)?;

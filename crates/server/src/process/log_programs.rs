@@ -1,0 +1,87 @@
+//! Log programs of Apache's configuration are started by whoever started the server, as apache2 does it: before privileges are dropped, and
+//! again when they end. The process that stays root for programs of other users starts them (`saker_net::starter`).
+//!
+//! Difficulty: it must not be a way back to root for somebody who has taken over the server. The starter takes an order for a program with
+//! exactly the arguments that the configuration has, reads that itself after a reload, and uses nothing else of the order. Where it can't be
+//! asked, or does not know the command yet, the server's user starts the program, as it would have without one: lines are not lost over that.
+//!
+//! Absent on purpose: a change of user under `saker.toml`, where log programs have been the server's user's from the start.
+
+use saker_config::{Model, model::AccessLogTarget};
+use saker_net::{
+    program::ProgramLimits,
+    starter::{Grant, Order, OrderKind, Starter},
+};
+use saker_telemetry::{
+    access_log::{log_program, start_programs_with},
+    error_log::ErrorLogTarget,
+};
+use std::{
+    ffi::OsString,
+    fs::File,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
+    sync::Arc,
+};
+
+/// Whom they run as.
+const USER: &str = "root";
+
+/// One for each of them.
+pub fn grants(model: &Model) -> Vec<Grant> {
+    let of_sites = model.sites.iter().flat_map(|site| &site.access_logs).filter_map(|log| match &log.target {
+        AccessLogTarget::Program(command) => Some(command),
+        _ => None,
+    });
+    let of_server = match &model.server.error_log.target {
+        ErrorLogTarget::Program(command) => Some(command),
+        _ => None,
+    };
+    let grant = |command: &String| {
+        let (file, arguments) = parts(command)?;
+        Some(Grant::Program { user: USER.into(), group: None, file, arguments: Some(arguments) })
+    };
+    let mut all: Vec<Grant> = of_sites.chain(of_server).filter_map(grant).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// From here on the starter is asked first, wherever a log program is started.
+pub fn start_by(starter: &Arc<Starter>) {
+    let starter = Arc::clone(starter);
+    start_programs_with(move |command| {
+        let (file, arguments) = parts(command)?;
+        match start(&starter, file, arguments) {
+            // What the kernel says is so for every user; anything else is the starter's own refusal.
+            Err(error) if error.raw_os_error().is_none() => None,
+            outcome => Some(outcome),
+        }
+    });
+}
+
+/// `None`: it names no program, which whoever starts it finds out.
+fn parts(command: &str) -> Option<(PathBuf, Vec<OsString>)> {
+    let command = log_program(command).ok()?;
+    Some((command.get_program().into(), command.get_args().map(Into::into).collect()))
+}
+
+/// The end of a pipe to a program that reads its other end.
+fn start(starter: &Starter, file: PathBuf, arguments: Vec<OsString>) -> io::Result<OwnedFd> {
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let nowhere = File::options().write(true).open("/dev/null")?;
+    let order = Order {
+        kind: OrderKind::LogProgram,
+        user: USER.into(),
+        group: None,
+        name: file.clone().into(),
+        file,
+        arguments,
+        environment: Vec::new(),
+        folder: PathBuf::new(),
+        limits: ProgramLimits::default(),
+    };
+    starter.start_log_program(&order, [reader.as_fd(), nowhere.as_fd(), io::stderr().as_fd()])?;
+    Ok(writer)
+}
