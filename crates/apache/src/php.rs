@@ -66,9 +66,10 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
         error_log::log_about(&message::PHP_MISSING, exchange, format_args!("{filename}"));
         return refused(Status::SERVICE_UNAVAILABLE);
     };
-    let upstream = Arc::clone(&pool.upstream);
     let mut script = call::script(exchange, host, local);
     script.php = local.php.told();
+    let pool = if script.php.is_empty() { pool } else { rules.php.for_settings(pool) };
+    let upstream = Arc::clone(&pool.upstream);
     let target = call::target_of(exchange);
     let manner = Arc::new(CallManner { trust: local.xsendfile.trust(true), ..CallManner::default() });
     let names = CallNames::default();

@@ -6,17 +6,21 @@
 //! Absent on purpose: a common pool of all workers, which would need locks and wake-ups across cores. Limits are each worker's share.
 
 use crate::{connect::connect, failure::Failure, http2::Links, transport::Transport};
-use saker_config::model::{Backend, BackendAddress, Epoch, Protocol, Tuning};
+use saker_config::model::{Backend, BackendAddress, BackendTls, Epoch, Protocol, Tuning};
 use saker_net::clock;
+use saker_telemetry::{error_log, message};
 use saker_tls::ClientTls;
 use std::{
-    cell::{Cell, OnceCell, RefCell},
+    cell::{Cell, RefCell},
     collections::VecDeque,
     rc::Rc,
     sync::Arc,
     time::Duration,
 };
 use tokio::{sync::oneshot, time::timeout};
+
+/// How often a backend's certificates and lists may be looked at.
+const FILES_LOOK_MS: u64 = 1000;
 
 struct Idle {
     transport: Transport,
@@ -27,8 +31,8 @@ struct Idle {
 
 pub struct Pool {
     pub backend: Arc<Backend>,
-    /// Made when it is first needed.
-    tls: OnceCell<ClientTls>,
+    /// Made when it is first needed, and when its files were last looked at.
+    tls: RefCell<Option<(ClientTls, u64)>>,
     /// Of HTTP/2, where requests share them.
     pub links: Links,
     /// Of the last request; time limits of idle connections are looked at without one.
@@ -50,7 +54,7 @@ impl Pool {
     pub fn new(backend: Arc<Backend>) -> Pool {
         Pool {
             backend,
-            tls: OnceCell::new(),
+            tls: RefCell::default(),
             links: Links::default(),
             kept_ms: Cell::new(0),
             epoch: RefCell::default(),
@@ -120,22 +124,45 @@ impl Pool {
         // Counted from here on, and no longer when dropped, whatever happens.
         let epoch = self.epoch.borrow().now();
         let mut connection = Connection { transport: None, pool: Some(Rc::clone(self)), epoch, is_reused: false, is_given_back: false };
-        connection.transport = Some(connect(&self.backend, self.tls()?, tuning).await?);
+        connection.transport = Some(connect(&self.backend, self.tls()?.as_ref(), tuning).await?);
         Ok(connection)
     }
 
-    fn tls(&self) -> Result<Option<&ClientTls>, Failure> {
+    /// With what its files say, changes of the last second apart.
+    fn tls(&self) -> Result<Option<ClientTls>, Failure> {
         let Some(settings) = &self.backend.tls else { return Ok(None) };
-        if let Some(made) = self.tls.get() {
-            return Ok(Some(made));
+        let mut kept = self.tls.borrow_mut();
+        let now_ms = clock::monotonic_ms();
+        if let Some((tls, looked_ms)) = &mut *kept {
+            if now_ms.saturating_sub(*looked_ms) < FILES_LOOK_MS {
+                return Ok(Some(tls.clone()));
+            }
+            if tls.is_current(settings) {
+                *looked_ms = now_ms;
+                return Ok(Some(tls.clone()));
+            }
         }
+        let made = match (self.load(settings), kept.take()) {
+            (Ok(made), _) => made,
+            (Err(error), Some((mut tls, _))) => {
+                let backend = &self.backend;
+                error_log::log(&message::CERTIFICATE_BAD, format_args!("{backend}: {error}; what was read before stays in force"));
+                tls.stay(settings);
+                tls
+            }
+            (Err(error), None) => return Err(Failure::Unusable(error)),
+        };
+        *kept = Some((made.clone(), now_ms));
+        Ok(Some(made))
+    }
+
+    fn load(&self, settings: &BackendTls) -> Result<ClientTls, String> {
         let host = match &self.backend.address {
             BackendAddress::Tcp { host, .. } => host,
             BackendAddress::Unix(_) => "localhost",
         };
         let protocol: &[u8] = if self.backend.protocol == Protocol::Http2 { b"h2" } else { b"http/1.1" };
-        let made = ClientTls::load(settings, host, &[protocol]).map_err(Failure::Unusable)?;
-        Ok(Some(self.tls.get_or_init(|| made)))
+        ClientTls::load(settings, host, &[protocol])
     }
 
     async fn wait(&self, tuning: &Tuning, workers: usize) -> Result<(), Failure> {

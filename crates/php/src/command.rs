@@ -238,7 +238,7 @@ impl Spec {
         }
         let (children, idle_s) = (self.pool.processes, self.php.idle_timeout_ms.div_ceil(1000));
         let _ = write!(text, "pm = ondemand\npm.max_children = {children}\npm.process_idle_timeout = {idle_s}s\n");
-        let _ = writeln!(text, "pm.max_requests = {}", self.php.requests_max);
+        let _ = writeln!(text, "pm.max_requests = {}", if self.pool.serves_once { 1 } else { self.php.requests_max });
         if self.php.run_time_ms > 0 {
             let _ = writeln!(text, "request_terminate_timeout = {}s", self.php.run_time_ms.div_ceil(1000));
         }
@@ -270,6 +270,7 @@ mod tests {
             user: None,
             socket: "/run/saker/php.sock".into(),
             processes: 6,
+            serves_once: false,
             upstream: Arc::new(Upstream::new("php", Vec::new())),
         };
         Spec { php: Php { run_time_ms: 1500, ..Php::default() }, pool, whom: Whom::Us(None) }
@@ -289,6 +290,9 @@ mod tests {
             assert!(text.lines().any(|other| other == line), "{line}: {text}");
         }
         assert!(!text.contains("user ="));
+        let usual = spec(PhpKind::Fpm);
+        let once = Spec { pool: PhpPool { serves_once: true, ..usual.pool.clone() }, ..usual };
+        assert!(once.pool_text().lines().any(|line| line == "pm.max_requests = 1"));
     }
 
     #[test]

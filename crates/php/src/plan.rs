@@ -2,6 +2,8 @@
 //!
 //! Difficulty: each worker has connections of its own, and a connection that is kept holds a process. So there are as many processes as
 //! connections, the same number for each worker: none can be kept waiting by what another keeps.
+//! php-fpm keeps what a request sets (`php_value`, `php_admin_value`) in the process that served it, for whoever comes next. So where rules may
+//! set something there is a second pool of it, whose processes serve one request each; the code cache is the parent's and stays.
 
 use crate::detect::{Found, detect};
 use saker_config::{
@@ -23,9 +25,9 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 pub fn settle(model: &mut Model, workers: usize, always: bool) {
     if always || wants_php(model) {
         let found = found(&model.php);
-        let of_server = found.iter().filter_map(|found| pool(model, found, None, workers));
+        let of_server = found.iter().flat_map(|found| pools(model, found, None, workers, always));
         let (of_users, users) = (one_of_each_version(&found), users(model, always));
-        let of_users = users.iter().flat_map(|user| of_users.iter().filter_map(|found| pool(model, found, Some(user), workers)));
+        let of_users = users.iter().flat_map(|user| of_users.iter().flat_map(|found| pools(model, found, Some(user), workers, always)));
         model.php_pools = PhpPools::new(of_server.chain(of_users).collect());
     }
 }
@@ -72,22 +74,33 @@ fn found(php: &Php) -> Vec<Found> {
     }
 }
 
-fn pool(model: &Model, found: &Found, user: Option<&ProgramUser>, workers: usize) -> Option<PhpPool> {
+fn pools(model: &Model, found: &Found, user: Option<&ProgramUser>, workers: usize, has_settings: bool) -> Vec<PhpPool> {
+    let also_once = has_settings && found.kind == PhpKind::Fpm;
+    let all: Option<Vec<PhpPool>> =
+        [false, true].into_iter().take(1 + usize::from(also_once)).map(|once| pool(model, found, user, workers, once)).collect();
+    // Neither without the other, since settings would go to the one that is there.
+    all.unwrap_or_default()
+}
+
+fn pool(model: &Model, found: &Found, user: Option<&ProgramUser>, workers: usize, serves_once: bool) -> Option<PhpPool> {
     let php = &model.php;
     let version = found.version.as_deref().unwrap_or("any");
     let whose = user.map(|user| format!("-{}", file_name(user))).unwrap_or_default();
-    let socket = model.server.state_dir.join(format!("{}-{version}{whose}.sock", found.kind.name()));
+    // With a character that no user's name has there.
+    let once = if serves_once { "+once" } else { "" };
+    let socket = model.server.state_dir.join(format!("{}-{version}{once}{whose}.sock", found.kind.name()));
     if socket.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
         return None;
     }
     let per_worker = php.processes_max.unwrap_or_else(guessed).div_ceil(workers.max(1)).max(1);
     let processes = per_worker * workers.max(1);
-    let tuning = tuning(php, processes, per_worker);
+    let tuning = tuning(php, processes, if serves_once { 0 } else { per_worker });
     let backend = Backend::new(protocol(found.kind), BackendAddress::Unix(socket.clone()));
-    let name = user.map_or_else(|| found.name(), |user| format!("{} of {}", found.name(), user.user));
+    let shown = if serves_once { format!("{}, a process for each request", found.name()) } else { found.name() };
+    let name = user.map_or_else(|| shown.clone(), |user| format!("{shown} of {}", user.user));
     let upstream = Arc::new(Upstream::new(&name, vec![Member::new(backend, tuning)]));
     let (name, program, user) = (name.into(), found.program.clone(), user.cloned());
-    Some(PhpPool { name, user, kind: found.kind, version: found.version.clone(), program, socket, processes, upstream })
+    Some(PhpPool { name, user, kind: found.kind, version: found.version.clone(), program, socket, processes, serves_once, upstream })
 }
 
 /// One that no other user has.
@@ -97,13 +110,13 @@ fn file_name(user: &ProgramUser) -> String {
     whole.chars().map(|c| if is_plain(c) { c.to_string() } else { format!("%{:x}", u32::from(c)) }).collect()
 }
 
-fn tuning(php: &Php, processes: usize, per_worker: usize) -> Tuning {
+fn tuning(php: &Php, processes: usize, kept_max: usize) -> Tuning {
     let usual = Tuning::default();
     Tuning {
         // A slow upload would hold one of few processes, and PHP begins when all of it is there anyway.
         request_ahead_bytes: u64::MAX,
         connections_max: processes,
-        kept_max: per_worker,
+        kept_max,
         // Before the process thinks that nobody comes any more.
         kept_ms: php.idle_timeout_ms.saturating_sub(1000).clamp(500, 30_000),
         queue_max: php.queue_max,
@@ -163,6 +176,16 @@ mod tests {
         assert!(off.php_pools.first().is_none() && explain(&off).is_none());
         settle(&mut off, 1, true);
         assert!(off.php_pools.first().is_some());
+    }
+
+    #[test]
+    fn settings_have_a_pool_of_their_own() {
+        let mut model = model(PhpUse::Managed, "/run/saker");
+        settle(&mut model, 3, true);
+        let once = model.php_pools.for_settings(model.php_pools.first().unwrap());
+        let member = &once.upstream.members[0];
+        assert_eq!(member.backend.to_string(), "fcgi at unix:/run/saker/php-fpm-8.2+once.sock");
+        assert!(once.serves_once && member.tuning.kept_max == 0 && member.tuning.connections_max == 6);
     }
 
     #[test]

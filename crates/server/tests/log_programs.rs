@@ -49,7 +49,8 @@ fn by_root_and_again_by_root() {
     let errors = fs::read_to_string(dir.join("errors")).unwrap();
     assert!(errors.starts_with("0\n") && errors.contains("SK0605"), "{errors}");
     // One that a reload brings: what may be started is read from the configuration again.
-    dir.write("httpd.conf", format!("{text}CustomLog \"|$id -u >{root}/new; env >{root}/environment; exec cat >>{root}/new\" \"%U\"\n")).unwrap();
+    dir.write("httpd.conf", format!("{text}CustomLog \"|$id -u >{root}/new; env >{root}/environment; exec cat >>{root}/new\" \"%U\"\n"))
+        .unwrap();
     server.signal(Signal::HUP).unwrap();
     let new = || fs::read_to_string(dir.join("new")).unwrap_or_default();
     until("a new program", &|| new().starts_with("0\n") && new().contains("/page.txt\n"));

@@ -355,6 +355,42 @@ fn settings_reach_each_kind() {
     }
 }
 
+/// As under mod_php: a request's settings are its own.
+#[test]
+fn settings_end_with_their_request() {
+    let shown = "<?php echo ini_get('user_agent'), '|', ini_get('memory_limit'), '|', ini_get('upload_max_filesize'), '|', \
+                 ini_set('memory_limit', '1G') === false ? 'fixed' : 'free';";
+    for kind in PROGRAMS {
+        require_php(kind);
+        let files = [
+            ("x.php", shown),
+            ("in/x.php", shown),
+            ("prepended.txt", "prepended "),
+            (
+                "in/.htaccess",
+                "php_value user_agent inside\nphp_value upload_max_filesize 7M\nphp_value auto_prepend_file ../prepended.txt\n",
+            ),
+        ];
+        let dir = folder(&format!("php-end-{kind}"), &files);
+        let root = dir.display();
+        let inside = format!("<Directory {root}/www/in>\nphp_admin_value memory_limit 77M\n</Directory>\n");
+        let server = apache_by(kind, &format!("{MOD_PHP}{inside}"), &dir);
+        let text = |target: &str| Client::connect(server.address()).unwrap().get(target).unwrap().text();
+        let before = text("/x.php");
+        assert!(!before.contains("77M") && !before.contains("inside") && before.ends_with("free"), "{kind}: {before}");
+        for _ in 0..20 {
+            let within = text("/in/x.php");
+            match kind {
+                // What it can't set once a script runs is left out.
+                "php-cgi" => assert!(within.starts_with("inside|77M|"), "{kind}: {within}"),
+                _ => assert_eq!(within, "prepended inside|77M|7M|fixed", "{kind}"),
+            }
+            assert_eq!(text("/x.php"), before, "{kind}: what the other request had set");
+        }
+        server.stop().unwrap();
+    }
+}
+
 #[test]
 fn check_says_which_php() {
     require("php-cgi").unwrap();

@@ -187,6 +187,31 @@ fn a_certificate_of_our_own_is_shown() {
 }
 
 #[test]
+fn changed_files_are_read_again() {
+    let dir = folder();
+    let copy = |name: &str| std::fs::copy(dir.join(name), dir.join("trusted.pem")).unwrap();
+    copy("own.pem");
+    let (server, _) = start(&dir, "localhost", None);
+    let front = Front::start(
+        "upstream-tls-changed",
+        &format!(
+            "LoadModule ssl_module modules/mod_ssl.so\nLoadModule proxy_module modules/mod_proxy.so\nSSLProxyEngine on\nSSLProxyVerify require\n\
+             SSLProxyCACertificateFile {}/trusted.pem\nProxyPass / https://localhost:{}/ retry=0",
+            shown(&dir),
+            server.port()
+        ),
+    );
+    assert_eq!(answer(&front).0, 502);
+    dir.write("trusted.pem", "nothing of the kind").unwrap();
+    operate::until("the complaint", || {
+        assert_eq!(answer(&front).0, 502);
+        std::fs::read_to_string(front.dir.join("error.log")).is_ok_and(|log| log.contains("what was read before stays in force"))
+    });
+    copy("ca.pem");
+    operate::until("the new authority", || answer(&front).0 == 200);
+}
+
+#[test]
 fn long_bodies_and_tunnels() {
     let dir = folder();
     let (server, _) = start(&dir, "own", None);

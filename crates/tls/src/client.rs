@@ -5,7 +5,7 @@
 //! for less than the whole check, piece by piece; `server_verifier` has that.
 //! Absent on purpose: early data.
 
-use crate::{fault::Fault, fault::Whose, provider::provider, server_verifier::ServerVerifier};
+use crate::{client_files::Looks, fault::Fault, fault::Whose, provider::provider, server_verifier::ServerVerifier};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion,
     client::WebPkiServerVerifier,
@@ -26,11 +26,13 @@ use std::{
 pub struct ClientTls {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
+    read: Looks,
 }
 
 impl ClientTls {
     /// Reads the files. `host`: of the backend's address, where the settings name nobody else. `alpn`: in order of preference.
     pub fn load(settings: &BackendTls, host: &str, alpn: &[&[u8]]) -> Result<ClientTls, String> {
+        let read = Looks::take(settings);
         let name = settings.name.as_deref().unwrap_or(host).trim_matches(['[', ']']);
         let name = ServerName::try_from(name.to_owned()).map_err(|_| format!("`{name}` is no name of a server"))?;
         let provider = Arc::new(provider(&settings.ciphers, &[]));
@@ -51,7 +53,17 @@ impl ClientTls {
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
-        Ok(ClientTls { config: Arc::new(config), name })
+        Ok(ClientTls { config: Arc::new(config), name, read })
+    }
+
+    /// Whether its files are still those that it was made of. Looks at them.
+    pub fn is_current(&self, settings: &BackendTls) -> bool {
+        self.read == Looks::take(settings)
+    }
+
+    /// What the files say now is of no use: what they said before counts until they change again.
+    pub fn stay(&mut self, settings: &BackendTls) {
+        self.read = Looks::take(settings);
     }
 
     pub fn session(&self) -> Result<ClientSession, Fault> {

@@ -10,6 +10,7 @@
 
 mod acceptor;
 mod client;
+mod client_files;
 mod client_hello;
 mod client_verifier;
 mod der;

@@ -106,6 +106,8 @@ pub struct PhpPool {
     /// Its own listening socket, which is the server's.
     pub socket: PathBuf,
     pub processes: usize,
+    /// Each of its processes serves one request, and what that has set is gone with it.
+    pub serves_once: bool,
     pub upstream: Arc<Upstream>,
 }
 
@@ -141,7 +143,17 @@ impl PhpPools {
         self.all_of(user).filter(|_| !wanted.is_empty()).find(fits)
     }
 
+    /// The one that stands in for this one where a request has settings of its own.
+    pub fn for_settings<'p>(&'p self, pool: &'p PhpPool) -> &'p PhpPool {
+        let mut others = self.each_of(pool.user.as_ref()).filter(|other| other.serves_once);
+        others.find(|other| other.program == pool.program).unwrap_or(pool)
+    }
+
     fn all_of(&self, user: Option<&ProgramUser>) -> impl Iterator<Item = &PhpPool> {
+        self.each_of(user).filter(|pool| !pool.serves_once)
+    }
+
+    fn each_of(&self, user: Option<&ProgramUser>) -> impl Iterator<Item = &PhpPool> {
         let begin = self.0.partition_point(|pool| pool.user.as_ref() < user);
         self.0.iter().skip(begin).take_while(move |pool| pool.user.as_ref() == user)
     }
@@ -160,8 +172,18 @@ mod tests {
             user: None,
             socket: "/run/php.sock".into(),
             processes: 1,
+            serves_once: false,
             upstream: Arc::new(Upstream::new("php", Vec::new())),
         }
+    }
+
+    #[test]
+    fn who_stands_in_for_whom() {
+        let once = |pool: PhpPool| PhpPool { serves_once: true, ..pool };
+        let other = PhpPool { program: "/usr/bin/lsphp".into(), ..pool(Some("8.2")) };
+        let pools = PhpPools::new(vec![once(pool(None)), pool(None), other.clone()]);
+        assert!(pools.first().is_some_and(|pool| !pool.serves_once && pools.for_settings(pool).serves_once));
+        assert!(!pools.for_settings(&other).serves_once);
     }
 
     #[test]

@@ -5,9 +5,9 @@
 #![allow(unsafe_code)]
 
 use super::{
+    ROLE,
     grants::Allowed,
     order::{Order, OrderKind, with_descriptors},
-    ROLE,
 };
 use crate::program::{ProgramLimits, lower_limits};
 use rustix::{

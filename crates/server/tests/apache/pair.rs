@@ -161,6 +161,8 @@ fn configuration(dir: &TempDir, topic: &Topic, server: &str, address: SocketAddr
         .find(|folder| folder.is_dir())
         .ok_or_else(|| io::Error::other("apache2 has no modules here"))?;
     let mut text = format!("ServerRoot {root}\nServerName server.test\nListen {address}\n");
+    // apache2 has no page cache to tell programs about.
+    text.push_str("<IfModule LiteSpeed>\nCacheEngine off\n</IfModule>\n");
     for module in MODULES {
         text.push_str(&format!("LoadModule {module}_module {}/mod_{module}.so\n", modules.display()));
     }

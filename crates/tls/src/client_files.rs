@@ -1,0 +1,74 @@
+//! What the files behind a client's settings looked like when they were read, so that it is seen when they have changed.
+//!
+//! Asked by the gateway before it connects, a few times a minute at most; so it looks at the files itself, and needs nobody who watches.
+//! Difficulty: the look comes before the reading, so that what changes in between counts as changed.
+//! Absent on purpose: the system's own authorities, which are read once.
+
+use saker_config::model::BackendTls;
+use std::{
+    fs::{self, Metadata},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// Which file it was, how long, and when it was written, in nanoseconds.
+type Facts = Option<(u64, u64, u64, i64, i64)>;
+
+/// All files, and those in folders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Looks(Vec<(PathBuf, Facts)>);
+
+impl Looks {
+    pub fn take(settings: &BackendTls) -> Looks {
+        let identity = settings.identity.iter().flat_map(|(certificate, key)| [certificate, key]);
+        let named = settings.authorities.iter().chain(&settings.revocation_lists).chain(identity);
+        let mut looks = Vec::new();
+        named.for_each(|path| look(path, &mut looks));
+        // A folder's order is its own.
+        looks.sort();
+        Looks(looks)
+    }
+}
+
+fn look(path: &Path, looks: &mut Vec<(PathBuf, Facts)>) {
+    let found = fs::metadata(path).ok();
+    if found.as_ref().is_some_and(Metadata::is_dir) {
+        let files = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+        looks.extend(files.map(|file| (file.clone(), facts(fs::metadata(&file).ok().as_ref()))));
+    }
+    looks.push((path.to_owned(), facts(found.as_ref())));
+}
+
+fn facts(found: Option<&Metadata>) -> Facts {
+    found.map(|found| (found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_those_in_folders() {
+        let root = std::env::temp_dir().join(format!("saker-client-files-{}", std::process::id()));
+        fs::create_dir_all(root.join("folder")).unwrap();
+        fs::write(root.join("list.pem"), "a").unwrap();
+        let settings = BackendTls {
+            authorities: vec![root.join("folder")],
+            revocation_lists: vec![root.join("list.pem"), root.join("none.pem")],
+            ..BackendTls::default()
+        };
+        let mut last = Looks::take(&settings);
+        assert_eq!(last, Looks::take(&settings));
+        let changes: [&dyn Fn(); 3] =
+            [&|| fs::write(root.join("list.pem"), "ab").unwrap(), &|| fs::write(root.join("folder/more.pem"), "").unwrap(), &|| {
+                fs::write(root.join("none.pem"), "").unwrap()
+            }];
+        for (at, change) in changes.iter().enumerate() {
+            change();
+            let now = Looks::take(&settings);
+            assert_ne!(last, now, "{at}");
+            last = now;
+        }
+        fs::remove_dir_all(root).unwrap();
+    }
+}
