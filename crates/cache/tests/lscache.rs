@@ -539,6 +539,23 @@ fn rewrite_variables() {
 }
 
 #[test]
+fn what_rules_said_outlives_internal_redirects() {
+    let variables = [
+        ("Cache-Control", "max-age=60"),
+        ("REDIRECT_Cache-Control", "no-cache"),
+        ("REDIRECT_LSCACHE_VARY_VALUE", "second"),
+        ("REDIRECT_REDIRECT_LSCACHE_VARY_VALUE", "first"),
+        ("REDIRECT_STATUS", "200"),
+    ];
+    let mut env = RewriteEnv::default();
+    env.take_in(variables.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
+    let mut control = Control::default();
+    env.apply_to(&mut control);
+    assert_eq!(control.judge(PAGE, &LscacheSettings::default()), Ok(PUBLIC), "the age comes after no-cache");
+    assert_eq!(env.vary.value.as_deref(), Some(&b"second"[..]));
+}
+
+#[test]
 fn what_applications_are_told() {
     let rows = [
         ("on", Some("on")),

@@ -1,7 +1,8 @@
 //! What rewrite rules say to the cache with `[E=name:value]` (LSCache protocol 3.2).
 //!
 //! Place in the walk: collected while rules run, applied once after the last.
-//! Difficulty: `Cache-Control` is two things, a control list that adds up and a vary value that replaces.
+//! Difficulty: `Cache-Control` is two things, a control list that adds up and a vary value that replaces; and an internal redirect between two
+//! rules puts `REDIRECT_` before what the first one said.
 //! Absent on purpose: the variables themselves, which stay readable to later rules and to the application.
 
 use super::{
@@ -32,15 +33,32 @@ impl RewriteEnv {
 
     /// Whether a variable of that name is for the cache.
     pub fn is_ours(name: &[u8]) -> bool {
-        [&b"cache-control"[..], b"cache-ctrl", b"cache-vary", b"cache-key-mod", b"modcache", b"noabort"]
+        [&b"cache-control"[..], b"cache-ctrl", b"cache-vary", b"cache-key-mod", b"modcache", b"noabort", b"lscache_vary_value"]
             .iter()
             .any(|ours| ours.eq_ignore_ascii_case(name))
+    }
+
+    /// Takes in a request's variables: what was said before an internal redirect, then what was said behind it.
+    pub fn take_in<'v>(&mut self, variables: impl Iterator<Item = (&'v [u8], &'v [u8])>) {
+        let mut ours: Vec<_> = variables
+            .map(|(name, value)| {
+                let (redirects, name) = before_redirects(name);
+                (redirects, name, value)
+            })
+            .filter(|(_, name, _)| RewriteEnv::is_ours(name))
+            .collect();
+        ours.sort_by_key(|(redirects, _, _)| std::cmp::Reverse(*redirects));
+        for (_, name, value) in ours {
+            // A word that is none edits nothing.
+            let _ = self.set(name, value);
+        }
     }
 
     /// Takes in a variable, in the order that rules set them; others than [`RewriteEnv::is_ours`] are let pass.
     pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), UnknownEdit> {
         match name.to_ascii_lowercase().as_slice() {
             b"cache-control" | b"cache-ctrl" => self.add_control(value),
+            b"lscache_vary_value" => self.set_vary(value),
             b"cache-vary" => self.vary.add_cookies(value),
             b"cache-key-mod" => return self.edits.add(value),
             b"modcache" => self.off = value.trim_ascii() == b"0",
@@ -57,12 +75,24 @@ impl RewriteEnv {
 
     fn add_control(&mut self, value: &[u8]) {
         if let Some(vary) = strip_prefix(value.trim_ascii(), b"vary=") {
-            self.vary.value = Some(vary.trim_ascii().to_vec()).filter(|vary| !vary.is_empty());
-            return;
+            return self.set_vary(vary);
         }
         if !self.control.is_empty() {
             self.control.push(b',');
         }
         self.control.extend_from_slice(value);
     }
+
+    fn set_vary(&mut self, value: &[u8]) {
+        self.vary.value = Some(value.trim_ascii().to_vec()).filter(|vary| !vary.is_empty());
+    }
+}
+
+/// How many redirects there were since a variable was set, and its name then.
+fn before_redirects(mut name: &[u8]) -> (usize, &[u8]) {
+    let mut redirects = 0;
+    while let Some(inner) = name.strip_prefix(b"REDIRECT_") {
+        (redirects, name) = (redirects + 1, inner);
+    }
+    (redirects, name)
 }

@@ -52,10 +52,7 @@ impl Visit {
             return None;
         }
         let mut said = RewriteEnv::new(terms.edits.clone());
-        for (name, value) in exchange.environment.iter().filter(|(name, _)| RewriteEnv::is_ours(name)) {
-            // A word that is none edits nothing.
-            let _ = said.set(name, value);
-        }
+        said.take_in(exchange.environment.iter());
         for name in &given.vary_cookies {
             said.vary.add_cookies(name.as_bytes());
         }

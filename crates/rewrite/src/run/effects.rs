@@ -2,8 +2,14 @@
 
 use super::{Run, Shown, test::push_new};
 use crate::{Cookie, rule::Rule};
-use saker_expressions::number;
+use saker_expressions::{Facts, number};
 use saker_http::date::format_date;
+
+/// Variables that page caches listen to.
+const CONTROL: &[u8] = b"Cache-Control";
+const VARY_VALUE: &[u8] = b"LSCACHE_VARY_VALUE";
+/// Before a value of [`CONTROL`] that is none of its list.
+const VARY: &[u8] = b"vary=";
 
 impl Run<'_> {
     /// `[E=…]`
@@ -21,10 +27,39 @@ impl Run<'_> {
                 Some(value) => format!("setting env variable '{}' to '{}'", Shown(&name), Shown(value)),
                 None => format!("unsetting env variable '{}'", Shown(&name)),
             });
-            // Loops must not make the list grow.
-            self.effects.environment.retain(|(known, _)| !known.eq_ignore_ascii_case(&name));
-            self.effects.environment.push((name, value));
+            match (to_cache(&name), value) {
+                (Some(spelling), Some(value)) => self.tell_cache(spelling, &value),
+                (Some(spelling), None) => self.put(spelling.to_vec(), None),
+                (None, value) => self.put(name, value),
+            }
         }
+    }
+
+    /// What is said to a page cache adds up, but for the vary value, which replaces the one before and is there to be read by the next rule
+    /// (LSCache protocol 3.2).
+    fn tell_cache(&mut self, spelling: &[u8], value: &[u8]) {
+        let value = value.trim_ascii();
+        if let Some((word, vary)) = value.split_at_checked(VARY.len())
+            && word.eq_ignore_ascii_case(VARY)
+            && spelling == CONTROL
+        {
+            return self.put(VARY_VALUE.to_vec(), Some(vary.trim_ascii().to_vec()));
+        }
+        let said = self.overlay().environment(spelling).unwrap_or_default().into_owned();
+        let said = match () {
+            () if said.is_empty() => value.to_vec(),
+            // A loop, or the same rules in the folder below.
+            () if said == value || said.strip_suffix(value).is_some_and(|before| before.ends_with(b",")) => said,
+            () => [&said, &b","[..], value].concat(),
+        };
+        self.spend(said.len());
+        self.put(spelling.to_vec(), Some(said));
+    }
+
+    /// Loops must not make the list grow.
+    fn put(&mut self, name: Vec<u8>, value: Option<Vec<u8>>) {
+        self.effects.environment.retain(|(known, _)| !known.eq_ignore_ascii_case(&name));
+        self.effects.environment.push((name, value));
     }
 
     /// `[CO=…]`
@@ -108,6 +143,13 @@ fn expires(unix_s: i64) -> Vec<u8> {
         }
     }
     date
+}
+
+/// The one spelling of a variable that adds up.
+fn to_cache(name: &[u8]) -> Option<&'static [u8]> {
+    let spellings: [(&str, &'static [u8]); 4] =
+        [("Cache-Control", CONTROL), ("Cache-Ctrl", CONTROL), ("Cache-Vary", b"Cache-Vary"), ("Cache-Key-Mod", b"Cache-Key-Mod")];
+    spellings.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name)).map(|(_, spelling)| *spelling)
 }
 
 /// Before and after the first `sign`.

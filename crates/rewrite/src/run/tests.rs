@@ -394,3 +394,34 @@ fn soup() {
         }
     }
 }
+
+/// LSCache protocol 3.2.
+#[test]
+fn what_is_said_to_a_page_cache_adds_up() {
+    let rows: [(&[&str], &[(&str, &str)]); 6] = [
+        (&["Rule . - [E=Cache-Control:no-autoflush]", "Rule . - [E=cache-ctrl:max-age=60]"], &[("Cache-Control", "no-autoflush,max-age=60")]),
+        (&["Rule . - [E=Cache-Control:max-age=60]", "Rule . - [E=CACHE-CONTROL:max-age=60]"], &[("Cache-Control", "max-age=60")]),
+        (
+            &["Rule . - [E=Cache-Control:public]", "Rule . - [E=!Cache-Control]", "Rule . - [E=Cache-Control:private]"],
+            &[("Cache-Control", "private")],
+        ),
+        (
+            &[
+                "Rule . - [E=Cache-Control:vary=guest]",
+                "Rule . - [E=Cache-Control:no-autoflush]",
+                "Rule . - [E=Cache-Control:vary=%{ENV:LSCACHE_VARY_VALUE}+webp]",
+            ],
+            &[("Cache-Control", "no-autoflush"), ("LSCACHE_VARY_VALUE", "guest+webp")],
+        ),
+        (&["Rule . - [E=Cache-Vary:a,E=cache-vary:b]"], &[("Cache-Vary", "a,b")]),
+        (&["Rule . - [E=other:a]", "Rule . - [E=OTHER:b]"], &[("OTHER", "b")]),
+    ];
+    for (lines, expected) in rows {
+        let outcome = server(lines, "/x");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let found: Vec<(String, String)> =
+            outcome.effects.environment.iter().map(|(name, value)| (text(name), text(value.as_deref().unwrap_or(b"-")))).collect();
+        let expected: Vec<(String, String)> = expected.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        assert_eq!(found, expected, "{lines:?}");
+    }
+}
