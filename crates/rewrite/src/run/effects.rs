@@ -43,7 +43,7 @@ impl Run<'_> {
             && word.eq_ignore_ascii_case(VARY)
             && spelling == CONTROL
         {
-            return self.put(VARY_VALUE.to_vec(), Some(vary.trim_ascii().to_vec()));
+            return self.put(VARY_VALUE.to_vec(), Some(each_once(vary.trim_ascii())));
         }
         let said = self.overlay().environment(spelling).unwrap_or_default().into_owned();
         let said = match () {
@@ -150,6 +150,17 @@ fn to_cache(name: &[u8]) -> Option<&'static [u8]> {
     let spellings: [(&str, &'static [u8]); 4] =
         [("Cache-Control", CONTROL), ("Cache-Ctrl", CONTROL), ("Cache-Vary", b"Cache-Vary"), ("Cache-Key-Mod", b"Cache-Key-Mod")];
     spellings.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name)).map(|(_, spelling)| *spelling)
+}
+
+/// Parts of a vary value: the rules that add one to those before run again for a folder's index, and behind an internal redirect.
+fn each_once(vary: &[u8]) -> Vec<u8> {
+    let mut parts: Vec<&[u8]> = Vec::new();
+    for part in vary.split(|byte| *byte == b'+') {
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    parts.join(&b'+')
 }
 
 /// Before and after the first `sign`.

@@ -399,7 +399,10 @@ fn soup() {
 #[test]
 fn what_is_said_to_a_page_cache_adds_up() {
     let rows: [(&[&str], &[(&str, &str)]); 6] = [
-        (&["Rule . - [E=Cache-Control:no-autoflush]", "Rule . - [E=cache-ctrl:max-age=60]"], &[("Cache-Control", "no-autoflush,max-age=60")]),
+        (
+            &["Rule . - [E=Cache-Control:no-autoflush]", "Rule . - [E=cache-ctrl:max-age=60]"],
+            &[("Cache-Control", "no-autoflush,max-age=60")],
+        ),
         (&["Rule . - [E=Cache-Control:max-age=60]", "Rule . - [E=CACHE-CONTROL:max-age=60]"], &[("Cache-Control", "max-age=60")]),
         (
             &["Rule . - [E=Cache-Control:public]", "Rule . - [E=!Cache-Control]", "Rule . - [E=Cache-Control:private]"],
@@ -409,6 +412,7 @@ fn what_is_said_to_a_page_cache_adds_up() {
             &[
                 "Rule . - [E=Cache-Control:vary=guest]",
                 "Rule . - [E=Cache-Control:no-autoflush]",
+                "Rule . - [E=Cache-Control:vary=%{ENV:LSCACHE_VARY_VALUE}+webp]",
                 "Rule . - [E=Cache-Control:vary=%{ENV:LSCACHE_VARY_VALUE}+webp]",
             ],
             &[("Cache-Control", "no-autoflush"), ("LSCACHE_VARY_VALUE", "guest+webp")],
