@@ -198,7 +198,7 @@ fn mod_caches_directives() {
     site.says("ETag: \"a\"");
     assert_eq!(site.runs("/x.cgi/short/a", &[]), [true, false]);
     thread::sleep(Duration::from_millis(4100));
-    assert_eq!(site.runs("/x.cgi/short/a", &[]), [true, false], "its three seconds are over");
+    assert_eq!(site.runs("/x.cgi/short/a", &[]), [true, false], "its three seconds are over, and it is validated");
     let without_query = Site::start("ac-query", "CacheEnable disk /\nCacheIgnoreQueryString on");
     without_query.says(kept);
     assert_eq!(without_query.runs("/x.cgi?a=1", &[]), [true, false]);

@@ -54,12 +54,12 @@ pub async fn keep(cache: &Rc<PageCache>, exchange: &mut Exchange, response: &mut
     if let Some(status) = stand_in(cache, exchange, &mut visit, response) {
         return exchange.trace("cache", None, || format!("the answer was {}, and what is kept is served in its place", status.0));
     }
-    if visit.validates && response.status == Status::NOT_MODIFIED {
-        freshen(&visit, response);
-    }
+    // A script's 304 is made by the gateway, of what the script said.
+    let is_made =
+        visit.validates && response.status == Status::NOT_MODIFIED && freshen(&visit, response) || exchange.is_answered_by_program;
     let mut purges = purge::of_response(&visit, exchange, response);
     purges.extend(purge::of_request(cache, &visit, exchange, response));
-    let decision = match exchange.is_answered_by_program {
+    let decision = match is_made {
         true => decide(&visit, exchange, response),
         false => Err("no program or server answered".into()),
     };
@@ -111,18 +111,20 @@ fn stand_in(cache: &PageCache, exchange: &mut Exchange, visit: &mut Visit, respo
     Some(status)
 }
 
-/// The origin says that what is kept holds: that is the response, with the fields that the origin has sent along (RFC 9111 section 4.3.4).
-fn freshen(visit: &Visit, response: &mut Response) {
-    let Some(old) = &visit.old else { return };
+/// The origin says that what is kept holds: that is the response, with the fields that the origin has sent along (RFC 9111 section 4.3.4). `false`:
+/// it is not.
+fn freshen(visit: &Visit, response: &mut Response) -> bool {
+    let Some(old) = &visit.old else { return false };
     if validation::judge_answer(&old.fields, response.status, response.fields()) != validation::Answer::Freshens {
         // About something that nobody asked for.
         *response = Response::new(Status::BAD_GATEWAY);
-        return;
+        return false;
     }
     let fields = validation::freshened(&old.fields, response.fields());
     *response = Response::new(old.status);
     *response.fields_mut() = fields;
     response.body = old.identity.content.whole();
+    true
 }
 
 fn decide(visit: &Visit, exchange: &Exchange, response: &Response) -> Result<Decision, String> {
