@@ -107,7 +107,7 @@ fn htaccess_switches_it_on_and_off_at_once() {
     site.says(PUBLIC);
     assert_eq!(site.runs("/x.cgi", &[]), [true, true]);
     site.htaccess(ON);
-    site.until("CacheLookup on", || site.cached("/x.cgi") != "");
+    site.until("CacheLookup on", || !site.cached("/x.cgi").is_empty());
     assert_eq!((site.cached("/x.cgi"), site.runs("/x.cgi", &[])), ("hit".into(), [false, false]));
     let first = site.ask("/x.cgi", &[]).text();
     site.htaccess("CacheLookup off\n");
@@ -156,7 +156,6 @@ fn rules_tell_the_cache() {
     // Behind a redirect inside, as with everything that WordPress answers.
     assert_eq!(site.runs("/kept", &[]), [true, false]);
     assert_eq!(site.runs("/other", &[]), [true, true]);
-    // No cookie, no name: without a word from the application it is public by the rule alone.
     assert_eq!(site.runs("/never", &[]), [true, true]);
     let both = [("Accept", "image/webp"), ("X-Small", "1")];
     for (fields, value) in [(&both[..], "+webp+small"), (&both[..1], "+webp"), (&both[1..], "+small")] {
@@ -174,7 +173,8 @@ fn mod_caches_directives() {
          </Location>\n<Location /x.cgi/short>\nCacheDefaultExpire 3\nCacheStaleOnError off\n</Location>\n<Location /x.cgi/client>\nCacheIgnoreCacheControl on\n</Location>",
     );
     let kept = "Cache-Control: max-age=60\nX-Own: one\nX-All: all";
-    let rows: [(&str, &str, &[(&str, &str)], [bool; 2]); 11] = [
+    type Row<'t> = (&'t str, &'t str, &'t [(&'t str, &'t str)], [bool; 2]);
+    let rows: [Row<'_>; 11] = [
         (kept, "/plain", &[], [true, false]),
         (kept, "/no/plain", &[], [true, true]),
         ("", "/nothing-said", &[], [true, true]),

@@ -398,7 +398,8 @@ fn soup() {
 /// LSCache protocol 3.2.
 #[test]
 fn what_is_said_to_a_page_cache_adds_up() {
-    let rows: [(&[&str], &[(&str, &str)]); 6] = [
+    type Row<'t> = (&'t [&'t str], &'t [(&'t str, &'t str)]);
+    let rows: [Row<'_>; 6] = [
         (
             &["Rule . - [E=Cache-Control:no-autoflush]", "Rule . - [E=cache-ctrl:max-age=60]"],
             &[("Cache-Control", "no-autoflush,max-age=60")],
