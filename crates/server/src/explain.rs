@@ -1,6 +1,9 @@
 //! `saker explain URL`: takes the walk for a request that nobody sent, and hands out what each phase decided and why.
 
-use crate::{figures::Nothing, registry};
+use crate::{
+    figures::Nothing,
+    registry::{self, Cache},
+};
 use saker_config::{
     Model,
     model::{Address, Listener, Origin},
@@ -30,7 +33,7 @@ pub fn explain(
         let listener = asked.listener(&model);
         let generation = Arc::new(Generation::new(1, model).with_front_end(front_end));
         let gateway = Gateway::new(Rc::default(), 1, std::env::temp_dir().into(), None);
-        let services = registry::services(Arc::clone(&generation), &watcher, &Arc::default(), gateway, Rc::new(Nothing), None);
+        let services = registry::services(Arc::clone(&generation), &watcher, &Arc::default(), gateway, Rc::new(Nothing), Cache::Explained);
         let head = asked.head(method, headers);
         let local = match &listener {
             Address::Tcp(address) => *address,

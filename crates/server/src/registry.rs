@@ -6,7 +6,7 @@ use saker_files::Watcher;
 use saker_gateway::Gateway;
 use saker_handlers::{
     CgiFiles, Compress, FieldFilter, FixedAnswers, PhpFiles, StaticFiles,
-    page_cache::{Keep, LookUp, PageCache, Share},
+    page_cache::{Explain, Keep, LookUp, PageCache, Share},
 };
 use saker_pipeline::{Filter, Generation, Handler, Rules, Services};
 use std::{
@@ -14,13 +14,21 @@ use std::{
     sync::Arc,
 };
 
+/// What a worker has of the page cache.
+pub enum Cache {
+    Nothing,
+    Share(Share),
+    /// Requests are explained: nothing is looked up, and it is said what would be.
+    Explained,
+}
+
 pub fn services(
     generation: Arc<Generation>,
     watcher: &Watcher,
     challenges: &Arc<Challenges>,
     gateway: Gateway,
     figures: Rc<dyn Figures>,
-    cache: Option<Share>,
+    cache: Cache,
 ) -> Rc<Services> {
     // Pages that include pages ask for them as clients would.
     Rc::new_cyclic(|inside| made(generation, watcher, challenges, gateway, figures, cache, inside.clone()))
@@ -32,11 +40,15 @@ fn made(
     challenges: &Arc<Challenges>,
     gateway: Gateway,
     figures: Rc<dyn Figures>,
-    cache: Option<Share>,
+    cache: Cache,
     inside: Weak<Services>,
 ) -> Services {
     let purgers = &generation.model.cache.purgers;
-    let page_cache = cache.map(|share| PageCache::new(share, purgers.clone(), inside.clone()));
+    let is_explained = matches!(cache, Cache::Explained);
+    let page_cache = match cache {
+        Cache::Share(share) => Some(PageCache::new(share, purgers.clone(), inside.clone())),
+        Cache::Nothing | Cache::Explained => None,
+    };
     let mut handlers: Vec<Box<dyn Handler>> = vec![
         Box::new(FixedAnswers),
         Box::new(PhpFiles::new(watcher.clone(), generation.model.php_pools.clone())),
@@ -44,6 +56,9 @@ fn made(
     ];
     if let Some(page_cache) = &page_cache {
         handlers.push(Box::new(LookUp(Rc::clone(page_cache))));
+    }
+    if is_explained {
+        handlers.push(Box::new(Explain));
     }
     handlers.push(Box::new(gateway));
     handlers.push(Box::new(StaticFiles::new(watcher.clone(), generation.model.server.resource_file_bytes_max)));

@@ -257,7 +257,7 @@ fn services(generation: &Arc<Generation>, shared: &Arc<Shared>, gateway: Gateway
     let figures = Live { shared: Arc::clone(shared), generation: generation.number };
     let memory_bytes_max = generation.model.cache.memory_bytes_max / shared.counters.len().max(1) as u64;
     let share = |store| Share { store, memory_bytes_max: memory_bytes_max as usize, counters: Arc::clone(counters) };
-    let cache = shared.store().map(share);
+    let cache = shared.store().map_or(registry::Cache::Nothing, |store| registry::Cache::Share(share(store)));
     registry::services(Arc::clone(generation), &shared.watcher, &shared.challenges, gateway, Rc::new(figures), cache)
 }
 

@@ -1,6 +1,9 @@
-//! `saker purge` and `saker cache`, asked of a running server; where the cache's folder is, and when there is none.
+//! `saker purge` and `saker cache`, asked of a running server; what `saker explain` says of the cache; where the cache's folder is, and when there
+//! is none.
 
 mod operate;
+#[path = "page_cache/origin.rs"]
+mod origin;
 
 use operate::{configuration, folder, reload, rewrite, saker, start, start_in, stderr, stdout};
 use saker_testkit::Saker;
@@ -83,4 +86,38 @@ fn a_folder_that_cannot_be_had_leaves_a_server_without_a_cache() {
     assert_eq!(server.connect().expect("connected").get("/").expect("answered").status, 200);
     assert_eq!(command(&server, &["cache", "stat"]).status.code(), Some(2));
     operate::until("the log line", || server.server.stderr().contains("SK1004"));
+}
+
+/// What `saker explain` says of the cache.
+fn explained(origin: &origin::Origin, arguments: &[&str]) -> String {
+    let configuration = origin.saker.dir.join("saker.toml").to_string_lossy().into_owned();
+    let output = saker(["explain", "-c", &configuration].into_iter().chain(arguments.iter().copied()));
+    let page = said(&output);
+    page.lines().filter(|line| line.starts_with("cache ")).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn explain_says_why_something_is_not_kept() {
+    let site = "[site.cache]\nenabled = true\nexclude = [\"/cart\"]\n[[site.route]]\npath = \"/fixed\"\nrespond = \"fixed\"\n";
+    let origin = origin::Origin::with("explain-cache", site, 1, |_| origin::ok(&[("Cache-Control", "public, max-age=60")], "page"));
+    type Row<'t> = (&'t [&'t str], &'t [&'t str]);
+    let url = |path: &str| format!("http://localhost:{}{path}", origin.saker.server.address().port());
+    let (page, cart) = (url("/page?x=1"), url("/cart/1"));
+    let rows: [Row<'_>; 6] = [
+        (&[&page], &["looked up, by http://localhost:", "/page?x=1 |", "keeps nothing of it now", "goes by: ", "Cache-Control"]),
+        (&[&cart], &["neither looked up nor kept: `/cart` in its target is excluded"]),
+        (&["-H", "Authorization: Basic YTpi", &page], &["the request has Authorization: what is made for it"]),
+        (&["-H", "Cookie: a=b; PHPSESSID=0123456789abcdef0123", &page], &["has the session cookie `PHPSESSID`"]),
+        (&["-H", "Cache-Control: no-cache", &page], &["the request's Cache-Control `no-cache` is not heard"]),
+        (&["--method", "POST", &page], &["not looked up: POST may change something"]),
+    ];
+    operate::until("the control socket", || command(&origin.saker, &["cache", "stat"]).status.success());
+    for (arguments, expected) in rows {
+        let said = explained(&origin, arguments);
+        expected.iter().for_each(|text| assert!(said.contains(text), "{arguments:?}: `{text}` is not in:\n{said}"));
+    }
+    assert_eq!(origin.get("/page?x=1", &[]).status, 200);
+    let kept = explained(&origin, &[&page]);
+    assert!(kept.contains("the running server keeps it for all: 200, fresh "), "{kept}");
+    assert!(origin.asked("/page?x=1").len() == 1, "nothing is sent anywhere");
 }

@@ -65,7 +65,7 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
 }
 
 /// Whether somebody makes the response: a program or a server.
-fn is_made(exchange: &Exchange) -> bool {
+pub fn is_made(exchange: &Exchange) -> bool {
     exchange.call.is_some() || matches!(exchange.action(), Action::Proxy(_))
 }
 

@@ -8,6 +8,7 @@
 //! come: an entry carries what had been purged when its making began.
 
 pub mod bans;
+mod explain;
 mod keep;
 pub mod key;
 mod look_up;
@@ -21,6 +22,8 @@ mod tee;
 mod tier;
 mod told;
 pub mod visit;
+
+pub use explain::Explain;
 
 use crate::static_files::{content::Content, multipart::Boundaries};
 use page::{Page, Parts};

@@ -40,7 +40,7 @@ impl Terms {
         })
     }
 
-    fn new(given: &Arc<CacheUse>) -> Terms {
+    pub fn new(given: &Arc<CacheUse>) -> Terms {
         Terms { given: Arc::clone(given), http: http(given), lscache: lscache(given), edits: edits(given) }
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::control::{CacheVerb, PurgeOrder, client};
 use serde_json::Value;
-use std::{fmt::Write as _, process::ExitCode};
+use std::{fmt::Write as _, path::Path, process::ExitCode};
 
 /// Tags of an entry that a line of the list shows.
 const TAGS_SHOWN: usize = 4;
@@ -52,6 +52,24 @@ fn show(target: &super::arguments::Target, verb: &CacheVerb, json: bool, page: f
         // Scripts want to know whether it is there.
         Ok(if is_nothing && printed == ExitCode::from(OK) { ExitCode::from(CANNOT) } else { printed })
     })
+}
+
+/// What the server of a state directory keeps of a URL, a line for each entry; or why that can't be known.
+pub fn kept_of(state_dir: &Path, url: &str) -> Vec<String> {
+    let answer = match client::cache(state_dir, &CacheVerb::Show { url: url.to_owned() }) {
+        Ok(answer) => answer,
+        Err(error) => return vec![format!("what is kept of it is not known: {error}")],
+    };
+    let lines: Vec<String> = entries(&answer).iter().map(kept_line).collect();
+    if lines.is_empty() { vec!["the running server keeps nothing of it now".into()] } else { lines }
+}
+
+fn kept_line(entry: &Value) -> String {
+    let whose = if entry.get("is_private") == Some(&Value::Bool(true)) { "one visitor" } else { "all" };
+    let (standing, status) = (text(entry, "standing"), entry.get("status").and_then(Value::as_u64).unwrap_or(0));
+    let key = entry.get("key").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let key = key.map(|part| part.replace(char::is_control, "")).collect::<Vec<_>>().join(" | ");
+    format!("the running server keeps it for {whose}: {status}, {}, purges: {}, by {key}", life(entry), self::standing(&standing))
 }
 
 fn stat_page(answer: &Value) -> String {

@@ -1,6 +1,6 @@
 //! `saker explain URL`: the walk of a request that is never sent, each step with what decided it.
 
-use super::{CONFIGURATION_ERRORS, arguments, cannot, check, output, place, start};
+use super::{CONFIGURATION_ERRORS, arguments, cache, cannot, check, output, place, start};
 use crate::process::{ApacheInput, load_apache};
 use saker_config::{Diagnostics, Model, ServeOptions};
 use saker_pipeline::{FrontEnd, exchange::TraceStep};
@@ -12,10 +12,28 @@ pub fn explain(explain: arguments::Explain) -> ExitCode {
         Err(status) => return status,
     };
     let mut steps = Vec::new();
+    // Servers of `saker serve` have state directories of their own.
+    let state_dir = explain.serve.is_none().then(|| model.server.state_dir.clone());
     let outcome =
         crate::explain::explain((model, front_end), &explain.method, &explain.url, &explain.headers, &mut |step| steps.push(step));
+    // What is kept is the running server's to say.
+    if let Some(at) = steps.iter().rposition(|step| step.phase == "cache" && step.text.starts_with("looked up"))
+        && let Some(state_dir) = state_dir
+    {
+        let kept = cache::kept_of(&state_dir, &absolute(&explain.url)).into_iter();
+        steps.splice(at + 1..at + 1, kept.map(|text| TraceStep { phase: "cache", text, origin: None }));
+    }
     let printed = output::print(render(&steps));
     outcome.map_or_else(cannot, |()| printed)
+}
+
+/// As the walk understands it.
+fn absolute(url: &str) -> String {
+    match url {
+        _ if url.starts_with('/') => format!("http://localhost{url}"),
+        _ if url.contains("://") => url.to_owned(),
+        _ => format!("http://{url}"),
+    }
 }
 
 /// What a server would run by; the error is the command's outcome.

@@ -1,4 +1,6 @@
 //! An origin that answers as the test says, and tells what it was asked.
+// Each test program uses its part.
+#![allow(dead_code)]
 
 use saker_testkit::{Client, Response, Saker, TempDir};
 use std::{
