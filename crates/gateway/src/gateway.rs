@@ -160,7 +160,7 @@ impl Gateway {
             true => Bounds { memory_bytes: READ_BYTES_MAX, disk_bytes: 0 },
             false => bounds,
         };
-        let pump = Pump::new(hearing, bounds, call.manner.outlives_client, Arc::clone(&self.folder), exchange.asker(), name);
+        let pump = Pump::new(hearing, bounds, exchange.outlives_client.get(), Arc::clone(&self.folder), exchange.asker(), name);
         // Over HTTP/2 both directions have time limits of their own.
         let is_told_first = exchange.head.view().version() != Version::Http2;
         response.body = self.body(pump, length, has_content, is_told_first, busy).await;
@@ -254,6 +254,7 @@ impl Handler for Gateway {
         if native::is_missing(exchange, &call) {
             return Box::pin(std::future::ready(Handled::Answered(Response::new(Status::NOT_FOUND))));
         }
+        exchange.outlives_client.set(call.manner.outlives_client || is_asked_to_end(exchange));
         Box::pin(self.carry_out(exchange, call))
     }
 
@@ -314,6 +315,17 @@ impl BodyStream for Unsent {
 }
 
 /// Whom a request would be given to. Programs are not run to explain what leads to them.
+/// `noabort=1`, by which rules let jobs in the background go on (LSCache protocol 3.2), before an internal redirect or behind it.
+fn is_asked_to_end(exchange: &Exchange) -> bool {
+    let name = |mut name: &[u8]| -> bool {
+        while let Some(inner) = name.strip_prefix(b"REDIRECT_") {
+            name = inner;
+        }
+        name.eq_ignore_ascii_case(b"noabort")
+    };
+    exchange.environment.iter().any(|(variable, value)| value == b"1" && name(variable))
+}
+
 fn explain(exchange: &mut Exchange, call: &Call) {
     let whom = match &call.to {
         CallTo::Upstream(upstream) => {

@@ -12,7 +12,7 @@ use saker_telemetry::error_log::LogId;
 use saker_tls::SessionInfo;
 use std::{
     any::Any,
-    cell::OnceCell,
+    cell::{Cell, OnceCell},
     net::{IpAddr, SocketAddr},
     os::unix::ffi::OsStrExt,
     path::Path,
@@ -190,6 +190,8 @@ pub struct Exchange {
     pub handler: Option<Box<str>>,
     /// A program or server that is to answer.
     pub call: Option<Box<Call>>,
+    /// Set by whoever has begun what must come to its end: the answer is made though the client goes. Drivers hold it, too.
+    pub outlives_client: Rc<Cell<bool>>,
     /// A program or server has answered: whatever its status, that is content, and no refusal of ours.
     pub is_answered_by_program: bool,
     /// What a program said that has left the response to us.
@@ -246,6 +248,7 @@ impl Exchange {
             environment: Environment::default(),
             handler: None,
             call: None,
+            outlives_client: Rc::default(),
             is_answered_by_program: false,
             handed: None,
             user: None,

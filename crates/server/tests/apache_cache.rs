@@ -165,6 +165,25 @@ fn rules_tell_the_cache() {
     assert!(site.ask("/kept", &[]).text().ends_with("[]"));
 }
 
+/// LSCache protocol 3.2: what works in the background is begun by somebody who does not wait for it.
+#[test]
+fn noabort_lets_a_program_outlive_its_client() {
+    let site = Site::start("ac-noabort", "");
+    let done = site.saker.dir.join("done");
+    let text = format!("#!/bin/sh\nsleep 1\necho \"$QUERY_STRING\" >> '{}'\nprintf 'Content-Type: text/plain\\n\\n'\n", done.display());
+    let script = site.saker.dir.write("www/slow.cgi", text).unwrap();
+    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
+    site.htaccess("RewriteEngine on\nRewriteCond %{QUERY_STRING} stays\nRewriteRule .* - [E=noabort:1]\nRewriteRule ^job$ /slow.cgi [L]\n");
+    for target in ["/slow.cgi?goes", "/slow.cgi?stays-1", "/job?stays-2"] {
+        let mut client = site.saker.connect().unwrap();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n")).unwrap();
+        thread::sleep(Duration::from_millis(300));
+    }
+    let text = || fs::read_to_string(&done).unwrap_or_default();
+    site.until("both are done", || text().contains("stays-1") && text().contains("stays-2"));
+    assert!(!text().contains("goes"), "{}", text());
+}
+
 #[test]
 fn mod_caches_directives() {
     let site = Site::start(

@@ -36,6 +36,7 @@ impl Connection {
         let state = Rc::new(RefCell::new(BodyState::new(request.framing, expectation == Expectation::Continue)));
         let mut exchange = self.exchange(request.head.clone(), &services, &state);
         exchange.admission = request.admission;
+        let outlives_client = Rc::clone(&exchange.outlives_client);
         let mut response = match expectation {
             // RFC 9110 section 10.1.1: what we don't know how to meet.
             Expectation::Unknown => respond::built_in_page(Response::new(Status::EXPECTATION_FAILED)),
@@ -43,7 +44,7 @@ impl Connection {
                 let max = services.generation.model.limits.requests_at_a_time_max;
                 let _place = self.session.worker.shared.busy.enter(max).await;
                 let answering = respond::answer(&mut exchange, &services);
-                self.unless_gone(&state, answering).await.unwrap_or_else(|| Response::new(CLIENT_CLOSED_REQUEST))
+                self.unless_gone(&state, &outlives_client, answering).await.unwrap_or_else(|| Response::new(CLIENT_CLOSED_REQUEST))
             }
         };
         if let Some(error) = state.borrow().failed() {

@@ -7,7 +7,7 @@
 use super::{Connection, request_body::BodyState};
 use saker_telemetry::Metric;
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     future::{Future, poll_fn},
     pin::pin,
     task::{Context, Poll, ready},
@@ -17,15 +17,21 @@ use std::{
 const AHEAD_BYTES_MAX: usize = 64 << 10;
 
 impl Connection {
-    /// The outcome of `making`, or `None` if the client has gone before it. A body that is still coming is watched by whoever reads it.
-    pub(super) async fn unless_gone<T>(&self, state: &RefCell<BodyState>, making: impl Future<Output = T>) -> Option<T> {
+    /// The outcome of `making`, or `None` if the client has gone before it. A body that is still coming is watched by whoever reads it. Once
+    /// `outlives_client` is set, nobody looks any more.
+    pub(super) async fn unless_gone<T>(
+        &self,
+        state: &RefCell<BodyState>,
+        outlives_client: &Cell<bool>,
+        making: impl Future<Output = T>,
+    ) -> Option<T> {
         let mut making = pin!(making);
         poll_fn(|cx| {
             if let Poll::Ready(made) = making.as_mut().poll(cx) {
                 return Poll::Ready(Some(made));
             }
             // Its reader may be in the middle of something, and sees the end itself.
-            if !state.borrow().is_end() {
+            if !state.borrow().is_end() || outlives_client.get() {
                 return Poll::Pending;
             }
             self.poll_gone(cx).map(|()| None)
