@@ -409,7 +409,7 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
         types: Arc::clone(&shared.types),
         magic: draft.magic_file.as_ref().or(main.magic_file.as_ref()).and_then(|path| shared.magics.get(path)).cloned(),
         external_filters: Arc::clone(&shared.external_filters),
-        proxy: match draft.proxy.is_empty() && draft.upstream_tls.settled(&main.upstream_tls) == shared.proxy.workers.demands() {
+        proxy: match draft.proxy.is_empty() && main.upstream_tls.under(&draft.upstream_tls) == *shared.proxy.workers.demands() {
             true => Arc::clone(&shared.proxy),
             false => Arc::new(host_proxy(main, draft, shared.timeout_ms)),
         },
@@ -425,12 +425,14 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
 
 /// mod_proxy's: what the server says, and the host over it.
 fn host_proxy(main: &HostDraft, draft: &HostDraft, timeout_ms: u64) -> HostProxy {
-    let demands = draft.upstream_tls.settled(&main.upstream_tls);
+    let upstream_tls = main.upstream_tls.under(&draft.upstream_tls);
     // The server's own host is made of the same draft: it has everything once.
     let nothing = ProxyDraft::default();
     let (main, own) = (&main.proxy, if draft.addresses.is_empty() { &nothing } else { &draft.proxy });
     let inherits = own.inherits_passes.or(main.inherits_passes).unwrap_or(true);
-    let defaults = Defaults { timeout_ms: own.timeout_ms.or(main.timeout_ms).unwrap_or(timeout_ms), demands };
+    let of_both = main.sections.iter().chain(&own.sections);
+    let demanding = of_both.filter(|section| !section.upstream_tls.is_empty()).cloned().collect();
+    let defaults = Defaults { timeout_ms: own.timeout_ms.or(main.timeout_ms).unwrap_or(timeout_ms), upstream_tls, sections: demanding };
     HostProxy {
         passes: main.passes.iter().filter(|_| inherits || draft.addresses.is_empty()).chain(&own.passes).cloned().collect(),
         sections: main.sections.iter().chain(&own.sections).cloned().collect(),

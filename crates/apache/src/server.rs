@@ -222,10 +222,10 @@ pub fn server_setter(name: &str) -> Option<ServerSet> {
         .chain(connections::setters())
         .chain(limits::SETTERS)
         .chain(managed::SETTERS)
-        .chain(upstream_tls::SETTERS)
         .chain(draft::SETTERS)
         .find(|(known, _)| *known == name)
         .map(|(_, set)| *set)
+        .or_else(|| upstream_tls::server_setter(name))
 }
 
 /// `|program`, `syslog…`, or a file.
@@ -332,10 +332,10 @@ mod tests {
     fn every_directive_has_one_setter_and_is_a_row() {
         let mut seen = std::collections::HashSet::new();
         let all = SETTERS.iter().chain(tls::setters()).chain(connections::setters()).chain(managed::SETTERS).chain(limits::SETTERS);
-        for (name, _) in all.chain(upstream_tls::SETTERS).chain(draft::SETTERS) {
-            assert!(seen.insert(*name), "{name} twice");
+        for name in all.chain(draft::SETTERS).map(|(name, _)| *name).chain(upstream_tls::names()) {
+            assert!(seen.insert(name), "{name} twice");
             let row = saker_config_apache::find_row(name.as_bytes());
-            assert_eq!(row.map(|row| row.name), Some(*name), "{name} is no directive, or written otherwise");
+            assert_eq!(row.map(|row| row.name), Some(name), "{name} is no directive, or written otherwise");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! mod_ssl towards the servers that we pass requests on to: SSLProxyEngine, and what the others demand of them.
 //!
 //! Difficulty: Apache's own values. Nobody has to vouch for a certificate unless SSLProxyVerify says so, but it has to be for the server's name
-//! and valid all the same. Absent on purpose: SSLProxyVerifyDepth (webpki has a bound of its own).
+//! and valid all the same. A section `<Proxy url>` may demand something else of its servers (`proxy/workers`). Absent on purpose: SSLProxyVerifyDepth (webpki has a bound of its own).
 
 use crate::{
     modules::{core::texts, dir::set_flag, ssl_ciphers},
@@ -9,7 +9,8 @@ use crate::{
     tls::{Versions, read_versions, revocation},
 };
 use saker_config::model::{BackendTls, CipherSuite, Revocation, TlsVersion};
-use std::path::PathBuf;
+use saker_config_apache::Node;
+use std::path::{Path, PathBuf};
 
 /// What a host says; what it does not say is the server's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,32 +32,49 @@ pub struct UpstreamTlsDraft {
 }
 
 impl UpstreamTlsDraft {
-    /// `None`: TLS towards servers is off, as it is unless somebody turns it on.
-    pub fn settled(&self, main: &UpstreamTlsDraft) -> Option<BackendTls> {
+    pub fn is_empty(&self) -> bool {
+        *self == UpstreamTlsDraft::default()
+    }
+
+    /// What `over` says, and this where it says nothing.
+    pub fn under(&self, over: &UpstreamTlsDraft) -> UpstreamTlsDraft {
         fn or<T: Clone>(own: &Option<T>, outer: &Option<T>) -> Option<T> {
             own.as_ref().or(outer.as_ref()).cloned()
         }
-        or(&self.engine, &main.engine).filter(|on| *on)?;
-        let versions = or(&self.versions, &main.versions).unwrap_or(Versions { tls12: true, tls13: true });
-        let (of_12, of_13) = (or(&self.ciphers_12, &main.ciphers_12), or(&self.ciphers_13, &main.ciphers_13));
-        let (name, common) = (or(&self.checks_name, &main.checks_name), or(&self.checks_common_name, &main.checks_common_name));
+        UpstreamTlsDraft {
+            engine: or(&over.engine, &self.engine),
+            verify: or(&over.verify, &self.verify),
+            checks_name: or(&over.checks_name, &self.checks_name),
+            checks_common_name: or(&over.checks_common_name, &self.checks_common_name),
+            checks_time: or(&over.checks_time, &self.checks_time),
+            authorities: or(&over.authorities, &self.authorities),
+            authority_folder: or(&over.authority_folder, &self.authority_folder),
+            revocation: or(&over.revocation, &self.revocation),
+            revocation_file: or(&over.revocation_file, &self.revocation_file),
+            revocation_folder: or(&over.revocation_folder, &self.revocation_folder),
+            identity: or(&over.identity, &self.identity),
+            versions: or(&over.versions, &self.versions),
+            ciphers_12: or(&over.ciphers_12, &self.ciphers_12),
+            ciphers_13: or(&over.ciphers_13, &self.ciphers_13),
+        }
+    }
+
+    /// `None`: TLS towards servers is off, as it is unless somebody turns it on.
+    pub fn settled(&self) -> Option<BackendTls> {
+        self.engine.filter(|on| *on)?;
+        let versions = self.versions.unwrap_or(Versions { tls12: true, tls13: true });
+        let both = |file: &Option<PathBuf>, folder: &Option<PathBuf>| file.iter().chain(folder).cloned().collect();
         Some(BackendTls {
-            verify: or(&self.verify, &main.verify).unwrap_or(false),
-            checks_name: is_name_checked(name, common),
-            checks_time: or(&self.checks_time, &main.checks_time).unwrap_or(true),
-            authorities: [or(&self.authorities, &main.authorities), or(&self.authority_folder, &main.authority_folder)]
-                .into_iter()
-                .flatten()
-                .collect(),
-            revocation: or(&self.revocation, &main.revocation).unwrap_or(Revocation::Off),
-            revocation_lists: [or(&self.revocation_file, &main.revocation_file), or(&self.revocation_folder, &main.revocation_folder)]
-                .into_iter()
-                .flatten()
-                .collect(),
+            verify: self.verify.unwrap_or(false),
+            checks_name: is_name_checked(self.checks_name, self.checks_common_name),
+            checks_time: self.checks_time.unwrap_or(true),
+            authorities: both(&self.authorities, &self.authority_folder),
+            revocation: self.revocation.unwrap_or(Revocation::Off),
+            revocation_lists: both(&self.revocation_file, &self.revocation_folder),
             // One file has both.
-            identity: or(&self.identity, &main.identity).map(|path| (path.clone(), path)),
+            identity: self.identity.clone().map(|path| (path.clone(), path)),
             name: None,
-            ciphers: ssl_ciphers::together(of_12.as_deref(), of_13.as_deref()),
+            ciphers: ssl_ciphers::together(self.ciphers_12.as_deref(), self.ciphers_13.as_deref()),
             without_tls12: !versions.tls12,
             without_tls13: !versions.tls13,
         })
@@ -72,11 +90,14 @@ fn is_name_checked(name: Option<bool>, common: Option<bool>) -> bool {
     }
 }
 
-pub const SETTERS: &[(&str, ServerSet)] = &[
-    ("SSLProxyEngine", |node, host, _, _| set_flag(node, &mut host.upstream_tls.engine)),
-    ("SSLProxyVerify", |node, host, _, _| {
+/// Puts one directive into its draft.
+type Set = fn(&Node, &mut UpstreamTlsDraft, &Path) -> Result<(), String>;
+
+const SETTERS: &[(&str, Set)] = &[
+    ("SSLProxyEngine", |node, tls, _| set_flag(node, &mut tls.engine)),
+    ("SSLProxyVerify", |node, tls, _| {
         let word = texts(node).into_iter().next().unwrap_or_default().to_ascii_lowercase();
-        host.upstream_tls.verify = Some(match word.as_str() {
+        tls.verify = Some(match word.as_str() {
             "none" | "off" | "optional_no_ca" => false,
             // A server always shows its certificate.
             "require" | "on" | "optional" => true,
@@ -84,39 +105,38 @@ pub const SETTERS: &[(&str, ServerSet)] = &[
         });
         Ok(())
     }),
-    ("SSLProxyCheckPeerName", |node, host, _, _| set_flag(node, &mut host.upstream_tls.checks_name)),
-    ("SSLProxyCheckPeerCN", |node, host, _, _| set_flag(node, &mut host.upstream_tls.checks_common_name)),
-    ("SSLProxyCheckPeerExpire", |node, host, _, _| set_flag(node, &mut host.upstream_tls.checks_time)),
-    ("SSLProxyCACertificateFile", |node, host, _, root| {
-        host.upstream_tls.authorities = texts(node).first().map(|path| root.join(path));
+    ("SSLProxyCheckPeerName", |node, tls, _| set_flag(node, &mut tls.checks_name)),
+    ("SSLProxyCheckPeerCN", |node, tls, _| set_flag(node, &mut tls.checks_common_name)),
+    ("SSLProxyCheckPeerExpire", |node, tls, _| set_flag(node, &mut tls.checks_time)),
+    ("SSLProxyCACertificateFile", |node, tls, root| {
+        tls.authorities = texts(node).first().map(|path| root.join(path));
         Ok(())
     }),
-    ("SSLProxyCACertificatePath", |node, host, _, root| {
-        host.upstream_tls.authority_folder = texts(node).first().map(|path| root.join(path));
+    ("SSLProxyCACertificatePath", |node, tls, root| {
+        tls.authority_folder = texts(node).first().map(|path| root.join(path));
         Ok(())
     }),
-    ("SSLProxyCARevocationCheck", |node, host, _, _| {
-        host.upstream_tls.revocation = Some(revocation(node)?);
+    ("SSLProxyCARevocationCheck", |node, tls, _| {
+        tls.revocation = Some(revocation(node)?);
         Ok(())
     }),
-    ("SSLProxyCARevocationFile", |node, host, _, root| {
-        host.upstream_tls.revocation_file = texts(node).first().map(|path| root.join(path));
+    ("SSLProxyCARevocationFile", |node, tls, root| {
+        tls.revocation_file = texts(node).first().map(|path| root.join(path));
         Ok(())
     }),
-    ("SSLProxyCARevocationPath", |node, host, _, root| {
-        host.upstream_tls.revocation_folder = texts(node).first().map(|path| root.join(path));
+    ("SSLProxyCARevocationPath", |node, tls, root| {
+        tls.revocation_folder = texts(node).first().map(|path| root.join(path));
         Ok(())
     }),
-    ("SSLProxyMachineCertificateFile", |node, host, _, root| {
-        host.upstream_tls.identity = texts(node).first().map(|path| root.join(path));
+    ("SSLProxyMachineCertificateFile", |node, tls, root| {
+        tls.identity = texts(node).first().map(|path| root.join(path));
         Ok(())
     }),
-    ("SSLProxyProtocol", |node, host, _, _| {
-        host.upstream_tls.versions = Some(read_versions(node)?);
+    ("SSLProxyProtocol", |node, tls, _| {
+        tls.versions = Some(read_versions(node)?);
         Ok(())
     }),
-    ("SSLProxyCipherSuite", |node, host, _, _| {
-        let tls = &mut host.upstream_tls;
+    ("SSLProxyCipherSuite", |node, tls, _| {
         match ssl_ciphers::read(&texts(node))? {
             Some(read) if read.version == TlsVersion::Tls13 => tls.ciphers_13 = Some(read.suites),
             Some(read) => tls.ciphers_12 = Some(read.suites),
@@ -126,6 +146,22 @@ pub const SETTERS: &[(&str, ServerSet)] = &[
     }),
 ];
 
+/// The names, for tests of tables.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SETTERS.iter().map(|(name, _)| *name)
+}
+
+/// `None`: it is another matter.
+pub fn set(node: &Node, draft: &mut UpstreamTlsDraft, root: &Path) -> Option<Result<(), String>> {
+    let (_, set) = SETTERS.iter().find(|(name, _)| *name == node.canonical_name())?;
+    Some(set(node, draft, root))
+}
+
+/// The same for a host.
+pub fn server_setter(name: &str) -> Option<ServerSet> {
+    names().any(|known| known == name).then_some(|node, host, _, root| set(node, &mut host.upstream_tls, root).unwrap_or(Ok(())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,14 +170,14 @@ mod tests {
     fn off_unless_turned_on_and_the_host_before_the_server() {
         let on = UpstreamTlsDraft { engine: Some(true), verify: Some(true), ..UpstreamTlsDraft::default() };
         let silent = UpstreamTlsDraft::default();
-        assert_eq!(silent.settled(&silent), None);
-        let usual = UpstreamTlsDraft { engine: Some(true), ..UpstreamTlsDraft::default() }.settled(&silent).unwrap();
+        assert_eq!(silent.under(&silent).settled(), None);
+        let usual = silent.under(&UpstreamTlsDraft { engine: Some(true), ..UpstreamTlsDraft::default() }).settled().unwrap();
         assert_eq!((usual.verify, usual.checks_name, usual.checks_time), (false, true, true));
-        assert!(silent.settled(&on).unwrap().verify);
+        assert!(on.under(&silent).settled().unwrap().verify);
         let off = UpstreamTlsDraft { engine: Some(false), ..UpstreamTlsDraft::default() };
-        assert_eq!(off.settled(&on), None);
+        assert_eq!(on.under(&off).settled(), None);
         let lax = UpstreamTlsDraft { verify: Some(false), ..UpstreamTlsDraft::default() };
-        assert!(!lax.settled(&on).unwrap().verify);
+        assert!(!on.under(&lax).settled().unwrap().verify);
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn read_head(session: &mut Session) -> Option<String> {
 
 /// `ssl_module` is loaded; everything goes to that server.
 fn front(name: &str, dir: &TempDir, host: &str, port: u16, conf: &str) -> Front {
-    let conf = conf.replace("{ca}", shown(&dir.join("ca.pem"))).replace("{folder}", shown(dir));
+    let conf = conf.replace("{ca}", shown(&dir.join("ca.pem"))).replace("{folder}", shown(dir)).replace("{port}", &port.to_string());
     let module = "/usr/lib/apache2/modules/mod_ssl.so";
     Front::start(
         name,
@@ -129,6 +129,8 @@ fn folder() -> TempDir {
 #[test]
 fn who_a_server_has_to_be() {
     let dir = folder();
+    let strict = "SSLProxyEngine on\nSSLProxyVerify require\nSSLProxyCACertificateFile {ca}";
+    let of_one = |url: &str| format!("LoadModule proxy_module modules/mod_proxy.so\n<Proxy \"{url}\">\n{strict}\n</Proxy>");
     let rows = [
         // Nobody has to vouch for it, unless that is said; its name and its time count all the same.
         ("own", "SSLProxyEngine on", 200, ""),
@@ -141,6 +143,11 @@ fn who_a_server_has_to_be() {
         ("own", "SSLProxyEngine on\nSSLProxyVerify require\nSSLProxyCACertificateFile {folder}/missing.pem", 500, "missing.pem"),
         ("own", "", 500, "SSLProxyEngine"),
         ("own", "SSLProxyEngine off", 500, "SSLProxyEngine"),
+        ("localhost", &of_one("https://localhost:{port}/"), 200, ""),
+        ("own", &of_one("https://localhost:{port}/"), 502, "no TLS: invalid peer certificate"),
+        ("own", &of_one("*"), 502, "no TLS: invalid peer certificate"),
+        ("own", &of_one("https://localhost:1/"), 500, "SSLProxyEngine"),
+        ("own", &format!("SSLProxyEngine on\n{}", of_one("https://localhost:1/")), 200, ""),
         ("own", "SSLProxyEngine on\nSSLProxyProtocol TLSv1.2\nSSLProxyCipherSuite ECDHE-ECDSA-AES256-GCM-SHA384", 200, ""),
     ];
     for (at, (name, conf, status, reason)) in rows.into_iter().enumerate() {

@@ -4,7 +4,10 @@
 //! Difficulty: units. Some are seconds, some milliseconds, some take a unit (Apache manual, mod_proxy, "BalancerMember parameters").
 //! Absent on purpose: what only concerns Apache's own memory and processes (`min`, `smax`, `iobuffersize` …): read, checked, without effect.
 
+use super::sections::ProxySection;
+use crate::upstream_tls::UpstreamTlsDraft;
 use saker_config::model::{BackendTls, Balance, Member, Protocol, Sticky, Tuning, Upstream};
+use std::sync::Arc;
 
 /// What was said of a worker.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,8 +60,17 @@ pub struct HealthParameters {
 #[derive(Clone, Debug, Default)]
 pub struct Defaults {
     pub timeout_ms: u64,
-    /// What is demanded of servers under TLS; `None`: there are to be none (SSLProxyEngine).
-    pub demands: Option<BackendTls>,
+    /// What is demanded of servers under TLS, and what sections of some of them demand beside it.
+    pub upstream_tls: UpstreamTlsDraft,
+    pub sections: Vec<Arc<ProxySection>>,
+}
+
+impl Defaults {
+    /// Of servers behind this URL; `None`: there are to be none (SSLProxyEngine).
+    pub fn demands(&self, url: &str) -> Option<BackendTls> {
+        let sections = self.sections.iter().filter(|section| section.is_for(url.as_bytes()));
+        sections.fold(self.upstream_tls.clone(), |outer, section| outer.under(&section.upstream_tls)).settled()
+    }
 }
 
 /// Connections to servers that are kept by each process when nothing else was said; Apache's is the number of its threads.
@@ -371,7 +383,7 @@ mod tests {
 
     #[test]
     fn times_have_units_and_defaults() {
-        let defaults = &Defaults { timeout_ms: 60_000, demands: None };
+        let defaults = &Defaults { timeout_ms: 60_000, ..Defaults::default() };
         let tuning = worker(&[]).unwrap().tuning(Protocol::Http1, defaults);
         assert_eq!((tuning.timeout_ms, tuning.connect_timeout_ms, tuning.retry_ms, tuning.kept_max), (60_000, 60_000, 60_000, KEPT_MAX));
         let said =
@@ -383,7 +395,7 @@ mod tests {
 
     #[test]
     fn programs_keep_no_connection_unless_told() {
-        let defaults = &Defaults { timeout_ms: 1, demands: None };
+        let defaults = &Defaults { timeout_ms: 1, ..Defaults::default() };
         for (protocol, pairs, keeps) in [
             (Protocol::FastCgi, &[][..], false),
             (Protocol::FastCgi, &[("enablereuse", "on")], true),

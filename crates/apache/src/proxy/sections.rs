@@ -8,6 +8,7 @@ use crate::{
     local::Local,
     modules::{alias::compile, core::texts},
     reading::Reading,
+    upstream_tls::{self, UpstreamTlsDraft},
 };
 use saker_config_apache::Node;
 use saker_expressions::{GlobOptions, Pattern, glob_matches};
@@ -24,6 +25,8 @@ enum Matcher {
 pub struct ProxySection {
     matcher: Matcher,
     pub local: Arc<Local>,
+    /// What it demands of its servers under TLS.
+    pub upstream_tls: UpstreamTlsDraft,
 }
 
 impl ProxySection {
@@ -50,22 +53,22 @@ pub fn read(node: &Node, draft: &mut ProxyDraft, reading: &mut Reading<'_>) -> R
         _ => Matcher::Prefix(without_socket(url).as_bytes().into()),
     };
     define(node, draft, url, words, &matcher)?;
-    let mut local = Local::default();
+    let (mut local, mut upstream_tls) = (Local::default(), UpstreamTlsDraft::default());
     for child in &node.children {
         let outcome = match child.canonical_name() {
             "BalancerMember" => add_member(child, draft, Some(url)),
             "ProxySet" => set_parameters(child, draft, Some(url)),
-            _ => {
+            _ => upstream_tls::set(child, &mut upstream_tls, reading.server_root).unwrap_or_else(|| {
                 crate::load::read_one(child, &mut local, reading);
                 Ok(())
-            }
+            }),
         };
         if let Err(message) = outcome {
             reading.diagnostics.push(child.error(message, None));
         }
     }
     crate::load::check_access(node, &local, reading);
-    draft.sections.push(Arc::new(ProxySection { matcher, local: Arc::new(local) }));
+    draft.sections.push(Arc::new(ProxySection { matcher, local: Arc::new(local), upstream_tls }));
     Ok(())
 }
 
@@ -99,7 +102,7 @@ mod tests {
     use super::*;
 
     fn section(matcher: Matcher) -> ProxySection {
-        ProxySection { matcher, local: Arc::default() }
+        ProxySection { matcher, local: Arc::default(), upstream_tls: UpstreamTlsDraft::default() }
     }
 
     #[test]

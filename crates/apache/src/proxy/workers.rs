@@ -10,7 +10,10 @@ use super::{
     health::{self, Named},
     parameters::{Defaults, WorkerParameters},
 };
-use crate::worker_url::{self, WorkerUrl};
+use crate::{
+    upstream_tls::UpstreamTlsDraft,
+    worker_url::{self, WorkerUrl},
+};
 use saker_config::model::{Backend, BackendAddress, BackendTls, Member, Upstream};
 use std::{collections::HashMap, sync::Arc};
 
@@ -92,10 +95,11 @@ impl Workers {
             });
         }
         let wanted = worker_url::parse(head)?;
-        if wanted.backend.tls.is_some() && self.defaults.demands.is_none() {
+        let mut known: Vec<&Worker> = self.workers.iter().filter(|worker| answers_for(&worker.url, &wanted)).collect();
+        let mut urls = known.iter().map(|worker| &worker.url).chain([&wanted]);
+        if wanted.backend.tls.is_some() && urls.all(|url| self.defaults.demands(&text(url)).is_none()) {
             return Err("TLS towards servers is not enabled here [Hint: SSLProxyEngine]".into());
         }
-        let mut known: Vec<&Worker> = self.workers.iter().filter(|worker| answers_for(&worker.url, &wanted)).collect();
         known.sort_by_key(|worker| std::cmp::Reverse(worker.url.path.len()));
         let mut candidates: Vec<Candidate> = known.into_iter().map(|worker| self.candidate(worker, &wanted)).collect();
         if candidates.last().is_none_or(|last| !last.path.is_empty()) {
@@ -127,9 +131,9 @@ impl Workers {
         Some(upstream.members.iter().map(url).collect())
     }
 
-    /// What is demanded of servers under TLS.
-    pub fn demands(&self) -> Option<BackendTls> {
-        self.defaults.demands.clone()
+    /// What is demanded of servers under TLS, outside of sections.
+    pub fn demands(&self) -> &UpstreamTlsDraft {
+        &self.defaults.upstream_tls
     }
 
     /// All of them, for what looks after them without a request.
@@ -164,30 +168,43 @@ fn worker(draft: &WorkerDraft, defaults: &Defaults) -> Worker {
     Worker { url: draft.url.clone(), parameters: draft.parameters.clone(), upstream }
 }
 
+/// The beginning of the URLs that it is asked by.
+fn text(url: &WorkerUrl) -> String {
+    let path = if url.path.is_empty() { "/" } else { &*url.path };
+    format!("{}://{}{path}", url.backend.scheme(), url.authority)
+}
+
 /// An upstream of one; the path is the request's business.
 fn single(url: &WorkerUrl, parameters: &WorkerParameters, defaults: &Defaults) -> Upstream {
-    let mut member = member(url, parameters, defaults);
+    let mut member = member(url, parameters, defaults, &text(url));
     member.path = "".into();
     Upstream::new(&url.backend.to_string(), vec![member])
 }
 
-fn member(url: &WorkerUrl, parameters: &WorkerParameters, defaults: &Defaults) -> Member {
+/// `asked`: the URL that sections `<Proxy>` are looked for by.
+fn member(url: &WorkerUrl, parameters: &WorkerParameters, defaults: &Defaults, asked: &str) -> Member {
     let mut backend = url.backend.clone();
-    if let (Some(own), Some(demands)) = (&mut backend.tls, &defaults.demands) {
-        *own = BackendTls { name: own.name.take(), ..demands.clone() };
+    let mut is_forbidden = false;
+    if let Some(own) = &mut backend.tls {
+        match defaults.demands(asked) {
+            Some(demands) => *own = BackendTls { name: own.name.take(), ..demands },
+            None => is_forbidden = true,
+        }
     }
     let mut member = Member::new(backend, parameters.tuning(url.backend.protocol, defaults));
     member.path.clone_from(&url.path);
     member.authority.clone_from(&url.authority);
     parameters.describe(&mut member);
     // Of a balancer: there is to be no TLS towards servers.
-    member.is_disabled |= url.backend.tls.is_some() && defaults.demands.is_none();
+    member.is_disabled |= is_forbidden;
     member
 }
 
 fn balancer(draft: &BalancerDraft, defaults: &Defaults, named: &Named<'_>) -> Upstream {
+    // As in Apache: while sections are looked for, the URL is the balancer's still.
+    let asked = format!("{}/", draft.name);
     let looked_after = |draft: &WorkerDraft| {
-        let mut member = member(&draft.url, &draft.parameters, defaults);
+        let mut member = member(&draft.url, &draft.parameters, defaults, &asked);
         member.health = health::check(&draft.parameters.health, &member, named).map(Arc::new);
         member
     };
