@@ -220,6 +220,8 @@ messages! {
     CACHE_JOURNAL_FAILED "SK1002" "cache" Error "a purge can't be written down; it holds all the same, and is tried again" "Make room on the disk of the page cache.";
     CACHE_NOT_STORED "SK1003" "cache" Warn "a response can't be kept" "See what the line says.";
     CACHE_OFF "SK1004" "cache" Error "there is no page cache" "See what the line says; responses are made anew each time until the next start.";
+    ESI_FAULT "SK1005" "cache" Warn "a page's ESI is not as it ought to be; what can't be read is sent as it is" "Mend the page.";
+    ESI_INCLUDE_FAILED "SK1006" "cache" Warn "what a page includes can't be had" "See what the line says; the page goes out with what it says in place of it, or without.";
 }
 
 /// The table as Markdown, for the reference pages.

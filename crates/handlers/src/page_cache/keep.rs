@@ -5,6 +5,7 @@
 
 use super::{
     Kept, PageCache, content_of,
+    esi::{self, TakenIn, assembly},
     look_up::{later, monotonic_ms, now_ms, private_probe},
     page::{Manner, Outcome, Page, Parts, Told},
     purge,
@@ -21,7 +22,7 @@ use saker_cache::{
     },
     names,
     rules::{
-        CacheStatus, Forward, Life, Vary, fields as rule_fields, invalidation, judge_response, may_serve_after_error, reuse,
+        CacheStatus, Forward, Life, RuleSettings, Vary, fields as rule_fields, invalidation, judge_response, may_serve_after_error, reuse,
         tags as rule_tags, validation,
     },
 };
@@ -29,7 +30,7 @@ use saker_http::{Fields, Method, Status};
 use saker_pipeline::{Body, Exchange, FilePart, Response};
 use saker_store::{EntryHead, Purge, Standing, Ticket};
 use saker_telemetry::{Metric, error_log, message};
-use std::{os::unix::fs::FileExt, rc::Rc};
+use std::{any::Any, os::unix::fs::FileExt, rc::Rc};
 
 /// What can't be kept is not waited for, for so long (Varnish's default of hit-for-miss).
 const PASS_MS: u64 = 120_000;
@@ -38,25 +39,41 @@ const READ_BYTES_MAX: usize = 8 << 20;
 /// A sign outlives what it leads to.
 const SIGN_MS: i64 = 86_400_000;
 
+/// A part of a page that can't be made anew is as good as it was for so long.
+const LAST_GOOD_MS: i64 = 86_400_000;
+
 /// What is to become of a response.
 struct Decision {
     by: By,
     life: Life,
     is_private: bool,
     is_one: bool,
+    is_template: bool,
 }
 
 pub async fn keep(cache: &Rc<PageCache>, exchange: &mut Exchange, response: &mut Response) {
-    let Some(mut visit) = exchange.page_cache.take().and_then(|state| state.downcast::<Visit>().ok()) else { return };
+    let Some(state) = exchange.page_cache.take() else { return };
+    let mut visit = match state.downcast::<Visit>() {
+        Ok(visit) => visit,
+        Err(state) => return finish_hit(cache, exchange, response, state).await,
+    };
     if let Some(asked) = visit.asked.take() {
         exchange.head = asked;
     }
-    if let Some(status) = stand_in(cache, exchange, &mut visit, response) {
+    if let Some(status) = stand_in(cache, exchange, &mut visit, response).await {
         return exchange.trace("cache", None, || format!("the answer was {}, and what is kept is served in its place", status.0));
     }
     // A script's 304 is made by the gateway, of what the script said.
     let is_made =
         visit.validates && response.status == Status::NOT_MODIFIED && freshen(&visit, response) || exchange.is_answered_by_program;
+    // A combined request is answered for other addresses only.
+    let is_combined = visit.inside.is_some() && exchange.head.view().method() == Method::Post;
+    let is_marked = !is_combined && is_made && esi::is_marked(&visit, response);
+    let taken_in = match is_marked && exchange.head.view().method() != Method::Head {
+        true => esi::take_in(exchange, response).await,
+        false => None,
+    };
+    let is_template = taken_in.as_ref().is_some_and(|taken| taken.parsed.template.is_dynamic());
     let mut purges = purge::of_response(&visit, exchange, response);
     purges.extend(purge::of_request(cache, &visit, exchange, response));
     let decision = match is_made {
@@ -64,7 +81,7 @@ pub async fn keep(cache: &Rc<PageCache>, exchange: &mut Exchange, response: &mut
         false => Err("no program or server answered".into()),
     };
     let outcome = match decision {
-        Ok(decision) => store(cache, exchange, &mut visit, response, decision, purges),
+        Ok(decision) => store(cache, exchange, &mut visit, response, Decision { is_template, ..decision }, purges),
         Err(why) => {
             purge::carry_out(cache, purges);
             Err(why)
@@ -87,13 +104,34 @@ pub async fn keep(cache: &Rc<PageCache>, exchange: &mut Exchange, response: &mut
         Err(why) => exchange.trace("cache", None, || format!("not kept: {why}")),
     }
     show(&visit, response, outcome.is_ok());
+    let (inside, is_refresh) = (visit.inside.clone().unwrap_or_default(), visit.is_refresh);
+    // Whoever waits for the page need not wait for its parts.
+    drop(visit);
+    match taken_in {
+        Some(TakenIn { parsed, inlines }) if is_template && !is_refresh => {
+            esi::assemble(cache, exchange, response, assembly::Job { parsed, inside, inlines }).await;
+        }
+        Some(TakenIn { inlines, .. }) => assembly::prime_only(cache, exchange, &inlines).await,
+        None if is_marked && exchange.head.view().method() == Method::Head => esi::without_content(response),
+        None => {}
+    }
+}
+
+/// A hit that is put together on its way out.
+async fn finish_hit(cache: &Rc<PageCache>, exchange: &mut Exchange, response: &mut Response, state: Box<dyn Any>) {
+    if let Ok(waiting) = state.downcast::<esi::Waiting>() {
+        let esi::Waiting { parsed, inside } = *waiting;
+        esi::assemble(cache, exchange, response, assembly::Job { parsed, inside, inlines: Vec::new() }).await;
+    }
 }
 
 /// An answer that is none, while there is an older one that will do (RFC 5861 section 4). The status that it had.
-fn stand_in(cache: &PageCache, exchange: &mut Exchange, visit: &mut Visit, response: &mut Response) -> Option<Status> {
-    let old = visit.old.as_ref().filter(|_| reuse::is_error(response.status))?;
-    let is_kept = cache.standing(old) != Standing::Gone;
-    let may = is_kept && may_serve_after_error(exchange.head.view(), &old.life, &visit.terms.http, now_ms());
+async fn stand_in(cache: &Rc<PageCache>, exchange: &mut Exchange, visit: &mut Visit, response: &mut Response) -> Option<Status> {
+    let old = visit.old.clone().or_else(|| visit.last_good.clone()).filter(|_| reuse::is_error(response.status))?;
+    let is_kept = cache.standing(&old) != Standing::Gone;
+    // A page with an old part is better than a page with a hole in it.
+    let is_part = visit.inside.is_some();
+    let may = is_kept && (is_part || may_serve_after_error(exchange.head.view(), &old.life, &visit.terms.http, now_ms()));
     if !may && !visit.is_refresh {
         return None;
     }
@@ -104,6 +142,14 @@ fn stand_in(cache: &PageCache, exchange: &mut Exchange, visit: &mut Visit, respo
     }
     let manner = Manner { settings: exchange.settings.clone(), edits: exchange.head_edits.clone() };
     let status = response.status;
+    if old.is_template {
+        let parsed = old.parsed().await?;
+        let inside = visit.inside.clone().unwrap_or_default();
+        *response = esi::hit(exchange, &old, Rc::clone(&parsed), inside.clone(), &manner.settings, Told::Stale);
+        exchange.page_cache = None;
+        esi::assemble(cache, exchange, response, assembly::Job { parsed, inside, inlines: Vec::new() }).await;
+        return Some(status);
+    }
     match old.respond(exchange.head.view(), &manner, Told::Stale, exchange.now) {
         Outcome::Answer(answer) => *response = answer,
         Outcome::Make(_) => return None,
@@ -147,9 +193,14 @@ fn decide(visit: &Visit, exchange: &Exchange, response: &Response) -> Result<Dec
         return Err("X-LiteSpeed-Cache-Control does not ask for it".into());
     }
     let view = exchange.head.view();
-    let life =
-        judge_response(view, response.status, fields, &visit.terms.http, visit.began_ms, now_ms()).map_err(|pass| pass.to_string())?;
-    Ok(Decision { by: By::Http, life, is_private: false, is_one: false })
+    let with_ttl = visit.ttl_s.map(|ttl_s| RuleSettings {
+        default_ttl_s: Some(ttl_s),
+        default_ttl_needs_validator: false,
+        ..visit.terms.http.clone()
+    });
+    let rules = with_ttl.as_ref().unwrap_or(&visit.terms.http);
+    let life = judge_response(view, response.status, fields, rules, visit.began_ms, now_ms()).map_err(|pass| pass.to_string())?;
+    Ok(Decision { by: By::Http, life, is_private: false, is_one: false, is_template: false })
 }
 
 fn by_lscache(
@@ -178,7 +229,7 @@ fn by_lscache(
     if is_private && visit.visitor.is_none() {
         return Err("it is for one visitor, who has no cookie to know him by".into());
     }
-    Ok(Decision { by: By::Lscache, life: control.life(settings, now_ms()), is_private, is_one: control.no_vary })
+    Ok(Decision { by: By::Lscache, life: control.life(settings, now_ms()), is_private, is_one: control.no_vary, is_template: false })
 }
 
 fn store(
@@ -246,11 +297,18 @@ fn prepare(visit: &Visit, exchange: &Exchange, response: &Response, decision: &D
         key,
         site: visit.place.scope.clone(),
         tags,
-        keep_until_ms: u64::try_from(decision.life.keep_until_ms).unwrap_or(0),
+        keep_until_ms: u64::try_from(decision.life.keep_until_ms.saturating_add(if visit.inside.is_some() { LAST_GOOD_MS } else { 0 }))
+            .unwrap_or(0),
         moment: 0,
         probes: probes(visit, decision),
         status: response.status.0,
-        rules: Record::Page { by: decision.by, is_private: decision.is_private, life: decision.life.clone() }.encode(),
+        rules: Record::Page {
+            by: decision.by,
+            is_private: decision.is_private,
+            is_template: decision.is_template,
+            life: decision.life.clone(),
+        }
+        .encode(),
         fields: kept.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.to_vec())).collect(),
     };
     Ok((head, signed))
@@ -401,6 +459,7 @@ fn hold(cache: &PageCache, head: EntryHead, id: u64, content: Vec<u8>, decision:
         fields,
         by: decision.by,
         is_private: decision.is_private,
+        is_template: decision.is_template,
         life: decision.life.clone(),
         marks: marks(&head),
         moment: head.moment,

@@ -5,6 +5,10 @@
 
 use super::{
     Kept, PageCache,
+    esi::{
+        self,
+        fragment::{Answered, Fragment},
+    },
     page::{Manner, Outcome, Page, Told, wanted_range},
     plan::Plan,
     purge,
@@ -45,16 +49,27 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
         return Handled::Declined;
     }
     let terms = cache.terms.of(&exchange.settings.cache);
-    let refresh = exchange.page_cache.take().and_then(|state| state.downcast::<Refresh>().ok());
+    let mut brought = Brought::of(exchange);
     let Some(mut visit) = Visit::of(exchange, terms, cache.store.moment()) else { return Handled::Declined };
     prepare(exchange, &visit);
     if visit.said.off || exchange.call.as_ref().and_then(|call| call.script.as_ref()).is_some_and(|script| script.is_included) {
         return Handled::Declined;
     }
-    if let Some(refresh) = refresh {
-        (visit.ticket, visit.old, visit.is_refresh) = (Some(refresh.ticket), Some(refresh.old), true);
+    (visit.inside, visit.ttl_s) = (brought.inside, brought.ttl_s);
+    if let Some(refresh) = brought.refresh {
+        (visit.ticket, visit.old, visit.is_refresh, visit.inside) = (Some(refresh.ticket), Some(refresh.old), true, refresh.inside);
         go_on(exchange, visit);
         return Handled::Declined;
+    }
+    match brought.answered.take() {
+        // What a page says for this address.
+        Some(Answered::With(response)) => {
+            exchange.is_answered_by_program = true;
+            leave(exchange, visit);
+            return Handled::Answered(*response);
+        }
+        Some(Answered::FromCache) => return Handled::Answered(from_cache(cache, exchange, visit).await),
+        Some(Answered::ByAnyone) | None => {}
     }
     let reads = matches!(exchange.head.view().method(), Method::Get | Method::Head);
     if !reads {
@@ -62,6 +77,47 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
         return Handled::Declined;
     }
     search(cache, exchange, visit).await
+}
+
+/// What a request of the cache's own, or of a page for its parts, has with it.
+#[derive(Default)]
+struct Brought {
+    refresh: Option<Refresh>,
+    inside: Option<esi::Inside>,
+    ttl_s: Option<u64>,
+    answered: Option<Answered>,
+}
+
+impl Brought {
+    fn of(exchange: &mut Exchange) -> Brought {
+        let Some(state) = exchange.page_cache.take() else { return Brought::default() };
+        let state = match state.downcast::<Refresh>() {
+            Ok(refresh) => return Brought { refresh: Some(*refresh), ..Brought::default() },
+            Err(state) => state,
+        };
+        match state.downcast::<Fragment>() {
+            Ok(fragment) => {
+                let Fragment { inside, ttl_s, answered } = *fragment;
+                Brought { inside: Some(inside), ttl_s, answered: Some(answered), ..Brought::default() }
+            }
+            // It was led elsewhere.
+            Err(state) => {
+                let before = state.downcast::<Visit>().ok();
+                before.map_or_else(Brought::default, |visit| Brought { inside: visit.inside, ttl_s: visit.ttl_s, ..Brought::default() })
+            }
+        }
+    }
+}
+
+/// What is there, or nothing.
+async fn from_cache(cache: &Rc<PageCache>, exchange: &mut Exchange, mut visit: Visit) -> Response {
+    if let Some(page) = find(cache, exchange, &mut visit).await
+        && judge(cache, exchange.head.view(), &page, &visit.terms, now_ms()) == Some(Use::Fresh)
+        && let Some(response) = answer(cache, exchange, &visit, &page, Told::Hit).await
+    {
+        return response;
+    }
+    Response::new(Status::GATEWAY_TIMEOUT)
 }
 
 /// Whether somebody makes the response: a program or a server.
@@ -87,11 +143,11 @@ fn prepare(exchange: &mut Exchange, visit: &Visit) {
 
 /// That there is a cache (LSCache protocol 2).
 pub fn tell(exchange: &mut Exchange) {
-    let CacheOffer { pages, crawler, esi: _, litemage: _ } = exchange.settings.cache.offer;
+    let CacheOffer { pages, crawler, esi, litemage: _ } = exchange.settings.cache.offer;
     if !pages || !is_made(exchange) {
         return;
     }
-    let abilities = told::Abilities { on: true, crawler, ..told::Abilities::default() };
+    let abilities = told::Abilities { on: true, crawler, esi, combine: esi, ..told::Abilities::default() };
     for (name, value) in told::variables(abilities, &VaryRules::default(), true) {
         exchange.environment.set(name.as_bytes(), &value);
     }
@@ -104,13 +160,16 @@ async fn search(cache: &Rc<PageCache>, exchange: &mut Exchange, mut visit: Visit
             Some(page) => judge(cache, exchange.head.view(), &page, &visit.terms, now).map(|used| (page, used)),
             None => None,
         };
+        if visit.inside.is_some() {
+            visit.last_good = used.as_ref().map(|(page, _)| Rc::clone(page));
+        }
         match used {
             Some((page, Use::Fresh)) => match answer(cache, exchange, &visit, &page, Told::Hit).await {
                 Some(response) => return Handled::Answered(response),
                 None => continue,
             },
             Some((page, Use::Stale)) => {
-                refresh::begin(cache, exchange, &page);
+                refresh::begin(cache, exchange, &page, visit.inside.clone());
                 match answer(cache, exchange, &visit, &page, Told::Stale).await {
                     Some(response) => return Handled::Answered(response),
                     None => continue,
@@ -191,6 +250,15 @@ fn judge(cache: &PageCache, view: HeadView<'_>, page: &Page, terms: &Terms, now_
 async fn answer(cache: &Rc<PageCache>, exchange: &mut Exchange, visit: &Visit, page: &Rc<Page>, told: Told) -> Option<Response> {
     let manner = Manner { settings: exchange.settings.clone(), edits: exchange.head_edits.clone() };
     let now = exchange.now;
+    if page.is_template {
+        let parsed = page.parsed().await?;
+        cache.recount(page);
+        exchange.trace("cache", None, || format!("put together from the cache ({told:?})"));
+        cache.count(if told == Told::Hit { Metric::PageCacheHits } else { Metric::PageCacheStale });
+        exchange.is_answered_by_program = true;
+        let inside = visit.inside.clone().unwrap_or_default();
+        return Some(esi::hit(exchange, page, parsed, inside, &manner.settings, told));
+    }
     match page.respond(exchange.head.view(), &manner, told, now) {
         Outcome::Answer(response) => {
             exchange.trace("cache", None, || format!("answered from the cache ({told:?})"));
@@ -299,7 +367,19 @@ fn go_on(exchange: &mut Exchange, mut visit: Visit) {
 }
 
 fn leave(exchange: &mut Exchange, visit: Visit) {
+    let given = &visit.terms.given;
+    if given.obeys_http && given.offer.esi {
+        offer_esi(exchange);
+    }
     exchange.page_cache = Some(Box::new(visit));
+}
+
+/// ESI 1.0 section 1.5 (the Edge Architecture's Surrogate-Capability): what clients say of themselves there is not for the application.
+fn offer_esi(exchange: &mut Exchange) {
+    const CAPABILITY: &[u8] = b"Surrogate-Capability";
+    let view = exchange.head.view();
+    let others = view.fields().filter(|(name, _)| !name.eq_ignore_ascii_case(CAPABILITY));
+    exchange.head = exchange.head.with_fields(others.chain([(CAPABILITY, &b"saker=\"ESI/1.0\""[..])]));
 }
 
 impl PageCache {

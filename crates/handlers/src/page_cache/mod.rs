@@ -8,6 +8,7 @@
 //! come: an entry carries what had been purged when its making began.
 
 pub mod bans;
+mod esi;
 mod explain;
 mod keep;
 pub mod key;
@@ -146,7 +147,7 @@ impl PageCache {
         let Found { head, id, content } = found;
         match Record::decode(&head.rules)? {
             Record::Sign(sign) => Some(Kept::Sign(Rc::new(sign))),
-            Record::Page { by, is_private, life } => {
+            Record::Page { by, is_private, is_template, life } => {
                 let marks = visit::marks(&head);
                 let mut fields = Fields::new();
                 for (name, value) in head.fields {
@@ -162,6 +163,7 @@ impl PageCache {
                     fields,
                     by,
                     is_private,
+                    is_template,
                     life,
                     marks,
                     moment,
@@ -229,6 +231,11 @@ pub struct Keep(pub Rc<PageCache>);
 impl Filter for Keep {
     fn name(&self) -> &'static str {
         "page_cache"
+    }
+
+    /// A hit that is to be put together.
+    fn takes_ready(&self, exchange: &Exchange) -> bool {
+        exchange.page_cache.as_ref().is_some_and(|state| state.is::<esi::Waiting>())
     }
 
     fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()> {

@@ -4,7 +4,7 @@
 //! without waiting or allocating for the plain 200 and the 304. Difficulty: whether it still holds. As long as the store's number is the one that the
 //! page was last looked at under, one atomic load says so; otherwise its tags are looked up once.
 
-use super::record::By;
+use super::{esi::Parsed, record::By};
 use crate::{
     coding,
     compress::{describe, may_be_coded},
@@ -29,7 +29,7 @@ use saker_http::{
     entity_tag::EntityTag,
     range::{self, RangeOutcome},
 };
-use saker_pipeline::{Body, HeadEdits, HeadFacts, ReadyHead, Response, head_edits::are_same};
+use saker_pipeline::{Body, Chunk, HeadEdits, HeadFacts, ReadyHead, Response, head_edits::are_same};
 use saker_store::{Ban, Standing, Store, TagMark};
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -49,6 +49,9 @@ pub struct Page {
     pub fields: Fields,
     pub by: By,
     pub is_private: bool,
+    /// Its content is put together for each visitor, from [`Page::parsed`].
+    pub is_template: bool,
+    parsed: OnceCell<Rc<Parsed>>,
     pub life: Life,
     pub marks: Box<[TagMark]>,
     /// As in the head of its entry, with the site that they are of.
@@ -109,6 +112,7 @@ pub struct Parts {
     pub fields: Fields,
     pub by: By,
     pub is_private: bool,
+    pub is_template: bool,
     pub life: Life,
     pub marks: Box<[TagMark]>,
     pub tags: Box<[Vec<u8>]>,
@@ -120,7 +124,7 @@ pub struct Parts {
 
 impl Page {
     pub fn new(parts: Parts) -> Page {
-        let Parts { key, id, status, fields, by, is_private, life, marks, tags, site, moment, content, boundaries } = parts;
+        let Parts { key, id, status, fields, by, is_private, is_template, life, marks, tags, site, moment, content, boundaries } = parts;
         Page {
             key,
             id,
@@ -128,6 +132,8 @@ impl Page {
             fields,
             by,
             is_private,
+            is_template,
+            parsed: OnceCell::new(),
             life,
             marks,
             tags,
@@ -151,6 +157,38 @@ impl Page {
         let standing = store.standing(self.moment, self.marks.iter().copied(), is_banned);
         self.looked_at.set((number, standing));
         standing
+    }
+
+    /// Its content, looked at once.
+    pub async fn parsed(&self) -> Option<Rc<Parsed>> {
+        if self.parsed.get().is_none() {
+            let bytes = match &self.identity.content {
+                Content::Memory(chunk) => chunk.clone(),
+                content => Chunk::from(tokio::task::spawn_blocking(content.reader()?).await.ok().flatten()?),
+            };
+            // Somebody else may have been as fast.
+            let _ = self.parsed.set(Rc::new(Parsed::new(bytes)));
+        }
+        self.parsed.get().cloned()
+    }
+
+    /// What is said of a page that is put together from it.
+    pub fn fields_of_template(&self, settings: &Settings, told: Told, now: i64) -> Fields {
+        let mut fields = self.fields.clone();
+        self.tell(&mut fields, settings, told, now);
+        fields
+    }
+
+    /// That it was in the cache.
+    fn tell(&self, fields: &mut Fields, settings: &Settings, told: Told, now: i64) {
+        match self.by {
+            // RFC 9111 section 5.1.
+            By::Http => fields.set("Age", age_s(&self.life, now.saturating_mul(1000)).to_string().into_bytes()),
+            By::Lscache => visible::finish(fields, Served::Hit(self.audience()), false, false),
+        }
+        if settings.cache.tells_status {
+            super::told::status(self, told, now).append_to(fields, "Saker");
+        }
     }
 
     /// Answers a GET or HEAD from what has been made so far.
@@ -257,7 +295,8 @@ impl Page {
         let coded = self.coded.iter().filter_map(|slot| slot.get()?.as_ref());
         let copies: usize = coded.chain([&self.identity]).map(|copy| copy.content.memory_bytes() + HEAD_OVERHEAD_BYTES).sum();
         let fields: usize = self.fields.iter().map(|(name, value)| name.len() + value.len() + 48).sum();
-        size_of::<Page>() + copies + fields * 3 + self.tags.iter().map(|tag| tag.len() + 32).sum::<usize>() + self.key.len()
+        let parsed = self.parsed.get().map_or(0, |parsed| parsed.memory_bytes());
+        size_of::<Page>() + parsed + copies + fields * 3 + self.tags.iter().map(|tag| tag.len() + 32).sum::<usize>() + self.key.len()
     }
 }
 
@@ -297,14 +336,7 @@ impl Copy {
                 describe(&mut fields, self.coding, settings.compression.tags);
             }
         }
-        match page.by {
-            // RFC 9111 section 5.1.
-            By::Http => fields.set("Age", age_s(&page.life, now.saturating_mul(1000)).to_string().into_bytes()),
-            By::Lscache => visible::finish(&mut fields, Served::Hit(page.audience()), false, false),
-        }
-        if settings.cache.tells_status {
-            super::told::status(page, told, now).append_to(&mut fields, "Saker");
-        }
+        page.tell(&mut fields, settings, told, now);
         if let Some(edits) = &manner.edits {
             edits.apply(&HeadFacts { status: page.status, now, modified_s: None }, &mut fields);
         }

@@ -35,7 +35,8 @@ impl Reusable for Plan {
             return None;
         }
         let page = self.page(head)?;
-        if self.cache.standing(&page) != Standing::Valid
+        if page.is_template
+            || self.cache.standing(&page) != Standing::Valid
             || judge_use(head, &page.life, &self.terms.http, now.saturating_mul(1000)) != Use::Fresh
         {
             return None;

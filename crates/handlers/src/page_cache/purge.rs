@@ -63,7 +63,8 @@ pub fn of_request(cache: &PageCache, visit: &Visit, exchange: &Exchange, respons
         true => keep::invalidated(cache, visit, exchange, response),
         false => Vec::new(),
     };
-    if given.obeys_lscache && method == Method::Post {
+    // A page asks for its parts in its own name, not in the visitor's.
+    if given.obeys_lscache && method == Method::Post && visit.inside.is_none() {
         let mut control = Control::default();
         visit.said.apply_to(&mut control);
         control.apply_response(response.fields(), &visit.terms.lscache);

@@ -17,6 +17,8 @@ pub enum Record {
     Page {
         by: By,
         is_private: bool,
+        /// Put together for each visitor (ESI).
+        is_template: bool,
         life: Life,
     },
     /// Look further: the key of the entry has these besides.
@@ -59,8 +61,8 @@ const SIGN: u8 = 2;
 impl Record {
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Record::Page { by, is_private, life } => {
-                let mut out = vec![PAGE, u8::from(*by == By::Lscache), u8::from(*is_private)];
+            Record::Page { by, is_private, is_template, life } => {
+                let mut out = vec![PAGE, u8::from(*by == By::Lscache), u8::from(*is_private) | u8::from(*is_template) << 1];
                 out.extend_from_slice(&life.encode());
                 out
             }
@@ -78,9 +80,10 @@ impl Record {
 
     pub fn decode(bytes: &[u8]) -> Option<Record> {
         match bytes {
-            [PAGE, lscache, private, life @ ..] => {
+            [PAGE, lscache, flags @ 0..4, life @ ..] => {
                 let by = if *lscache == 1 { By::Lscache } else { By::Http };
-                Some(Record::Page { by, is_private: *private == 1, life: Life::decode(life)? })
+                let (is_private, is_template) = (flags & 1 != 0, flags & 2 != 0);
+                Some(Record::Page { by, is_private, is_template, life: Life::decode(life)? })
             }
             [SIGN, flags @ 0..4, rest @ ..] => {
                 let mut rest = rest;
@@ -127,8 +130,8 @@ mod tests {
     fn records_come_back() {
         let rules = VaryRules { cookies: vec![b"a".to_vec(), b"b".to_vec()], value: Some(b"webp".to_vec()) };
         let records = [
-            Record::Page { by: By::Http, is_private: false, life: Life { born_ms: 5, ..Life::default() } },
-            Record::Page { by: By::Lscache, is_private: true, life: Life::default() },
+            Record::Page { by: By::Http, is_private: false, is_template: true, life: Life { born_ms: 5, ..Life::default() } },
+            Record::Page { by: By::Lscache, is_private: true, is_template: false, life: Life::default() },
             Record::Sign(Sign { fields: vec!["accept-language".into()], rules: None, is_one: true }),
             Record::Sign(Sign { fields: Vec::new(), rules: Some(rules), is_one: false }),
         ];

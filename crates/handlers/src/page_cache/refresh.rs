@@ -3,7 +3,7 @@
 //! Place in the walk: begins in the look-up, runs beside it, ends in the filter that keeps. Its exchange goes through all phases like any other; nobody
 //! sees its response. Bounded in number: beyond that, a stale page waits for its turn.
 
-use super::{PageCache, REFRESHES_MAX, look_up, page::Page};
+use super::{PageCache, REFRESHES_MAX, esi::Inside, look_up, page::Page};
 use saker_http::{KnownField, Method};
 use saker_pipeline::{Body, Exchange, NoBody, respond, throttle::Admission};
 use saker_store::{Boarding, Ticket};
@@ -14,17 +14,19 @@ use std::{future::poll_fn, rc::Rc, sync::Arc};
 pub struct Refresh {
     pub ticket: Ticket,
     pub old: Rc<Page>,
+    /// It is a part of other pages.
+    pub inside: Option<Inside>,
 }
 
 /// Begins, unless somebody has begun already.
-pub fn begin(cache: &Rc<PageCache>, exchange: &Exchange, page: &Rc<Page>) {
+pub fn begin(cache: &Rc<PageCache>, exchange: &Exchange, page: &Rc<Page>, inside: Option<Inside>) {
     if cache.refreshes.get() >= REFRESHES_MAX {
         return;
     }
     let hash = cache.store.hash(&page.key);
     let Boarding::First(ticket) = cache.store.flights().board(hash, look_up::monotonic_ms()) else { return };
     let mut again = another(exchange);
-    again.page_cache = Some(Box::new(Refresh { ticket, old: Rc::clone(page) }));
+    again.page_cache = Some(Box::new(Refresh { ticket, old: Rc::clone(page), inside }));
     cache.count(Metric::PageCacheRefreshes);
     cache.refreshes.set(cache.refreshes.get() + 1);
     let cache = Rc::clone(cache);

@@ -1,6 +1,7 @@
 //! One request's dealings with the cache: what it asked for, and what is known of it when the response has come.
 
 use super::{
+    esi::Inside,
     key::{self, KEY_BYTES_MAX, Place},
     page::Page,
     record::Sign,
@@ -39,6 +40,12 @@ pub struct Visit {
     pub validates: bool,
     /// Nobody sees the response: it is made to be kept.
     pub is_refresh: bool,
+    /// It is a part of a page.
+    pub inside: Option<Inside>,
+    /// How long it lives where it does not say so itself.
+    pub ttl_s: Option<u64>,
+    /// What there was of a part, however old: better than none.
+    pub last_good: Option<Rc<Page>>,
 }
 
 impl Visit {
@@ -72,6 +79,9 @@ impl Visit {
             old: None,
             validates: false,
             is_refresh: false,
+            inside: None,
+            ttl_s: None,
+            last_good: None,
             terms,
         })
     }

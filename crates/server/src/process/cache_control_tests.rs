@@ -44,7 +44,7 @@ fn keep(store: &Arc<Store>, url: &str, site: &str, tags: &[&str]) -> EntryHead {
         moment: store.moment(),
         probes: [0, 0],
         status: 200,
-        rules: Record::Page { by: By::Http, is_private: false, life: life.clone() }.encode(),
+        rules: Record::Page { by: By::Http, is_private: false, is_template: false, life: life.clone() }.encode(),
         fields: vec![(b"Content-Type".to_vec(), b"text/html".to_vec())],
     };
     let mut writer = store.write(&head).unwrap();

@@ -15,6 +15,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-expressions", 2),
     ("saker-store", 2),
     ("saker-rewrite", 3),
+    ("saker-esi", 3),
     ("saker-ssi", 3),
     ("saker-tls", 3),
     ("saker-config-apache", 3),

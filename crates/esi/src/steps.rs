@@ -1,0 +1,90 @@
+//! What a template comes to for one request: text and includes, in order.
+
+use crate::{
+    facts::Facts,
+    tree::{BranchKind, Include, Part, Template},
+};
+use std::ops::Range;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Of the page.
+    Text(Range<usize>),
+    Made(Vec<u8>),
+    Include(Wanted),
+    /// The first, unless an include in it fails: then the second.
+    Try {
+        attempt: Vec<Step>,
+        except: Vec<Step>,
+    },
+}
+
+/// A page that is to be put in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    pub src: Vec<u8>,
+    /// In its place.
+    pub alt: Option<Vec<u8>>,
+    /// `onerror="continue"`: failing, it is nothing.
+    pub is_optional: bool,
+    /// `as-var`: fetched once for all includes of it.
+    pub is_kept: bool,
+    /// Where it does not say how long it lives.
+    pub ttl_s: Option<u64>,
+    pub role: Option<Role>,
+}
+
+/// In a combined request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Main,
+    Sub,
+}
+
+impl Template {
+    pub fn steps(&self, facts: &Facts) -> Vec<Step> {
+        let mut steps = Vec::new();
+        add(&self.parts, facts, &mut steps);
+        steps
+    }
+}
+
+fn add(parts: &[Part], facts: &Facts, steps: &mut Vec<Step>) {
+    for part in parts {
+        match part {
+            Part::Text(range) => steps.push(Step::Text(range.clone())),
+            Part::Variable(value) => steps.push(Step::Made(value.html(facts))),
+            Part::Include(include) => steps.extend(wanted(include, facts).map(Step::Include)),
+            Part::Choose(branches) => {
+                let is_chosen = |kind: &BranchKind| match kind {
+                    BranchKind::When(test) => test.holds(facts),
+                    _ => false,
+                };
+                let otherwise = || branches.iter().find(|branch| matches!(branch.kind, BranchKind::Otherwise));
+                if let Some(branch) = branches.iter().find(|branch| is_chosen(&branch.kind)).or_else(otherwise) {
+                    add(&branch.parts, facts, steps);
+                }
+            }
+            Part::Try { attempt, except } => {
+                let (mut first, mut second) = (Vec::new(), Vec::new());
+                add(attempt, facts, &mut first);
+                add(except, facts, &mut second);
+                steps.push(Step::Try { attempt: first, except: second });
+            }
+            // Without the element that it belongs to.
+            Part::Branch(branch) => add(&branch.parts, facts, steps),
+        }
+    }
+}
+
+fn wanted(include: &Include, facts: &Facts) -> Option<Wanted> {
+    let is_wanted = include.test.as_ref().is_none_or(|test| test.holds(facts));
+    is_wanted.then(|| Wanted {
+        src: include.src.address(facts),
+        alt: include.alt.as_ref().map(|alt| alt.address(facts)),
+        is_optional: include.is_optional,
+        is_kept: include.is_kept,
+        ttl_s: include.ttl_s,
+        role: include.role,
+    })
+}

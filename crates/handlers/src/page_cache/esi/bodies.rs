@@ -1,0 +1,91 @@
+//! Bodies in memory: of pages that are templates, and of what they include.
+
+use saker_pipeline::{Body, BodyError, BodyStream, Chunk, FilePart, RequestBody};
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    os::unix::fs::FileExt,
+    task::{Context, Poll},
+};
+
+pub enum NotWhole {
+    /// All of it, to be sent as it is.
+    TooLarge(Body),
+    Broken,
+}
+
+/// All of a body, up to a size.
+pub async fn collect(body: Body, bytes_max: usize) -> Result<Chunk, NotWhole> {
+    if body.length().is_some_and(|length| length > bytes_max as u64) {
+        return Err(NotWhole::TooLarge(body));
+    }
+    match body {
+        Body::Empty => Ok(Chunk::from(Vec::new())),
+        Body::Memory(chunk) => Ok(chunk),
+        Body::File(part) => read(&part).await.map(Chunk::from).ok_or(NotWhole::Broken),
+        Body::Parts(_) => Err(NotWhole::TooLarge(body)),
+        Body::Stream(stream) => collect_stream(stream, bytes_max).await,
+    }
+}
+
+async fn collect_stream(mut stream: Box<dyn BodyStream>, bytes_max: usize) -> Result<Chunk, NotWhole> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
+        bytes.extend_from_slice(chunk.map_err(|_| NotWhole::Broken)?.bytes());
+        if bytes.len() > bytes_max {
+            let first = VecDeque::from([Chunk::from(bytes)]);
+            return Err(NotWhole::TooLarge(Body::Stream(Box::new(Rejoined { first, rest: stream }))));
+        }
+    }
+    Ok(bytes.into())
+}
+
+async fn read(part: &FilePart) -> Option<Vec<u8>> {
+    let (file, offset, length) = (part.file.try_clone().ok()?, part.offset, usize::try_from(part.length).ok()?);
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut bytes = vec![0; length];
+        file.read_exact_at(&mut bytes, offset).ok().map(|()| bytes)
+    });
+    reading.await.ok().flatten()
+}
+
+/// What was read, and the rest of it.
+struct Rejoined {
+    first: VecDeque<Chunk>,
+    rest: Box<dyn BodyStream>,
+}
+
+impl BodyStream for Rejoined {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        match self.first.pop_front() {
+            Some(chunk) => Poll::Ready(Some(Ok(chunk))),
+            None => self.rest.poll_chunk(cx),
+        }
+    }
+}
+
+/// Of an answer to HEAD, whose length is not known.
+pub struct Nothing;
+
+impl BodyStream for Nothing {
+    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        Poll::Ready(None)
+    }
+}
+
+/// Of a request of our own.
+pub struct Form(pub Option<Chunk>);
+
+impl RequestBody for Form {
+    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        Poll::Ready(self.0.take().map(Ok))
+    }
+
+    fn length(&self) -> Option<u64> {
+        Some(self.0.as_ref().map_or(0, |chunk| chunk.len() as u64))
+    }
+
+    fn is_end(&self) -> bool {
+        self.0.is_none()
+    }
+}

@@ -1,0 +1,317 @@
+//! ESI behind real connections: pages are put together from parts that are fetched, kept and purged each by its own rules.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
+
+#[path = "page_cache/origin.rs"]
+mod origin;
+
+use origin::{Asked, Origin, answer, ok};
+use saker_testkit::Response;
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+const CONTROL: &str = "X-LiteSpeed-Cache-Control";
+const TAG: &str = "X-LiteSpeed-Tag";
+const PURGE: &str = "X-LiteSpeed-Purge";
+const PAGE: (&str, &str) = (CONTROL, "public,max-age=60,esi=on");
+const HTML: (&str, &str) = ("Content-Type", "text/html");
+
+fn user(number: usize) -> String {
+    format!("wordpress_logged_in_x={number:020}")
+}
+
+/// A page at `/page` with this content, and parts by what their names begin with.
+fn site(name: &str, page: &'static str) -> Origin {
+    Origin::start(name, "", move |asked| match asked.target.split('?').next().unwrap_or_default() {
+        "/page" => ok(&[PAGE, HTML], page),
+        _ => part(asked),
+    })
+}
+
+fn part(asked: &Asked) -> Vec<u8> {
+    let text = format!("[{} {}]", asked.target, asked.count);
+    let who = format!("[{} {} {}]", asked.target, asked.count, asked.field("cookie").unwrap_or("nobody"));
+    match asked.target.as_str() {
+        target if target.starts_with("/private") => ok(&[(CONTROL, "private,no-vary,max-age=60"), (TAG, "mine")], &who),
+        target if target.starts_with("/public") => ok(&[(CONTROL, "public,max-age=60"), (TAG, "part")], &text),
+        target if target.starts_with("/once") => ok(&[(CONTROL, "no-cache")], &text),
+        target if target.starts_with("/cookie") => ok(&[("Set-Cookie", "a=1"), ("LSC-Cookie", "b=2"), (CONTROL, "no-cache")], "C"),
+        target if target.starts_with("/purge") => ok(&[(PURGE, "tag=part"), (CONTROL, "no-cache")], "P"),
+        target if target.starts_with("/slow") => {
+            thread::sleep(Duration::from_millis(300));
+            ok(&[(CONTROL, "no-cache")], &text)
+        }
+        target if target.starts_with("/empty") => answer("204 No Content", &[], ""),
+        target if target.starts_with("/broken") => answer("500 Internal Server Error", &[], "oh no"),
+        target if target.starts_with("/moved") => answer("302 Found", &[("Location", "/page")], "moved"),
+        _ => answer("404 Not Found", &[], "not here"),
+    }
+}
+
+fn text(origin: &Origin, target: &str, cookie: &str) -> String {
+    get(origin, target, cookie).text()
+}
+
+fn get(origin: &Origin, target: &str, cookie: &str) -> Response {
+    let fields: Vec<(&str, &str)> = if cookie.is_empty() { Vec::new() } else { vec![("Cookie", cookie)] };
+    origin.get(target, &fields)
+}
+
+#[test]
+fn check_13_parts_have_lives_of_their_own() {
+    let origin = site("esi-13", "<p><esi:include src='/public'/>|<esi:include src=\"/private?a=1&amp;b=2\"/></p>");
+    let (first, second) = (user(1), user(2));
+    let of = |user: &str, count: usize| format!("<p>[/public 1]|[/private?a=1&b=2 {count} {user}]</p>");
+    for (user, count, status) in [(&first, 1, "miss"), (&second, 2, "hit"), (&first, 1, "hit"), (&second, 2, "hit")] {
+        let response = get(&origin, "/page", user);
+        assert_eq!(response.text(), of(user, count));
+        assert_eq!(response.field("x-litespeed-cache"), Some(status));
+        assert_eq!(response.field("content-length").map(str::to_owned), Some(of(user, count).len().to_string()));
+    }
+    assert_eq!((origin.asked("/page").len(), origin.asked("/public").len()), (1, 1));
+    // A purge of the part changes the part only.
+    let purged = origin.get("/purge-it", &[]);
+    assert_eq!(purged.text(), "P");
+    assert_eq!(text(&origin, "/page", &first), of(&first, 1).replace("/public 1", "/public 2"));
+    assert_eq!((origin.asked("/page").len(), origin.asked("/private?a=1&b=2").len()), (1, 2));
+}
+
+#[test]
+fn inlines_prime_includes_and_stay_out_of_the_page() {
+    let origin = Origin::start("esi-inline", "", |asked| match asked.target.as_str() {
+        "/page" => {
+            let who = asked.field("cookie").unwrap_or("nobody");
+            let inline =
+                format!("<esi:inline name='/mine' cache-control='private,no-vary,max-age=60' cache-tag='mine'>for {who}</esi:inline>");
+            ok(&[PAGE, HTML], &format!("A{inline}B<esi:include src='/mine'/>C"))
+        }
+        "/mine" => ok(&[(CONTROL, "private,no-vary,max-age=60")], &format!("asked for {}", asked.field("cookie").unwrap_or("nobody"))),
+        _ => ok(&[(CONTROL, "no-cache"), (PURGE, "private,mine")], "purged"),
+    });
+    let (first, second) = (user(1), user(2));
+    assert_eq!(text(&origin, "/page", &first), format!("ABfor {first}C"));
+    assert_eq!(text(&origin, "/page", &second), format!("ABasked for {second}C"), "what was said for one is not for another");
+    assert_eq!(text(&origin, "/page", &first), format!("ABfor {first}C"));
+    let alone = get(&origin, "/mine", &first);
+    assert_eq!((alone.text(), alone.field("x-litespeed-cache")), (format!("for {first}"), Some("hit,private")));
+    assert_eq!(origin.asked("/mine").len(), 1, "the first visitor's was there");
+    text(&origin, "/purge", &first);
+    assert_eq!(text(&origin, "/page", &first), format!("ABasked for {first}C"));
+    assert_eq!((origin.asked("/mine").len(), origin.asked("/page").len()), (2, 1));
+}
+
+#[test]
+fn as_var_is_asked_for_once() {
+    let page = "<esi:include src='/once' as-var='1'/><esi:include src='/once' as-var='1'/>|<esi_include src='/once-b'/><esi_include src='/once-b' />";
+    let origin = site("esi-as-var", page);
+    assert!(text(&origin, "/page", "").starts_with("[/once 1][/once 1]|"));
+    assert_eq!((origin.asked("/once").len(), origin.asked("/once-b").len()), (1, 2));
+    assert!(text(&origin, "/page", "").starts_with("[/once 2][/once 2]|"));
+}
+
+#[test]
+fn combined_parts_come_by_one_request() {
+    let origin = Origin::start("esi-combined", "", |asked| match asked.target.as_str() {
+        "/page" => ok(
+            &[PAGE],
+            "<esi:include src='/main' combine='main'/><esi:include src='/a' combine='sub'/><esi:include src='/b?x=1' combine='sub'/>",
+        ),
+        "/main" if asked.field("content-type").is_some() => ok(
+            &[(CONTROL, "no-cache,esi=on")],
+            "<esi:inline name='/a' cache-control='public,max-age=60'>A</esi:inline>\n<esi:inline name='/b?x=1' cache-control='public,max-age=60'>B</esi:inline>",
+        ),
+        _ => part(&Asked { target: format!("/once{}", asked.target), ..asked.clone() }),
+    });
+    assert!(origin.get("/other", &[]).text().contains("/once"));
+    assert!(origin.asked("/other")[0].head.contains("surrogate-capability: saker=\"ESI/1.0\""), "{:?}", origin.asked("/other"));
+    assert_eq!(text(&origin, "/page", ""), "[/once/main 2]AB");
+    assert_eq!(text(&origin, "/page", ""), "[/once/main 3]AB");
+    let main = origin.asked("/main");
+    let posts: Vec<&Asked> = main.iter().filter(|asked| asked.field("content-type").is_some()).collect();
+    assert_eq!(posts.len(), 1);
+    assert_eq!(posts[0].field("content-length"), Some("49"), "{posts:?}");
+    assert_eq!((origin.asked("/a").len(), origin.asked("/b?x=1").len()), (0, 0));
+}
+
+#[test]
+fn what_fails_is_replaced_or_left_out() {
+    let cases = [
+        ("<esi:include src='/nothing'/>", ""),
+        ("<esi:include src='/nothing' alt='/once'/>", "[/once 1]"),
+        ("<esi:include src='/broken' alt='/nothing' onerror='continue'/>", ""),
+        ("<esi:include src='/moved'/>", ""),
+        ("<esi:include src='/empty'/>", ""),
+        ("<esi:include src='http://elsewhere.example/once'/>", ""),
+        ("<esi:include src='//elsewhere.example/once' alt='once'/>", "[/once 1]"),
+        ("<esi:include/>", ""),
+        ("<esi:include src='/once' test=\"$(QUERY_STRING{a})=='1'\"/>", ""),
+        ("<esi:include src='/once?$(QUERY_STRING{q})'/>", "[/once?%3Cb%3E%26c%3D1 1]"),
+        (
+            "<esi:try><esi:attempt>x<esi:include src='/broken'/></esi:attempt><esi:except>e<esi:include src='/once'/></esi:except></esi:try>",
+            "e[/once 1]",
+        ),
+        ("<esi:try> <esi:attempt>x<esi:include src='/once'/></esi:attempt> <esi:except>e</esi:except></esi:try>", "x[/once 1]"),
+        ("<esi:try><esi:attempt>x<esi:include src='/broken' onerror='continue'/></esi:attempt><esi:except>e</esi:except></esi:try>", "x"),
+        ("<esi:vars>$(QUERY_STRING{q})</esi:vars>", "&lt;b&gt;&amp;c=1"),
+        ("<esi:choose><esi:when test=\"$(HTTP_COOKIE{g})=='x'\">X</esi:when><esi:otherwise>O</esi:otherwise></esi:choose>", "O"),
+        ("<esi:remove>r<esi:include src='/once'/></esi:remove><!--esi v<esi:comment text='c'/> -->", "v "),
+        ("<esi:include src='/once'", "<esi:include src='/once'"),
+    ];
+    for (at, (page, expected)) in cases.into_iter().enumerate() {
+        let whole: &'static str = format!("({page})").leak();
+        let origin = site(&format!("esi-fail-{at}"), whole);
+        for _ in 0..2 {
+            let response = get(&origin, "/page?q=%3Cb%3E%26c%3D1", "");
+            assert_eq!(response.status, 200);
+            let text = response.text().replace(" 2]", " 1]");
+            // A broken page's end is the end of its text, too.
+            assert_eq!(text, format!("({expected})"), "{page}");
+        }
+    }
+}
+
+#[test]
+fn parts_are_fetched_side_by_side() {
+    let page = "0<esi:include src='/slow1'/><esi:include src='/slow2'/><esi:include src='/slow3'/><esi:include src='/slow4'/><esi:include src='/slow5'/>";
+    let origin = site("esi-slow", page);
+    let began = Instant::now();
+    assert_eq!(text(&origin, "/page", ""), "0[/slow1 1][/slow2 1][/slow3 1][/slow4 1][/slow5 1]");
+    assert!(began.elapsed() < Duration::from_millis(1000), "{:?}", began.elapsed());
+}
+
+#[test]
+fn what_is_there_leaves_before_a_slow_part() {
+    let origin = Origin::start("esi-late", "", |asked| match asked.target.as_str() {
+        "/page" => ok(&[PAGE, HTML], "early<esi:include src='/late'/><esi:include src='/soon'/>end"),
+        "/late" => {
+            thread::sleep(Duration::from_millis(2500));
+            ok(&[("Set-Cookie", "too=late")], "[late]")
+        }
+        _ => ok(&[], "[soon]"),
+    });
+    let response = get(&origin, "/page", "");
+    assert_eq!((response.text().as_str(), response.field("set-cookie")), ("early[late][soon]end", None));
+    assert_eq!(response.field("content-length"), None);
+}
+
+#[test]
+fn a_part_that_was_there_stands_in_for_one_that_fails() {
+    let origin = Origin::start("esi-stand-in", "grace = \"0s\"\n", |asked| match (asked.target.as_str(), asked.count) {
+        ("/page", _) => ok(&[PAGE, HTML], "<esi:include src='/part'/>!"),
+        (_, 1) => ok(&[(CONTROL, "public,max-age=1")], "good"),
+        _ => answer("500 Internal Server Error", &[], "oh no"),
+    });
+    assert_eq!(text(&origin, "/page", ""), "good!");
+    thread::sleep(Duration::from_millis(2100));
+    assert_eq!(text(&origin, "/page", ""), "good!");
+    origin.wait_for("/part", 2);
+    assert_eq!(text(&origin, "/page", ""), "good!");
+}
+
+#[test]
+fn cookies_and_purges_of_parts_count() {
+    let origin = site("esi-cookies", "<esi:include src='/cookie'/><esi:include src='/public'/>");
+    let response = get(&origin, "/page", "");
+    assert_eq!(response.text(), "C[/public 1]");
+    let cookies: Vec<&str> =
+        response.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")).map(|(_, value)| value.as_str()).collect();
+    assert_eq!(cookies, ["a=1", "b=2"]);
+}
+
+#[test]
+fn visitors_never_get_each_others_parts() {
+    let origin = site("esi-fifty", "<esi:include src='/private'/>|<esi:include src='/public'/>|<esi:include src='/private2'/>");
+    // Requests of those who are somebody do not wait for one another.
+    text(&origin, "/page", "");
+    thread::scope(|scope| {
+        for number in 0..50 {
+            let origin = &origin;
+            scope.spawn(move || {
+                let user = user(number);
+                let mut first = None;
+                for _ in 0..5 {
+                    let text = text(origin, "/page", &user);
+                    assert_eq!(text.matches(&user).count(), 2, "{text}");
+                    assert_eq!(text.matches("wordpress").count(), 2, "{text}");
+                    assert_eq!(first.get_or_insert_with(|| text.clone()), &text);
+                }
+            });
+        }
+    });
+    assert_eq!((origin.asked("/page").len(), origin.asked("/public").len(), origin.asked("/private").len()), (1, 1, 51));
+}
+
+#[test]
+fn pages_inside_of_pages_come_to_an_end() {
+    let origin = Origin::start("esi-nested", "", |asked| match asked.target.as_str() {
+        "/loop" => ok(&[PAGE, HTML], "(<esi:include src='/loop'/><esi:include src='/loop'/>)"),
+        "/many" => ok(&[(CONTROL, "no-cache,esi=on")], &"<esi:include src='/leaf'/>".repeat(400)),
+        "/outer" => ok(&[PAGE, HTML], "a<esi:include src='/inner'/>d"),
+        "/inner" => ok(&[PAGE, HTML], "b<esi:include src='/leaf'/>c"),
+        _ => ok(&[], "x"),
+    });
+    assert_eq!(text(&origin, "/outer", ""), "abxcd");
+    assert_eq!(text(&origin, "/outer", ""), "abxcd");
+    let looped = text(&origin, "/loop", "");
+    assert_eq!((looped.matches('(').count(), looped.matches(')').count()), (63, 63));
+    assert_eq!(text(&origin, "/many", ""), "x".repeat(256));
+}
+
+#[test]
+fn large_pages_and_parts_in_every_coding() {
+    let filler: &'static str = "All work and no play. ".repeat(20_000).leak();
+    let origin = Origin::start("esi-large", "", move |asked| match asked.target.as_str() {
+        "/page" => ok(
+            &[PAGE, HTML, ("ETag", "\"t\""), ("Cache-Control", "public, max-age=5, s-maxage=9")],
+            &format!("{filler}<esi:include src='/part'/>{filler}"),
+        ),
+        _ => ok(&[(CONTROL, "public,max-age=60"), HTML], &filler.repeat(3)),
+    });
+    for round in 0..3 {
+        let plain = origin.get("/page", &[]);
+        assert_eq!(plain.text(), filler.repeat(5), "round {round}");
+        assert_eq!((plain.field("etag"), plain.field("cache-control")), (None, Some("private, max-age=5")));
+        let coded = origin.get("/page", &[("Accept-Encoding", "gzip")]);
+        assert_eq!(coded.field("content-encoding"), Some("gzip"));
+        let mut text = Vec::new();
+        std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(&coded.body[..]), &mut text).unwrap();
+        assert!(text == filler.repeat(5).as_bytes(), "round {round}");
+    }
+    let head = origin.client().request("HEAD", "/page", &[]).unwrap();
+    assert_eq!((head.status, head.field("content-length"), head.body.len()), (200, None, 0));
+    let part = origin.get("/page", &[("Range", "bytes=0-3"), ("If-None-Match", "\"t\"")]);
+    assert_eq!((part.status, part.body.len()), (200, filler.len() * 5));
+}
+
+/// Symfony and others: what is steered by HTTP's own words.
+#[test]
+fn surrogate_control_asks_for_it_too() {
+    let origin = Origin::start("esi-surrogate", "", |asked| match asked.target.as_str() {
+        "/page" => ok(
+            &[("Surrogate-Control", "content=\"ESI/1.0\""), ("Cache-Control", "public, s-maxage=60")],
+            "<esi:include src='/part' ttl='60'/>!",
+        ),
+        "/unmarked" => ok(&[("Cache-Control", "public, s-maxage=60")], "<esi:include src='/part'/>!"),
+        _ => ok(&[], &format!("part {}", asked.count)),
+    });
+    for _ in 0..2 {
+        let response = get(&origin, "/page", "");
+        assert_eq!((response.text().as_str(), response.field("surrogate-control")), ("part 1!", None));
+        assert_eq!(response.field("cache-control"), Some("private"));
+    }
+    assert_eq!(text(&origin, "/unmarked", ""), "<esi:include src='/part'/>!");
+    assert_eq!((origin.asked("/page").len(), origin.asked("/part").len()), (1, 1));
+}
+
+/// Nothing in it depends on anything: kept as it comes out, and answered like any page.
+#[test]
+fn a_page_without_parts_is_an_ordinary_one() {
+    let origin = site("esi-fixed", "a<esi:remove>b</esi:remove>c<!--esi d-->");
+    for status in ["miss", "hit", "hit"] {
+        let response = get(&origin, "/page", "");
+        assert_eq!((response.text().as_str(), response.field("x-litespeed-cache")), ("acd", Some(status)));
+    }
+    assert_eq!(origin.asked("/page").len(), 1);
+}
