@@ -102,7 +102,9 @@ impl Pebble {
 
     /// PEM of the root of what it signs; another one after each start.
     pub fn root(&self) -> io::Result<PathBuf> {
-        let (path, ca) = (self.folder.join("root.pem"), self.directory_ca());
+        // Several may ask at once, and nobody may find half of it.
+        let name = format!("root-{:?}.pem", std::thread::current().id());
+        let (path, ca) = (self.folder.join(name), self.directory_ca());
         let url = format!("https://localhost:{}/roots/0", self.management_port);
         let mut command = Command::new(require("curl").map_err(io::Error::other)?);
         command.args([
