@@ -6,13 +6,14 @@
 use super::{
     Kept, PageCache, content_of,
     esi::{self, TakenIn, assembly},
-    look_up::{later, monotonic_ms, now_ms, private_probe},
+    look_up::{later, make, monotonic_ms, now_ms, private_probe},
     page::{Manner, Outcome, Page, Parts, Told},
     purge,
     record::{By, Record, Sign},
     tee::Tee,
     visit::{PRIVATE, Visit, marks},
 };
+use crate::coding::Levels;
 use saker_cache::{
     lscache::{
         self,
@@ -36,6 +37,8 @@ use std::{any::Any, os::unix::fs::FileExt, rc::Rc};
 const PASS_MS: u64 = 120_000;
 /// Of an entry whose life is prolonged; a larger one is made anew.
 const READ_BYTES_MAX: usize = 8 << 20;
+/// Codings of a page, and the page as it is.
+const CODINGS_MAX: usize = 4;
 /// A sign outlives what it leads to.
 const SIGN_MS: i64 = 86_400_000;
 
@@ -150,11 +153,17 @@ async fn stand_in(cache: &Rc<PageCache>, exchange: &mut Exchange, visit: &mut Vi
         esi::assemble(cache, exchange, response, assembly::Job { parsed, inside, inlines: Vec::new() }).await;
         return Some(status);
     }
-    match old.respond(exchange.head.view(), &manner, Told::Stale, exchange.now) {
-        Outcome::Answer(answer) => *response = answer,
-        Outcome::Make(_) => return None,
+    // Each coding is made once at most.
+    for _ in 0..CODINGS_MAX {
+        match old.respond(exchange.head.view(), &manner, Told::Stale, exchange.now) {
+            Outcome::Answer(answer) => {
+                *response = answer;
+                return Some(status);
+            }
+            Outcome::Make(coding) => make(cache, &old, coding, Levels::from(&exchange.settings.compression)).await,
+        }
     }
-    Some(status)
+    None
 }
 
 /// The origin says that what is kept holds: that is the response, with the fields that the origin has sent along (RFC 9111 section 4.3.4). `false`:

@@ -35,11 +35,10 @@ impl Place {
             Target::Origin { path, .. } | Target::Absolute { path, .. } => path,
             Target::Asterisk | Target::Authority(_) => return None,
         };
-        Some(Place {
-            scope: scope(&exchange.site, exchange.site_index),
-            url: url(&exchange.client, &exchange.host, edits.edited_path(path)),
-            answers: answers(exchange),
-        })
+        let path = edits.edited_path(path);
+        let url = url(&exchange.client, &exchange.host, path);
+        let answers = [answers(exchange), spelling(exchange, &url, path)].concat();
+        Some(Place { scope: scope(&exchange.site, exchange.site_index), url, answers })
     }
 
     /// The URL with its query: what it is purged by.
@@ -130,6 +129,68 @@ pub fn variant_into(view: HeadView<'_>, rules: &VaryRules, out: &mut Vec<u8>) {
     match view.has(KnownField::Cookie) || !rules.cookies.is_empty() || rules.value.is_some() {
         true => out.extend_from_slice(&rules.string(view)),
         false => out.extend_from_slice(b"_lscache_vary;"),
+    }
+    overrides_into(view, out);
+}
+
+/// What is left of it where cookies and rules make no difference.
+pub fn one_variant(view: HeadView<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    overrides_into(view, &mut out);
+    out
+}
+
+/// How the URL was written, where that is not how it stands in the key: the application is told it as it came, and may answer with it (links with another
+/// port, a redirect to the usual spelling). Purges reach all spellings.
+fn spelling(exchange: &Exchange, url: &[u8], raw_path: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let field = exchange.head.view().known(KnownField::Host).unwrap_or_default();
+    let port = exchange.client.local.port().to_string();
+    let is_plain = field == exchange.host || field == [&exchange.host, &b":"[..], port.as_bytes()].concat();
+    if !is_plain {
+        out.extend_from_slice(b" host ");
+        out.extend_from_slice(field);
+    }
+    if !url.ends_with(raw_path) {
+        out.extend_from_slice(b" path ");
+        out.extend_from_slice(raw_path);
+    }
+    out.retain(|byte| *byte != BETWEEN);
+    out
+}
+
+/// Fields by which proxies tell applications what was asked of them. Whoever sends one may get another page, and must not leave it to others.
+const OVERRIDES: [&str; 18] = [
+    "Forwarded",
+    "Front-End-Https",
+    "X-Forwarded-Host",
+    "X-Forwarded-Port",
+    "X-Forwarded-Prefix",
+    "X-Forwarded-Proto",
+    "X-Forwarded-Protocol",
+    "X-Forwarded-Scheme",
+    "X-Forwarded-Server",
+    "X-Forwarded-Ssl",
+    "X-Host",
+    "X-HTTP-Method",
+    "X-HTTP-Method-Override",
+    "X-Method-Override",
+    "X-Original-Host",
+    "X-Original-URL",
+    "X-Rewrite-URL",
+    "X-Url-Scheme",
+];
+
+/// Behind what is in `out`; nothing for almost everybody.
+pub fn overrides_into(view: HeadView<'_>, out: &mut Vec<u8>) {
+    for (name, value) in view.fields() {
+        let may_be = matches!(name.first(), Some(b'x' | b'X' | b'f' | b'F'));
+        if may_be && OVERRIDES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+            out.push(BETWEEN);
+            out.extend(name.iter().map(u8::to_ascii_lowercase));
+            out.push(b':');
+            out.extend(value.iter().filter(|byte| **byte != BETWEEN));
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use saker_cache::{
     names,
     rules::{Life, Use, judge_use, reuse, validation},
 };
-use saker_config::model::{Action, CacheOffer};
+use saker_config::model::{Action, Address, CacheOffer};
 use saker_http::{
     HeadView,
     KnownField::{self, AcceptEncoding, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince},
@@ -74,6 +74,11 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
     let reads = matches!(exchange.head.view().method(), Method::Get | Method::Head);
     if !reads {
         leave(exchange, visit);
+        return Handled::Declined;
+    }
+    if !exchange.body.is_end() {
+        // RFC 9110 section 9.3.1: content of a GET means nothing, but an application may look at it, and no key does.
+        exchange.trace("cache", None, || "the request has content: passes by".into());
         return Handled::Declined;
     }
     search(cache, exchange, visit).await
@@ -264,7 +269,7 @@ async fn answer(cache: &Rc<PageCache>, exchange: &mut Exchange, visit: &Visit, p
             exchange.trace("cache", None, || format!("answered from the cache ({told:?})"));
             cache.count(if told == Told::Hit { Metric::PageCacheHits } else { Metric::PageCacheStale });
             exchange.is_answered_by_program = true;
-            if told == Told::Hit && !page.is_private && is_asked_as_it_is(exchange) {
+            if told == Told::Hit && !page.is_private && is_asked_as_it_is(exchange) && is_as_listener_says(exchange) {
                 exchange.reusable = Some(Rc::new(Plan {
                     cache: Rc::clone(cache),
                     terms: Rc::clone(&visit.terms),
@@ -290,8 +295,18 @@ fn is_asked_as_it_is(exchange: &Exchange) -> bool {
     asked == exchange.query.as_deref() && exchange.trace.is_none()
 }
 
+/// Outcomes are kept by listener: where a proxy before us says of each client over what it came, and to which port, that is not enough.
+fn is_as_listener_says(exchange: &Exchange) -> bool {
+    let client = &exchange.client;
+    let port = match &*client.listener {
+        Address::Tcp(address) => address.port(),
+        Address::Unix(_) => 0,
+    };
+    client.secure == client.tls && client.local.port() == port
+}
+
 /// Fills the slot of a coding: from the store, or made now and kept there.
-async fn make(cache: &Rc<PageCache>, page: &Rc<Page>, coding: Coding, levels: Levels) {
+pub async fn make(cache: &Rc<PageCache>, page: &Rc<Page>, coding: Coding, levels: Levels) {
     let _making = page.making.lock().await;
     if page.slot(coding).get().is_some() {
         return;

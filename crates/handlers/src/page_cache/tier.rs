@@ -73,7 +73,7 @@ impl<V> Tier<V> {
     pub fn insert(&mut self, key: &[u8], value: V, bytes: usize) {
         let bytes = bytes + key.len() + ITEM_BYTES;
         let hash = self.hasher.hash_one(key);
-        let had = self.place(hash, key).map(|at| self.remove_at(at));
+        let had = self.place(hash, key).and_then(|at| self.remove_at(at));
         if bytes > self.bytes_max / 4 {
             return;
         }
@@ -135,15 +135,15 @@ impl<V> Tier<V> {
         self.table.insert_unique(hash, at, |at| items[*at as usize].as_ref().map_or(0, |item| item.hash));
     }
 
-    fn remove_at(&mut self, at: u32) -> Item<V> {
-        let Some(item) = self.items[at as usize].take() else { unreachable!("places of the table hold items") };
+    fn remove_at(&mut self, at: u32) -> Option<Item<V>> {
+        let item = self.items[at as usize].take()?;
         if let Ok(found) = self.table.find_entry(item.hash, |other| *other == at) {
             found.remove();
         }
         self.bytes -= item.bytes;
         self.new_bytes -= if item.is_new { item.bytes } else { 0 };
         self.free.push(at);
-        item
+        Some(item)
     }
 
     /// Takes the next step towards room; `false`: there is nothing left to let go.
@@ -154,8 +154,7 @@ impl<V> Tier<V> {
         let Some(item) = self.items[at as usize].as_mut().filter(|item| item.age == age) else { return true };
         let count = item.count.get();
         if count == 0 {
-            let gone = self.remove_at(at);
-            if gone.is_new {
+            if let Some(gone) = self.remove_at(at).filter(|gone| gone.is_new) {
                 self.remember(gone.hash);
             }
             return true;

@@ -135,7 +135,7 @@ pub fn signed_key(
     view: HeadView<'_>,
 ) -> Option<Vec<u8>> {
     let variant = match (sign.is_one, &sign.rules) {
-        (true, _) => Vec::new(),
+        (true, _) => key::one_variant(view),
         (false, Some(rules)) => key::variant(view, rules),
         (false, None) => key::variant(view, said),
     };
