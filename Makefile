@@ -42,7 +42,7 @@ tidy:
 test:
 	tools/install-test-programs
 	$(MAKE) check
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --no-fail-fast
 
 soak:
 	SAKER_SOAK="$(SOAK_REQUESTS)" $(CARGO) test -p saker --test soak -- --nocapture

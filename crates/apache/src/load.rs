@@ -18,7 +18,12 @@ use crate::{
 use saker_config::{Diagnostic, Model};
 use saker_config_apache::{Files, Node, Row, Setup, Treatment};
 use saker_expressions::{Expression, ExpressionOptions, Pattern, PatternOptions};
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// A configuration that may be put in force, if there is no error among the diagnostics.
 #[derive(Debug)]
@@ -328,6 +333,12 @@ fn matcher(node: &Node, server_root: Option<&PathBuf>) -> Result<Matcher, String
     let is_root = text.iter().all(|byte| *byte == b'/');
     let bare = if server_root.is_some() && !is_root { text.strip_suffix(b"/").unwrap_or(&text) } else { &text };
     Ok(Matcher::of_text(bare))
+}
+
+/// The path of a folder as sections name folders, so that both are found equal.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    OsString::from_vec(without_dots(path.as_os_str().as_bytes())).into()
 }
 
 /// A path without `.`, `..` and empty components; with the slash at its end, if it has one.

@@ -110,7 +110,7 @@ const SETTERS: &[(&str, ServerSet)] = &[
         Ok(())
     }),
     ("DocumentRoot", |node, host, _, root| {
-        host.document_root = first(node).map(|path| root.join(path));
+        host.document_root = first(node).map(|path| crate::load::absolute(&root.join(path)));
         Ok(())
     }),
     ("AccessFileName", |node, host, _, _| {

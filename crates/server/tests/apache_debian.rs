@@ -44,10 +44,11 @@ fn stock(dir: &TempDir, plain: u16, secure: u16) -> PathBuf {
     fs::create_dir_all(dir.join("var/log/apache2")).unwrap();
     fs::create_dir_all(dir.join("var/run/apache2")).unwrap();
     let (own, replaced) = (dir.display().to_string(), |text: String| {
-        text.replace("Listen 80", &format!("Listen 127.0.0.1:{plain}"))
-            .replace("Listen 443", &format!("Listen 127.0.0.1:{secure}"))
-            .replace("*:80", &format!("*:{plain}"))
-            .replace("*:443", &format!("*:{secure}"))
+        // With what follows the number: the ports put in may begin with the same digits.
+        text.replace("Listen 80\n", &format!("Listen 127.0.0.1:{plain}\n"))
+            .replace("Listen 443\n", &format!("Listen 127.0.0.1:{secure}\n"))
+            .replace("*:80>", &format!("*:{plain}>"))
+            .replace("*:443>", &format!("*:{secure}>"))
     });
     for file in ["apache2.conf", "ports.conf", "envvars", "sites-available/000-default.conf", "sites-available/default-ssl.conf"] {
         let path = root.join(file);
