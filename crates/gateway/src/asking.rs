@@ -54,7 +54,7 @@ impl Gateway {
                 Ok((head, hearing)) => {
                     note(group, member, pool, head.status);
                     let bounds = Bounds { memory_bytes: member.tuning.buffer_memory_bytes, disk_bytes: member.tuning.buffer_disk_bytes };
-                    return Ok(Heard { head, hearing, name: member.backend.to_string(), bounds, busy: Some(busy) });
+                    return Ok(Heard { head, hearing, name: Rc::clone(&pool.name), bounds, busy: Some(busy) });
                 }
                 Err(failed) => failed,
             };

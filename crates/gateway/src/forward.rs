@@ -37,8 +37,15 @@ impl Address {
 /// RFC 9110 section 7.6.1, and what older servers send: fields that are for the next hop only. `nominated`: options of Connection.
 pub fn is_of_connection(name: &[u8], nominated: &[&[u8]]) -> bool {
     // Proxy-Authorization is for the first that asks for it (RFC 9110 section 11.7.2), and we don't.
-    const NAMES: [&str; 7] = ["Connection", "Keep-Alive", "Proxy-Connection", "TE", "Trailer", "Transfer-Encoding", "Upgrade"];
-    NAMES.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+    let known: &[&[u8]] = match name.len() {
+        2 => &[b"te"],
+        7 => &[b"trailer", b"upgrade"],
+        10 => &[b"connection", b"keep-alive"],
+        16 => &[b"proxy-connection"],
+        17 => &[b"transfer-encoding"],
+        _ => &[],
+    };
+    known.iter().any(|known| known.eq_ignore_ascii_case(name))
         || nominated.iter().any(|option| option.trim_ascii().eq_ignore_ascii_case(name))
 }
 

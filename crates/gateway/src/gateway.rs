@@ -95,7 +95,7 @@ impl Gateway {
         let content_length = content.length();
         let timeout_ms = call.manner.timeout.map_or(PROGRAM_TIMEOUT_MS, |timeout| timeout.as_millis() as u64);
         let whose = cgi::whose(exchange, script, timeout_ms);
-        let name = whose.name.to_string();
+        let name = Rc::from(&*whose.name);
         let plan = {
             let mut variables = self.variables.borrow_mut();
             variables::fill(exchange, script, content_length, &mut variables);
@@ -272,7 +272,7 @@ pub struct Heard {
     pub head: ResponseHead,
     pub hearing: Hearing,
     /// For the log.
-    pub name: String,
+    pub name: Rc<str>,
     pub bounds: Bounds,
     pub busy: Option<Busy>,
 }

@@ -31,6 +31,8 @@ struct Idle {
 
 pub struct Pool {
     pub backend: Arc<Backend>,
+    /// What logs call it.
+    pub name: Rc<str>,
     /// Made when it is first needed, and when its files were last looked at.
     tls: RefCell<Option<(ClientTls, u64)>>,
     /// Of HTTP/2, where requests share them.
@@ -53,6 +55,7 @@ pub struct Pool {
 impl Pool {
     pub fn new(backend: Arc<Backend>) -> Pool {
         Pool {
+            name: backend.to_string().into(),
             backend,
             tls: RefCell::default(),
             links: Links::default(),

@@ -62,11 +62,11 @@ pub struct Pump {
     is_paused: bool,
     folder: Arc<Path>,
     client: Asker,
-    name: String,
+    name: Rc<str>,
 }
 
 impl Pump {
-    pub fn new(hearing: Hearing, bounds: Bounds, outlives_client: bool, folder: Arc<Path>, client: Asker, name: String) -> Pump {
+    pub fn new(hearing: Hearing, bounds: Bounds, outlives_client: bool, folder: Arc<Path>, client: Asker, name: Rc<str>) -> Pump {
         Pump { hearing, state: Rc::default(), bounds, outlives_client, is_paused: false, folder, client, name }
     }
 

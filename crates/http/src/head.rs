@@ -247,7 +247,8 @@ impl<'a> HeadView<'a> {
 
     /// Every line of one field, in order. `name` in any case.
     pub fn all(self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-        self.fields().filter(move |field| field.0.eq_ignore_ascii_case(name.as_bytes())).map(|field| field.1)
+        // Most names differ in length: nothing is read for those.
+        self.fields().filter(move |field| field.0.len() == name.len() && field.0.eq_ignore_ascii_case(name.as_bytes())).map(|field| field.1)
     }
 
     /// The first line of one field. `name` in any case.

@@ -14,7 +14,7 @@ use crate::framing::{self, BodyFraming};
 use crate::octets;
 use crate::response::{append_decimal, append_field, is_framing_field};
 
-/// Field lines that fit on the stack; the limit may be higher.
+/// Field lines that fit on the stack; the limit may be higher, and heads with more are parsed once more.
 const FAST_FIELDS_MAX: usize = 64;
 
 /// The first line of a request and its `Host`.
@@ -158,7 +158,8 @@ impl<'a> ResponseView<'a> {
 
     /// Every line of one field, in order. `name` in any case.
     pub fn all(self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-        self.fields().filter(move |field| field.0.eq_ignore_ascii_case(name.as_bytes())).map(|field| field.1)
+        // Most names differ in length: nothing is read for those.
+        self.fields().filter(move |field| field.0.len() == name.len() && field.0.eq_ignore_ascii_case(name.as_bytes())).map(|field| field.1)
     }
 
     pub fn first(self, name: &'a str) -> Option<&'a [u8]> {
@@ -213,10 +214,11 @@ pub fn parse_response(bytes: &[u8], limits: &ResponseLimits, index: &mut Respons
     if window.first().is_some_and(|first| *first != b'H') {
         return Err(ResponseFault::BadStatusLine);
     }
-    let parsed = if limits.header_count_max <= FAST_FIELDS_MAX {
-        parse_with(window, &mut [const { MaybeUninit::uninit() }; FAST_FIELDS_MAX], limits, index)
-    } else {
-        parse_with(window, &mut vec![MaybeUninit::uninit(); limits.header_count_max], limits, index)
+    let parsed = match parse_with(window, &mut [const { MaybeUninit::uninit() }; FAST_FIELDS_MAX], limits, index) {
+        Err(ResponseFault::TooManyFields) if limits.header_count_max > FAST_FIELDS_MAX => {
+            parse_with(window, &mut vec![MaybeUninit::uninit(); limits.header_count_max], limits, index)
+        }
+        parsed => parsed,
     };
     match parsed? {
         ParsedResponse::Partial if window.len() > head_bytes_max => Err(ResponseFault::HeadTooLarge),
@@ -241,6 +243,7 @@ fn parse_with<'a>(
     if response.headers.len() > limits.header_count_max {
         return Err(ResponseFault::TooManyFields);
     }
+    index.fields.reserve(response.headers.len());
     let code = response.code.filter(|code| (100..=999).contains(code)).ok_or(ResponseFault::BadStatusLine)?;
     index.status = Status(code);
     index.version = if response.version == Some(0) { Version::Http10 } else { Version::Http11 };
@@ -301,10 +304,11 @@ pub fn response_framing(method: Method, head: ResponseView<'_>) -> Result<Respon
 
 /// RFC 9112 section 9.3: whether the connection may be used again once the content was read. Content until close rules it out.
 pub fn response_keep_alive(head: ResponseView<'_>, body: ResponseBody) -> bool {
+    if matches!(body, ResponseBody::UntilClose | ResponseBody::Tunnel) {
+        return false;
+    }
     let says = |option: &[u8]| framing::list_has(head.all("connection"), option);
-    !matches!(body, ResponseBody::UntilClose | ResponseBody::Tunnel)
-        && !says(b"close")
-        && (head.version() == Version::Http11 || says(b"keep-alive"))
+    !says(b"close") && (head.version() == Version::Http11 || says(b"keep-alive"))
 }
 
 #[cfg(test)]
