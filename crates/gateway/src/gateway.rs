@@ -162,7 +162,7 @@ impl Gateway {
         };
         let pump = Pump::new(hearing, bounds, exchange.outlives_client.get(), Arc::clone(&self.folder), exchange.asker(), name);
         // Over HTTP/2 both directions have time limits of their own.
-        let is_told_first = exchange.head.view().version() != Version::Http2;
+        let is_told_first = exchange.head.view().version() < Version::Http2;
         response.body = self.body(pump, length, has_content, is_told_first, busy).await;
         Handled::Answered(response)
     }

@@ -1,7 +1,8 @@
 //! The server: process, workers, listeners, protocol drivers, control socket, command line.
 //!
 //! Floor 6, the top: everything below is put together here. `process` runs the main thread, `worker` one thread per core, `driver_h1` and
-//! `driver_h2` a task per connection; `shared` declares what cores share, `registry` which handlers and filters there are.
+//! `driver_h2` a task per connection, on what `multiplexed` says about streams; `shared` declares what cores share, `registry` which handlers
+//! and filters there are.
 
 pub mod accept;
 pub mod automatic;
@@ -16,6 +17,7 @@ pub mod figures;
 mod io;
 pub mod listener;
 pub mod log_files;
+pub mod multiplexed;
 pub mod pieces;
 pub mod process;
 pub mod registry;

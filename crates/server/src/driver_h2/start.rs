@@ -1,15 +1,16 @@
 //! From a socket whose client has chosen HTTP/2 to a running connection, and to its end.
 
-use super::{Connection, LINGER, LINGER_BYTES_MAX, inbox::Inbox, stream::Stream, wait::Limit, wakeups::Wakeups};
+use super::{Connection, LINGER, LINGER_BYTES_MAX};
 use crate::{
     driver_h1::request_limits,
     io::Io,
+    multiplexed::{Exchanges, StreamId},
     serving::{Cause, Session},
 };
 use saker_config::model;
 use saker_http::RequestHead;
-use saker_http2::{Limits, StreamId};
-use std::{collections::HashMap, future::poll_fn, rc::Rc};
+use saker_http2::Limits;
+use std::{future::poll_fn, rc::Rc};
 
 /// How the client came to speak HTTP/2.
 pub enum Beginning {
@@ -41,60 +42,32 @@ pub async fn run(mut session: Session, io: Io, beginning: Beginning) {
 
 impl Connection {
     fn new(session: Session, io: Io, machine: saker_http2::Connection) -> Connection {
-        let deadline = session.worker.deadlines.add();
         let unseen_input = !io.input.is_empty();
-        Connection {
-            session,
-            io,
-            machine,
-            streams: HashMap::default(),
-            inbox: Rc::new(Inbox::default()),
-            deadline,
-            backlog: Vec::new(),
-            sending: 0,
-            waiting: 0,
-            wakeups: Wakeups::default(),
-            unseen_input,
-            awaits_preface: false,
-            ending: None,
-            limit: Limit::None,
-            progress: false,
-        }
+        let (backlog, awaits_preface, ending) = (Vec::new(), false, None);
+        Connection { exchanges: Exchanges::new(session), io, machine, backlog, unseen_input, awaits_preface, ending }
     }
 
     /// The request that came before the change of protocols.
     fn first(&mut self, request: &RequestHead) {
         let mut out = Vec::new();
-        self.request(StreamId(1), true, request.view(), &mut out);
+        let (exchanges, mut wire) = self.with_wire(&mut out);
+        exchanges.request(StreamId(1), true, request.view(), &mut wire);
         self.backlog.extend_from_slice(&out);
     }
 
     async fn run(mut self) {
         let cause = poll_fn(|cx| self.poll_turn(cx)).await;
-        self.session.worker.counters.increment(cause.metric());
+        self.exchanges.session.worker.counters.increment(cause.metric());
         match cause {
             Cause::WriteTimeout => {}
             Cause::Gone => self.io.transport.answer_goodbye(),
             // After a GOAWAY in good order, too: what the client has sent meanwhile must not take it from the client, which learns by it
             // what may be tried again (RFC 9113 section 6.8).
             _ => {
-                let worker = Rc::clone(&self.session.worker);
+                let worker = Rc::clone(&self.exchanges.session.worker);
                 Box::pin(self.io.linger(&worker, LINGER, LINGER_BYTES_MAX)).await;
             }
         }
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        // Letters hold on to the inbox.
-        drop(self.inbox.take());
-        let streams: Vec<Stream> = self.streams.drain().map(|(_, stream)| stream).collect();
-        // A panic may hold the logs.
-        if !std::thread::panicking() {
-            streams.iter().for_each(|stream| self.log_cut(stream));
-        }
-        self.session.worker.deadlines.remove(&self.deadline);
     }
 }
 

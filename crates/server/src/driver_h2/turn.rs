@@ -19,7 +19,7 @@ pub struct Ending {
 impl Connection {
     /// Runs until the connection ends or has to wait.
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Cause> {
-        let worker = Rc::clone(&self.session.worker);
+        let worker = Rc::clone(&self.exchanges.session.worker);
         for _ in 0..TURNS_MAX {
             match self.poll_backlog(cx) {
                 Poll::Pending => return self.wait(cx),
@@ -49,10 +49,12 @@ impl Connection {
     /// Reads, answers, pumps.
     fn work(&mut self, cx: &mut Context<'_>, worker: &Rc<Worker>, out: &mut Vec<u8>) -> Worked {
         let read = self.poll_input(cx, worker, out);
-        self.take_letters(out);
         self.awaits_preface &= read.is_pending();
-        if !self.awaits_preface {
-            self.pump(cx, out);
+        let awaits_preface = self.awaits_preface;
+        let (exchanges, mut wire) = self.with_wire(out);
+        exchanges.take_letters(&mut wire);
+        if !awaits_preface {
+            exchanges.pump(cx, &mut wire);
         }
         if worker.draining.get() || self.machine.peer_is_going_away() {
             self.machine.shut_down(out);
@@ -101,7 +103,7 @@ impl Connection {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
             Err(_) => return Err(Cause::Gone),
         };
-        self.session.worker.counters.add(Metric::BytesOut, taken as u64);
+        self.exchanges.session.worker.counters.add(Metric::BytesOut, taken as u64);
         self.backlog.extend_from_slice(&out[taken..]);
         if taken == out.len() {
             self.machine.flushed();
@@ -117,12 +119,12 @@ impl Connection {
                 Poll::Ready(Ok(taken)) if taken > 0 => taken,
                 Poll::Ready(_) => return Poll::Ready(Err(Cause::Gone)),
                 Poll::Pending => {
-                    self.progress |= from > 0;
+                    self.exchanges.progress |= from > 0;
                     self.backlog.drain(..from);
                     return Poll::Pending;
                 }
             };
-            self.session.worker.counters.add(Metric::BytesOut, taken as u64);
+            self.exchanges.session.worker.counters.add(Metric::BytesOut, taken as u64);
             from += taken;
         }
         if from > 0 {

@@ -53,7 +53,11 @@ fn open(session: &Session, view: HeadView<'_>, shown: ShownRequests, began_ns: u
         client: session.client.text().into(),
         host: host.get(..SHOWN_BYTES).unwrap_or(host).into(),
         request: line.get(at).unwrap_or_default().into(),
-        protocol: if view.version() == Version::Http2 { "h2" } else { "http/1.1" },
+        protocol: match view.version() {
+            Version::Http3 => "h3",
+            Version::Http2 => "h2",
+            Version::Http10 | Version::Http11 => "http/1.1",
+        },
         began_ns,
     }
 }

@@ -128,7 +128,7 @@ impl Session {
         self.requests = self.requests.saturating_add(1);
         self.worker.counters.increment(protocol);
         // Where hosts differ, over HTTP/1 the one that is asked decides: `stays_at`.
-        let is_decided = protocol == Metric::RequestsHttp2 || !generation.limits_differ;
+        let is_decided = protocol != Metric::RequestsHttp1 || !generation.limits_differ;
         let requests_max = if is_decided { self.limits(generation).requests_per_connection_max } else { 0 };
         (requests_max == 0 || u64::from(self.requests) < requests_max) && !self.worker.draining.get()
     }

@@ -1,10 +1,10 @@
 //! A request that needs the walk: an exchange is made, answered in a task of its own, and brought back to the connection.
 
 use super::{
-    Connection,
+    Exchanges, StreamId,
     inbox::{Inbox, Letter},
     stream::{Stream, WalkTask},
-    upload::{Http2Body, Upload},
+    upload::{StreamBody, Upload},
 };
 use crate::{
     serving::{BodyTime, Busy, Facts, Pending, log_facts, refusal, remember},
@@ -14,7 +14,6 @@ use crate::{
 use saker_config::model::Limits;
 use saker_http::{HeadView, KnownField, Status};
 use saker_http1::{Expectation, expectation};
-use saker_http2::StreamId;
 use saker_pipeline::{Exchange, LogFacts, NoBody, RequestBody, Response, Services, respond, throttle::Admission};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
@@ -30,7 +29,7 @@ pub struct Answer {
 
 impl Answer {
     /// The line that waits for the response to be sent.
-    pub fn log(&self, connection: &Connection) -> Option<Pending> {
+    pub fn log(&self, connection: &Exchanges) -> Option<Pending> {
         let exchange = &self.exchange;
         let facts = Facts {
             site: exchange.site_index,
@@ -49,7 +48,7 @@ impl Answer {
     }
 }
 
-impl Connection {
+impl Exchanges {
     /// Sets a request on its way.
     pub(super) fn walk(&mut self, id: StreamId, view: HeadView<'_>, end_stream: bool, admission: Option<Admission>) {
         let services = self.session.worker.services();
@@ -65,6 +64,7 @@ impl Connection {
         self.send_walk(id, exchange, services, upload);
     }
 
+    /// Sends an exchange on its walk.
     pub(super) fn send_walk(&mut self, id: StreamId, exchange: Exchange, services: Rc<Services>, upload: Option<Rc<RefCell<Upload>>>) {
         let walk = Walk {
             id,
@@ -79,8 +79,8 @@ impl Connection {
         self.streams.insert(id, Stream { walk: Some(WalkTask(task.abort_handle())), upload, _busy: Some(busy), ..Stream::default() });
     }
 
-    fn body(&mut self, stream: StreamId, upload: &Rc<RefCell<Upload>>, limits: &Limits) -> Http2Body {
-        Http2Body {
+    fn body(&mut self, stream: StreamId, upload: &Rc<RefCell<Upload>>, limits: &Limits) -> StreamBody {
+        StreamBody {
             stream,
             upload: Rc::clone(upload),
             inbox: Rc::clone(&self.inbox),

@@ -3,12 +3,14 @@
 //! The window is opened as the handler reads, so a handler that is slow slows its client, and what lies here is bounded by the stream's
 //! window. The interim `100 Continue` goes out when somebody first asks for content (RFC 9110 section 10.1.1).
 
-use super::inbox::{Inbox, Letter};
+use super::{
+    StreamId,
+    inbox::{Inbox, Letter},
+};
 use crate::serving::{Accounts, BodyTime, Direction, Pace};
 use saker_config::model::Throttle;
 use saker_http::{Fields, HeadView, fields::known_name};
 use saker_http1::is_forbidden_trailer;
-use saker_http2::StreamId;
 use saker_pipeline::{BodyError, Chunk, RequestBody};
 use saker_telemetry::{error_log, message};
 use std::{
@@ -114,7 +116,7 @@ impl Upload {
 }
 
 /// The handler's end.
-pub struct Http2Body {
+pub struct StreamBody {
     pub stream: StreamId,
     pub upload: Rc<RefCell<Upload>>,
     pub inbox: Rc<Inbox>,
@@ -126,7 +128,7 @@ pub struct Http2Body {
     pub sleep: Option<Pin<Box<Sleep>>>,
 }
 
-impl RequestBody for Http2Body {
+impl RequestBody for StreamBody {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         if let Some(pace) = &mut self.pace {
             ready!(pace.poll_allowance(cx));

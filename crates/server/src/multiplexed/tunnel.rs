@@ -1,4 +1,4 @@
-//! Extended CONNECT (RFC 8441): a stream that becomes a WebSocket, or any other protocol that HTTP/1.1 knows by `Upgrade`.
+//! Extended CONNECT (RFC 8441, RFC 9220): a stream that becomes a WebSocket, or any other protocol that HTTP/1.1 knows by `Upgrade`.
 //!
 //! Place in the walk: around it. The request walks as the GET with `Upgrade` that it would have been over HTTP/1.1, so that what a site's rules
 //! say about WebSockets holds for both; 101 comes back as 200, and content of the stream is then passed on both ways by a task of its own.
@@ -7,17 +7,16 @@
 //! Absent on purpose: windows and frames. The client's end reads as uploads do and writes as responses do.
 
 use super::{
-    Connection,
+    Exchanges, StreamId, Wire,
     inbox::{Inbox, Letter},
-    upload::{Http2Body, Upload},
+    upload::{StreamBody, Upload},
 };
 use crate::{
     serving::{Relay, RelayEnd},
     worker::Worker,
 };
 use saker_expressions::base64_encode;
-use saker_http::{HeadView, RequestHead, Status, Version};
-use saker_http2::StreamId;
+use saker_http::{HeadView, RequestHead, Status};
 use saker_pipeline::{BodyError, BodyStream, Chunk, Exchange, NoBody, RequestBody, Response, Tunnel, respond};
 use sha1::{Digest, Sha1};
 use std::{
@@ -43,22 +42,19 @@ pub enum TunnelState {
     Open(Rc<Cell<u64>>),
 }
 
-impl Connection {
+impl Exchanges {
     /// Sends the request on its walk.
-    pub(super) fn ask_for_tunnel(&mut self, id: StreamId, end_stream: bool, protocol: &[u8], view: HeadView<'_>, out: &mut Vec<u8>) {
-        self.end_idleness();
-        let services = self.session.worker.services();
-        if !self.session.begin_request(&services.generation, saker_telemetry::Metric::RequestsHttp2) {
-            self.machine.shut_down(out);
-        }
+    pub fn ask_for_tunnel(&mut self, id: StreamId, end_stream: bool, protocol: &[u8], view: HeadView<'_>, wire: &mut impl Wire) {
+        self.begin_request(wire);
         if end_stream {
-            return self.refuse(id, Status::BAD_REQUEST, view, out);
+            return self.refuse(id, Status::BAD_REQUEST, view, wire);
         }
         if self.session.is_misdirected(view) {
-            return self.refuse(id, Status::MISDIRECTED_REQUEST, view, out);
+            return self.refuse(id, Status::MISDIRECTED_REQUEST, view, wire);
         }
         let key = protocol.eq_ignore_ascii_case(b"websocket").then(websocket_key);
         let head = as_upgrade(view, protocol, key.as_deref());
+        let services = self.session.worker.services();
         let site = Arc::clone(&services.generation.no_site);
         let exchange = Exchange::new(Rc::clone(&self.session.client), head, Box::new(NoBody), site, saker_net::clock::realtime_s());
         let upload = Rc::new(RefCell::new(Upload::new(None, 0, false)));
@@ -98,7 +94,7 @@ impl Connection {
     pub(super) fn begin_tunnel(&mut self, id: StreamId, program: Box<dyn Tunnel>) -> Option<TunnelBody> {
         let stream = self.streams.get_mut(&id)?;
         let upload = Rc::clone(stream.upload.as_ref()?);
-        let body = Http2Body {
+        let body = StreamBody {
             stream: id,
             upload,
             inbox: Rc::clone(&self.inbox),
@@ -147,7 +143,7 @@ fn as_upgrade(view: HeadView<'_>, protocol: &[u8], key: Option<&[u8]>) -> Reques
     let theirs = view.fields().filter(|(name, _)| !OURS.iter().any(|own| own.eq_ignore_ascii_case(name)));
     let ours = [(&b"connection"[..], &b"upgrade"[..]), (b"upgrade", protocol)];
     let key = key.map(|key| (&b"sec-websocket-key"[..], key));
-    RequestHead::build("GET", &target, Version::Http2, &[]).with_fields(theirs.chain(ours).chain(key))
+    RequestHead::build("GET", &target, view.version(), &[]).with_fields(theirs.chain(ours).chain(key))
 }
 
 /// RFC 6455 section 4.1: a nonce of 16 bytes.
@@ -164,7 +160,7 @@ fn websocket_accept(key: &[u8]) -> Vec<u8> {
 
 /// The client's end, as the relay sees it.
 struct Client {
-    body: Http2Body,
+    body: StreamBody,
     /// Come, and more than the reader had room for.
     chunk: Option<Chunk>,
     slot: Rc<RefCell<Slot>>,
@@ -262,6 +258,7 @@ impl Drop for TunnelBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use saker_http::Version;
 
     #[test]
     fn the_proof_of_rfc_6455_section_1_3() {

@@ -1,6 +1,6 @@
 //! What the tasks of a connection's streams bring back to it: responses, and that an upload wants something.
 
-use saker_http2::StreamId;
+use super::StreamId;
 use std::{
     cell::RefCell,
     task::{Context, Waker},

@@ -56,20 +56,21 @@ impl Drop for WalkTask {
     }
 }
 
-/// Stream ids are odd numbers that count up: a multiplication spreads them well enough.
+/// Stream ids count up in steps of two or four: a multiplication spreads them well enough.
 #[derive(Default)]
 pub struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
-        self.0
+        // Upwards only does a multiplication spread.
+        self.0 ^ (self.0 >> 32)
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
     }
 
-    fn write_u32(&mut self, number: u32) {
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }

@@ -3,7 +3,7 @@
 //! Each has a waker of its own, so that a wake-up costs what has become ready, not what waits. The difficulty: a waker may be called by any
 //! thread, so that what wakers share is behind a lock; it is made when the first stream of a connection waits.
 
-use saker_http2::StreamId;
+use super::StreamId;
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
