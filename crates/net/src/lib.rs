@@ -18,6 +18,7 @@ pub mod stream;
 pub mod systemd;
 pub mod terminal;
 pub mod ticker;
+pub mod tunnel_device;
 
 mod socket_options;
 
