@@ -14,11 +14,13 @@ pub mod process;
 pub mod program;
 pub mod proxy_preface;
 pub mod starter;
+pub mod steering;
 pub mod stream;
 pub mod systemd;
 pub mod terminal;
 pub mod ticker;
 pub mod tunnel_device;
+pub mod udp;
 
 mod socket_options;
 
@@ -29,3 +31,4 @@ pub use listener::{Accepted, BindOptions, BoundSocket, Listener, bind, refuse_if
 pub use network::Network;
 pub use stream::{RawStream, Stream};
 pub use ticker::Ticker;
+pub use udp::{Arrival, Arrivals, BoundUdp, Departure, UdpOptions, UdpSocket, bind_udp};

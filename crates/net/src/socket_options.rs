@@ -1,6 +1,6 @@
-//! The two socket calls that no safe wrapper among our dependencies offers.
+//! The socket calls that no safe wrapper among our dependencies offers.
 //!
-//! Used by `listener` and `stream`. Both pass a pointer to one `c_int` of ours for the length of a call.
+//! Used by `listener`, `stream` and `udp`. All pass a pointer to one `c_int` of ours for the length of a call.
 #![allow(unsafe_code)]
 
 use std::{
@@ -11,18 +11,29 @@ use std::{
 
 /// TCP_DEFER_ACCEPT: the kernel hands a connection out only once it has data, or after about `seconds`.
 pub(crate) fn set_defer_accept(socket: impl AsFd, seconds: c_int) -> io::Result<()> {
+    set(socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds)
+}
+
+/// SO_TIMESTAMPNS off.
+pub(crate) fn no_timestamps(socket: impl AsFd) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 0)
+}
+
+/// SO_RCVBUF and SO_SNDBUF, above the system's bounds where we may (socket(7): CAP_NET_ADMIN), up to them otherwise.
+pub(crate) fn set_udp_buffers(socket: impl AsFd, receive_bytes: u32, send_bytes: u32) -> io::Result<()> {
+    let receive_bytes = c_int::try_from(receive_bytes).unwrap_or(c_int::MAX);
+    let send_bytes = c_int::try_from(send_bytes).unwrap_or(c_int::MAX);
+    set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, receive_bytes)
+        .or_else(|_| set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, receive_bytes))?;
+    set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, send_bytes)
+        .or_else(|_| set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, send_bytes))
+}
+
+fn set(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let length = size_of::<c_int>() as libc::socklen_t;
-    // SAFETY: setsockopt reads `length` bytes from the pointer during the call and keeps nothing. `seconds` is a live c_int of exactly
+    // SAFETY: setsockopt reads `length` bytes from the pointer during the call and keeps nothing. `value` is a live c_int of exactly
     // that length (guaranteed here), the descriptor is open as long as the borrow (guaranteed by AsFd). Test: defer_accept_is_set.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_DEFER_ACCEPT,
-            (&raw const seconds).cast::<libc::c_void>(),
-            length,
-        )
-    };
+    let result = unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const value).cast::<libc::c_void>(), length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

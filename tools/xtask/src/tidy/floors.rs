@@ -18,6 +18,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-esi", 3),
     ("saker-ssi", 3),
     ("saker-tls", 3),
+    ("saker-quic", 3),
     ("saker-config-apache", 3),
     ("saker-acme", 4),
     ("saker-cache", 4),

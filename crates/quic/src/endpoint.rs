@@ -1,0 +1,462 @@
+//! All connections of one socket: datagrams to connections, who gets in, who has work, whose time is up, and what leaves.
+//!
+//! A turn of the loop: [`Endpoint::receive`] for each batch that came, [`Endpoint::expire`], [`Endpoint::wake`] for those that something
+//! else has news for; then, until [`Endpoint::next_with_work`] has none, the driver's turn on [`Endpoint::connection`] and [`Endpoint::settle`], which
+//! sends; at last sleep until [`Endpoint::next_limit`]. Everything of a batch is taken in before anything is sent. `G` is what the server
+//! keeps for each connection, and is dropped with it. The difficulty is handshakes: their senders may be made up, so they are counted,
+//! proved by Retry when there are many, and forgotten without a word when they do not come to an end.
+
+use crate::{
+    Connection, Counts, Secrets, ServerCrypto, Settings,
+    counts::Reply,
+    held::{Heading, Held},
+    second_version,
+    time_limits::{Armed, TimeLimits},
+};
+use bytes::BytesMut;
+use quinn_proto::{ClientConfig, ConnectError, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointEvent, Incoming, Transmit};
+use saker_net::{Arrival, Departure, UdpSocket, udp::SEND_BYTES_MAX};
+use std::{
+    collections::VecDeque,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Datagrams that one connection may send before others have their turn.
+const TURN_DATAGRAMS_MAX: usize = 128;
+
+/// A connection's name within its endpoint; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id {
+    pub(crate) slot: usize,
+    pub(crate) serial: u64,
+}
+
+/// Which worker of how many this is; connection ids lead there.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub worker: usize,
+    pub workers: usize,
+}
+
+/// Where datagrams leave.
+pub trait Sink {
+    /// `false`: no room for now.
+    fn send(&mut self, departure: Departure<'_>) -> bool;
+    fn datagrams_at_once(&self) -> usize;
+}
+
+impl Sink for &UdpSocket {
+    fn send(&mut self, departure: Departure<'_>) -> bool {
+        UdpSocket::send(self, departure)
+    }
+
+    fn datagrams_at_once(&self) -> usize {
+        UdpSocket::datagrams_at_once(self)
+    }
+}
+
+/// Who decides whether a connection may begin.
+pub trait Door<G> {
+    /// `None`: it is refused. The address may not be the sender's own yet.
+    fn admit(&mut self, peer: SocketAddr) -> Option<G>;
+}
+
+/// What became of a connection's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    Open,
+    /// It is over, and forgotten.
+    Gone,
+    /// The sink is full: [`Endpoint::flush`] when it is not, and then the next turn.
+    Full,
+}
+
+pub struct Endpoint<G> {
+    inner: quinn_proto::Endpoint,
+    settings: Settings,
+    slots: Vec<Option<Box<Slot<G>>>>,
+    serial: u64,
+    /// Those with work, each once.
+    work: VecDeque<Id>,
+    limits: TimeLimits,
+    /// Handshakes in the order in which they began, with the moment at which they are forgotten.
+    handshakes: VecDeque<(Instant, Id)>,
+    handshakes_open: usize,
+    handshakes_unproved: usize,
+    out: Vec<u8>,
+    held: Held,
+    pub counts: Counts,
+}
+
+struct Slot<G> {
+    serial: u64,
+    connection: Connection,
+    guest: G,
+    stage: Stage,
+    has_work: bool,
+    armed: Armed,
+    peer: SocketAddr,
+    packets_sent: u64,
+    packets_lost: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Handshake { proved: bool },
+    Established,
+}
+
+impl<G> Endpoint<G> {
+    /// `whole`: the socket's packets are never cut apart, so that the path's limit can be looked for.
+    pub fn server(settings: &Settings, secrets: &Secrets, crypto: ServerCrypto, place: Place, whole: bool) -> Endpoint<G> {
+        let config = Arc::new(Settings::endpoint(secrets, place));
+        let server = Arc::new(settings.server(secrets, crypto));
+        Endpoint::new(settings.clone(), quinn_proto::Endpoint::new(config, Some(server), whole, None))
+    }
+
+    /// Without a server: for tests and load generators.
+    pub fn client(settings: &Settings, secrets: &Secrets, whole: bool) -> Endpoint<G> {
+        let config = Arc::new(Settings::endpoint(secrets, Place { worker: 0, workers: 1 }));
+        Endpoint::new(settings.clone(), quinn_proto::Endpoint::new(config, None, whole, None))
+    }
+
+    fn new(settings: Settings, inner: quinn_proto::Endpoint) -> Endpoint<G> {
+        Endpoint {
+            inner,
+            settings,
+            slots: Vec::new(),
+            serial: 0,
+            work: VecDeque::new(),
+            limits: TimeLimits::default(),
+            handshakes: VecDeque::new(),
+            handshakes_open: 0,
+            handshakes_unproved: 0,
+            out: Vec::new(),
+            held: Held::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// For connections that begin from now on; those that are open keep what they have.
+    pub fn replace_server(&mut self, settings: &Settings, secrets: &Secrets, crypto: ServerCrypto) {
+        self.settings = settings.clone();
+        self.inner.set_server_config(Some(Arc::new(settings.server(secrets, crypto))));
+    }
+
+    /// No connections begin any more.
+    pub fn close_door(&mut self) {
+        self.inner.set_server_config(None);
+    }
+
+    pub fn len(&self) -> usize {
+        self.inner.open_connections()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes in datagrams; answers at once only those that belong to no connection.
+    pub fn receive(&mut self, now: Instant, arrival: Arrival<'_>, door: &mut impl Door<G>, sink: &mut impl Sink) {
+        self.counts.bytes_in += arrival.bytes.len() as u64;
+        // One block for all of them: what is kept of a datagram is a part of it.
+        let mut bytes = BytesMut::from(arrival.bytes);
+        while !bytes.is_empty() {
+            self.counts.datagrams_in += 1;
+            let datagram = bytes.split_to(arrival.datagram_bytes.min(bytes.len()));
+            self.receive_one(now, arrival, datagram, door, sink);
+        }
+    }
+
+    fn receive_one(&mut self, now: Instant, arrival: Arrival<'_>, mut bytes: BytesMut, door: &mut impl Door<G>, sink: &mut impl Sink) {
+        second_version::translate(&mut bytes);
+        self.out.clear();
+        let ecn = EcnCodepoint::from_bits(arrival.ecn);
+        match self.inner.handle(now, arrival.peer, arrival.local, ecn, bytes, &mut self.out) {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                let Some(Some(slot)) = self.slots.get_mut(handle.0) else { return };
+                slot.connection.now = now;
+                slot.connection.inner.handle_event(event);
+                let id = Id { slot: handle.0, serial: slot.serial };
+                self.wake(id);
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.knock(now, incoming, door, sink),
+            Some(DatagramEvent::Response(transmit)) => {
+                self.counts.reply(Reply::of(&self.out));
+                self.reply(&transmit, sink);
+            }
+            None => {}
+        }
+    }
+
+    /// A client's first packet.
+    fn knock(&mut self, now: Instant, incoming: Incoming, door: &mut impl Door<G>, sink: &mut impl Sink) {
+        self.out.clear();
+        let proved = incoming.remote_address_validated();
+        if self.handshakes_open >= self.settings.handshakes_max {
+            self.counts.handshakes_refused += 1;
+            return self.inner.ignore(incoming);
+        }
+        if !proved && incoming.may_retry() && self.handshakes_unproved >= self.settings.handshakes_unproved_max {
+            return self.retry(incoming, sink);
+        }
+        let Some(guest) = door.admit(incoming.remote_address()) else {
+            self.counts.handshakes_refused += 1;
+            let transmit = self.inner.refuse(incoming, &mut self.out);
+            return self.reply(&transmit, sink);
+        };
+        match self.inner.accept(incoming, now, &mut self.out, None) {
+            Ok((handle, connection)) => self.enter(now, handle, connection, guest, proved),
+            Err(error) => {
+                self.counts.handshakes_failed += 1;
+                if let Some(transmit) = error.response {
+                    self.reply(&transmit, sink);
+                }
+            }
+        }
+    }
+
+    fn retry(&mut self, incoming: Incoming, sink: &mut impl Sink) {
+        self.counts.retries += 1;
+        if let Ok(transmit) = self.inner.retry(incoming, &mut self.out) {
+            if second_version::is(&self.out) {
+                second_version::translate_retry(&mut self.out);
+            }
+            self.reply(&transmit, sink);
+        }
+    }
+
+    /// What does not fit is lost, as packets may be: the client sends again.
+    fn reply(&mut self, transmit: &Transmit, sink: &mut impl Sink) {
+        if self.held.is_empty() && sink.send(heading(transmit).departure(&self.out)) {
+            self.counts.datagrams_out += 1;
+            self.counts.bytes_out += self.out.len() as u64;
+        }
+    }
+
+    fn enter(&mut self, now: Instant, handle: ConnectionHandle, inner: quinn_proto::Connection, guest: G, proved: bool) {
+        self.serial += 1;
+        let id = Id { slot: handle.0, serial: self.serial };
+        let peer = inner.remote_address();
+        let connection = Connection::new(inner, now, self.settings.send_buffer_bytes_max);
+        let stage = Stage::Handshake { proved };
+        let (armed, serial) = (Armed::default(), self.serial);
+        let slot = Slot { serial, connection, guest, stage, has_work: false, armed, peer, packets_sent: 0, packets_lost: 0 };
+        if self.slots.len() <= handle.0 {
+            self.slots.resize_with(handle.0 + 1, || None);
+        }
+        if let Some(place) = self.slots.get_mut(handle.0) {
+            *place = Some(Box::new(slot));
+        }
+        self.counts.handshakes += 1;
+        self.handshakes_open += 1;
+        self.handshakes_unproved += usize::from(!proved);
+        self.handshakes.push_back((now + Duration::from_millis(self.settings.handshake_timeout_ms), id));
+        self.wake(id);
+    }
+
+    /// Client's side.
+    pub fn connect(&mut self, now: Instant, config: ClientConfig, peer: SocketAddr, name: &str, guest: G) -> Result<Id, ConnectError> {
+        let (handle, connection) = self.inner.connect(now, config, peer, name)?;
+        self.enter(now, handle, connection, guest, true);
+        Ok(Id { slot: handle.0, serial: self.serial })
+    }
+
+    /// Gives a connection a turn; what is gone is left alone.
+    pub fn wake(&mut self, id: Id) {
+        let Some(slot) = self.slot(id) else { return };
+        if !std::mem::replace(&mut slot.has_work, true) {
+            self.work.push_back(id);
+        }
+    }
+
+    /// Every connection, as at the end of the server.
+    pub fn wake_all(&mut self) {
+        let ids: Vec<Id> = self.ids().collect();
+        ids.into_iter().for_each(|id| self.wake(id));
+    }
+
+    pub fn ids(&self) -> impl Iterator<Item = Id> {
+        self.slots.iter().enumerate().filter_map(|(slot, one)| one.as_ref().map(|one| Id { slot, serial: one.serial }))
+    }
+
+    /// What time limits have to say.
+    pub fn expire(&mut self, now: Instant) {
+        while let Some((_, id)) = self.limits.pop(now) {
+            let Some(slot) = self.slot(id) else { continue };
+            slot.armed.is_up();
+            slot.connection.now = now;
+            if slot.connection.inner.poll_timeout().is_some_and(|due| due <= now) {
+                slot.connection.inner.handle_timeout(now);
+                self.wake(id);
+            } else {
+                self.arm(id);
+            }
+        }
+        while self.handshakes.front().is_some_and(|(due, _)| *due <= now) {
+            if let Some((_, id)) = self.handshakes.pop_front() {
+                self.give_up_handshake(id);
+            }
+        }
+    }
+
+    /// Without a word: who has not said enough in all that time is hardly there, and nobody is to be sent packets on others' behalf.
+    fn give_up_handshake(&mut self, id: Id) {
+        if self.slot(id).is_some_and(|slot| slot.stage != Stage::Established) {
+            let _ = self.inner.handle_event(ConnectionHandle(id.slot), EndpointEvent::drained());
+            self.forget(id);
+        }
+    }
+
+    /// When [`Endpoint::expire`] is to be called next.
+    pub fn next_limit(&mut self) -> Option<Instant> {
+        while let Some((_, id)) = self.handshakes.front().copied() {
+            if self.slot(id).is_some_and(|slot| slot.stage != Stage::Established) {
+                break;
+            }
+            self.handshakes.pop_front();
+        }
+        let handshake = self.handshakes.front().map(|(due, _)| *due);
+        self.limits.next().into_iter().chain(handshake).min()
+    }
+
+    /// The next connection with work.
+    pub fn next_with_work(&mut self) -> Option<Id> {
+        while let Some(id) = self.work.pop_front() {
+            if let Some(slot) = self.slot(id) {
+                slot.has_work = false;
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    pub fn has_work(&self) -> bool {
+        !self.work.is_empty()
+    }
+
+    pub fn connection(&mut self, id: Id, now: Instant) -> Option<(&mut Connection, &mut G)> {
+        let slot = self.slot(id)?;
+        slot.connection.now = now;
+        Some((&mut slot.connection, &mut slot.guest))
+    }
+
+    /// After a driver's turn: sends what there is to send, and sees to time limits and the end.
+    pub fn settle(&mut self, id: Id, now: Instant, sink: &mut impl Sink) -> Settled {
+        self.exchange_events(id);
+        if self.slot(id).is_none() {
+            return Settled::Gone;
+        }
+        self.note_progress(id);
+        let settled = self.transmit(id, now, sink);
+        self.exchange_events(id);
+        if self.slot(id).is_some_and(|slot| slot.connection.inner.is_drained()) {
+            self.forget(id);
+            return Settled::Gone;
+        }
+        self.arm(id);
+        settled
+    }
+
+    /// `false`: the sink is still full.
+    pub fn flush(&mut self, sink: &mut impl Sink) -> bool {
+        self.held.flush(sink)
+    }
+
+    /// Between the connection and those that it shares ids with.
+    fn exchange_events(&mut self, id: Id) {
+        let Some(Some(slot)) = self.slots.get_mut(id.slot).filter(|slot| slot.as_ref().is_some_and(|slot| slot.serial == id.serial)) else {
+            return;
+        };
+        while let Some(event) = slot.connection.inner.poll_endpoint_events() {
+            if let Some(event) = self.inner.handle_event(ConnectionHandle(id.slot), event) {
+                slot.connection.inner.handle_event(event);
+            }
+        }
+    }
+
+    fn note_progress(&mut self, id: Id) {
+        let Some(slot) = self.slot(id) else { return };
+        let peer = slot.connection.peer();
+        let has_moved = std::mem::replace(&mut slot.peer, peer) != peer;
+        slot.connection.adapt();
+        let stage = slot.stage;
+        let is_over = !slot.connection.is_early() && !slot.connection.is_closed();
+        let was_early = slot.connection.inner.has_0rtt() || slot.connection.inner.accepted_0rtt();
+        if let (Stage::Handshake { proved }, true) = (stage, is_over) {
+            slot.stage = Stage::Established;
+            self.leave_handshake(proved);
+            self.counts.early_data_connections += u64::from(was_early);
+        }
+        self.counts.migrations += u64::from(has_moved);
+    }
+
+    fn leave_handshake(&mut self, proved: bool) {
+        self.handshakes_open = self.handshakes_open.saturating_sub(1);
+        self.handshakes_unproved = self.handshakes_unproved.saturating_sub(usize::from(!proved));
+    }
+
+    fn transmit(&mut self, id: Id, now: Instant, sink: &mut impl Sink) -> Settled {
+        if !self.held.is_empty() {
+            self.wake(id);
+            return Settled::Full;
+        }
+        let mut datagrams = 0;
+        while datagrams < TURN_DATAGRAMS_MAX {
+            self.out.clear();
+            let Some(Some(slot)) = self.slots.get_mut(id.slot) else { return Settled::Gone };
+            let connection = &mut slot.connection.inner;
+            let at_once = sink.datagrams_at_once().min(SEND_BYTES_MAX / usize::from(connection.current_mtu()).max(1)).max(1);
+            let Some(transmit) = connection.poll_transmit(now, at_once, &mut self.out) else { return Settled::Open };
+            let heading = heading(&transmit);
+            let count = self.out.len().div_ceil(heading.datagram_bytes.max(1));
+            datagrams += count;
+            self.counts.datagrams_out += count as u64;
+            self.counts.bytes_out += self.out.len() as u64;
+            if !sink.send(heading.departure(&self.out)) {
+                self.held.keep(heading, &self.out);
+                self.wake(id);
+                return Settled::Full;
+            }
+        }
+        // Others are to have their turn.
+        self.wake(id);
+        Settled::Open
+    }
+
+    fn arm(&mut self, id: Id) {
+        let Some(Some(slot)) = self.slots.get_mut(id.slot) else { return };
+        let due = slot.connection.inner.poll_timeout();
+        self.limits.arm(&mut slot.armed, id, due);
+    }
+
+    fn forget(&mut self, id: Id) {
+        let Some(mut slot) = self.slots.get_mut(id.slot).and_then(Option::take) else { return };
+        self.count_packets(&mut slot);
+        if let Stage::Handshake { proved } = slot.stage {
+            self.leave_handshake(proved);
+            self.counts.handshakes_failed += 1;
+        }
+    }
+
+    fn count_packets(&mut self, slot: &mut Slot<G>) {
+        let figures = slot.connection.figures();
+        self.counts.packets_sent += figures.packets_sent - std::mem::replace(&mut slot.packets_sent, figures.packets_sent);
+        self.counts.packets_lost += figures.packets_lost - std::mem::replace(&mut slot.packets_lost, figures.packets_lost);
+    }
+
+    fn slot(&mut self, id: Id) -> Option<&mut Slot<G>> {
+        self.slots.get_mut(id.slot)?.as_deref_mut().filter(|slot| slot.serial == id.serial)
+    }
+}
+
+fn heading(transmit: &Transmit) -> Heading {
+    Heading {
+        peer: transmit.destination,
+        local: transmit.src_ip,
+        ecn: transmit.ecn.map_or(0, |ecn| ecn as u8),
+        datagram_bytes: transmit.segment_size.unwrap_or(transmit.size),
+    }
+}

@@ -1,0 +1,146 @@
+//! What a listener wants of QUIC, and what quinn-proto is told of it.
+//!
+//! The difficulty is memory: flow-control windows promise it to clients. What a client may send unread is bounded per stream and per
+//! connection; what we keep for a client that reads slowly follows its congestion window (`Connection::adapt`), because that is what
+//! the path can carry.
+
+use crate::{Secrets, ServerCrypto, VERSION_1, VERSION_2, connection_id::Ids, endpoint::Place, secrets::TOKEN_LIFETIME};
+use quinn_proto::{
+    EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig, ValidationTokenConfig, VarInt,
+    congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig},
+};
+use std::{sync::Arc, time::Duration};
+
+/// How a sender finds out what the path carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Congestion {
+    /// RFC 9438.
+    #[default]
+    Cubic,
+    /// By measured bandwidth and delay instead of by loss.
+    Bbr,
+    /// RFC 9002 section 7.
+    NewReno,
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub congestion: Congestion,
+    /// Without a packet for so long a connection is over, and nothing is said.
+    pub idle_timeout_ms: u64,
+    /// A handshake that takes longer is forgotten.
+    pub handshake_timeout_ms: u64,
+    /// Handshakes at a time; what comes beyond is dropped, and comes again.
+    pub handshakes_max: usize,
+    /// Of these, from addresses that have proved nothing; the next one has to (Retry, RFC 9000 section 8.1.2).
+    pub handshakes_unproved_max: usize,
+    /// Requests at a time.
+    pub streams_max: u32,
+    /// Of the client's own; HTTP/3 needs three.
+    pub unidirectional_streams_max: u32,
+    /// What a client may send unread, per stream and per connection.
+    pub stream_window_bytes: u32,
+    pub connection_window_bytes: u32,
+    /// What we hold for a client at most, unsent and unacknowledged.
+    pub send_buffer_bytes_max: u64,
+    /// The first congestion window, in packets (RFC 9002 section 7.2 recommends 10).
+    pub initial_window_packets: u32,
+    /// Clients may change their address (RFC 9000 section 9).
+    pub migration: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            congestion: Congestion::Cubic,
+            idle_timeout_ms: 30_000,
+            handshake_timeout_ms: 10_000,
+            handshakes_max: 1000,
+            handshakes_unproved_max: 64,
+            streams_max: 128,
+            unidirectional_streams_max: 16,
+            stream_window_bytes: 1 << 20,
+            connection_window_bytes: 2 << 20,
+            send_buffer_bytes_max: 16 << 20,
+            initial_window_packets: 10,
+            migration: true,
+        }
+    }
+}
+
+/// What is held for a client before anything is known of its path.
+pub(crate) const SEND_BUFFER_BYTES_FIRST: u64 = 128 << 10;
+/// A packet as congestion controllers count them before the path's limit is known.
+const PACKET_BYTES: u64 = 1200;
+/// HTTP/3 clients send frames of HANDSHAKE space that fit in a few packets; certificates of clients need more.
+const CRYPTO_BUFFER_BYTES: usize = 16 << 10;
+/// What a client sends before its connection is accepted waits; we accept or refuse at once.
+const WAITING_BYTES_MAX: u64 = 64 << 10;
+
+impl Settings {
+    pub(crate) fn transport(&self) -> TransportConfig {
+        let mut transport = TransportConfig::default();
+        let idle = IdleTimeout::try_from(Duration::from_millis(self.idle_timeout_ms)).ok();
+        transport
+            .max_idle_timeout(idle)
+            .max_concurrent_bidi_streams(self.streams_max.into())
+            .max_concurrent_uni_streams(self.unidirectional_streams_max.into())
+            .stream_receive_window(self.stream_window_bytes.into())
+            .receive_window(self.connection_window_bytes.into())
+            .send_window(SEND_BUFFER_BYTES_FIRST)
+            .mtu_discovery_config(Some(MtuDiscoveryConfig::default()))
+            .crypto_buffer_size(CRYPTO_BUFFER_BYTES)
+            .datagram_receive_buffer_size(None)
+            .congestion_controller_factory(self.controller());
+        transport
+    }
+
+    /// Of a server's endpoint: ids and resets.
+    pub(crate) fn endpoint(secrets: &Secrets, place: Place) -> EndpointConfig {
+        let mut config = EndpointConfig::new(Arc::clone(&secrets.reset) as _);
+        let key = secrets.ids.clone();
+        config.cid_generator(move || Box::new(Ids { worker: place.worker, workers: place.workers, key: key.clone() }));
+        config.supported_versions(vec![VERSION_1, VERSION_2]);
+        config
+    }
+
+    pub(crate) fn server(&self, secrets: &Secrets, crypto: ServerCrypto) -> ServerConfig {
+        let mut tokens = ValidationTokenConfig::default();
+        tokens.sent(1).lifetime(TOKEN_LIFETIME).log(Arc::clone(&secrets.used) as _);
+        let mut config = ServerConfig::new(Arc::new(crypto), Arc::clone(&secrets.tokens) as _);
+        config
+            .transport_config(Arc::new(self.transport()))
+            .validation_token_config(tokens)
+            .migration(self.migration)
+            .max_incoming(self.handshakes_max)
+            .incoming_buffer_size(WAITING_BYTES_MAX)
+            .incoming_buffer_size_total(WAITING_BYTES_MAX * 16);
+        config
+    }
+
+    fn controller(&self) -> Arc<dyn ControllerFactory + Send + Sync> {
+        let window = u64::from(self.initial_window_packets.max(2)) * PACKET_BYTES;
+        match self.congestion {
+            Congestion::Cubic => {
+                let mut config = CubicConfig::default();
+                config.initial_window(window);
+                Arc::new(config)
+            }
+            Congestion::Bbr => {
+                let mut config = BbrConfig::default();
+                config.initial_window(window);
+                Arc::new(config)
+            }
+            Congestion::NewReno => {
+                let mut config = NewRenoConfig::default();
+                config.initial_window(window);
+                Arc::new(config)
+            }
+        }
+    }
+}
+
+/// An application error code as the wire has it; codes are 62 bits wide (RFC 9000 section 16).
+pub(crate) fn code(code: u64) -> VarInt {
+    VarInt::from_u64(code).unwrap_or(VarInt::MAX)
+}

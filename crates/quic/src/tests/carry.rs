@@ -1,0 +1,183 @@
+//! Connections carry bytes whatever the network does to packets.
+
+use super::pair::{Pair, Peer};
+use crate::{Congestion, Event, Id, Read, Settings, Written};
+use std::time::Duration;
+
+const BYTES: usize = 700_000;
+
+fn body() -> Vec<u8> {
+    (0..BYTES as u32).map(|at| (at % 251) as u8).collect()
+}
+
+fn arrives(pair: &mut Pair, id: Id) {
+    let stream = pair.send(id, body());
+    pair.run(Duration::from_secs(20));
+    let (_, peer) = pair.client(id);
+    assert!(peer.ended.contains(&stream), "{} of {BYTES}", peer.received[&stream].len());
+    assert!(peer.received[&stream] == body());
+}
+
+#[test]
+fn streams_both_ways() {
+    let (mut pair, id) = Pair::established(Settings::default());
+    arrives(&mut pair, id);
+    assert!(pair.server_card.ecn_seen.contains(&0b10), "ECN is offered (RFC 9000 section 13.4)");
+    let figures = pair.client(id).0.figures();
+    assert!(figures.datagram_bytes > 1400, "the path's limit was found (RFC 8899): {}", figures.datagram_bytes);
+    assert!(figures.bytes_in > BYTES as u64 && figures.packets_lost == 0);
+}
+
+#[test]
+fn every_congestion_controller_survives_loss() {
+    for congestion in [Congestion::Cubic, Congestion::Bbr, Congestion::NewReno] {
+        let (mut pair, id) = Pair::established(Settings { congestion, ..Settings::default() });
+        pair.server_card.lose_each = 23;
+        pair.client_card.lose_each = 31;
+        arrives(&mut pair, id);
+        assert!(pair.server().0.figures().packets_lost > 10, "{congestion:?}");
+    }
+}
+
+#[test]
+fn a_full_queue_loses_nothing() {
+    let (mut pair, id) = Pair::established(Settings::default());
+    pair.server_card.refuse = 50;
+    arrives(&mut pair, id);
+    assert_eq!(pair.server().0.figures().packets_lost, 0);
+    assert_eq!(pair.server_card.refuse, 0);
+}
+
+#[test]
+fn a_client_may_move() {
+    let (mut pair, id) = Pair::established(Settings::default());
+    let stream = pair.send(id, body());
+    pair.run(Duration::from_millis(60));
+    pair.client_card.address = "203.0.113.50:40000".parse().unwrap();
+    pair.run(Duration::from_secs(20));
+    assert!(pair.client(id).1.received[&stream] == body());
+    assert_eq!(pair.server().0.peer(), "203.0.113.50:40000".parse().unwrap());
+    assert_eq!((pair.server.counts.migrations, pair.server.len()), (1, 1));
+}
+
+#[test]
+fn where_moving_is_not_allowed_the_old_address_counts() {
+    let (mut pair, id) = Pair::established(Settings { migration: false, ..Settings::default() });
+    let before = pair.server().0.peer();
+    pair.client_card.address = "203.0.113.50:40000".parse().unwrap();
+    pair.send(id, "here");
+    pair.run(Duration::from_millis(500));
+    assert_eq!(pair.server().0.peer(), before);
+    assert!(pair.server().1.received.is_empty());
+}
+
+#[test]
+fn keys_change_while_bytes_flow() {
+    let (mut pair, id) = Pair::established(Settings::default());
+    for _ in 0..3 {
+        pair.client(id).0.update_keys();
+        arrives(&mut pair, id);
+        pair.server().0.update_keys();
+        arrives(&mut pair, id);
+    }
+}
+
+#[test]
+fn what_is_not_read_is_not_sent() {
+    let settings = Settings { stream_window_bytes: 20_000, connection_window_bytes: 30_000, ..Settings::default() };
+    let (mut pair, id) = Pair::established(settings);
+    pair.server().1.reads = false;
+    let first = pair.send(id, vec![1; 100_000]);
+    let second = pair.send(id, vec![2; 100_000]);
+    pair.run(Duration::from_secs(5));
+    let (connection, _) = pair.server();
+    let mut counts = [0; 2];
+    for (stream, count) in [first, second].into_iter().zip(&mut counts) {
+        assert_eq!(connection.read(stream, 10, |bytes| *count += bytes.len()), Read::More, "not more than was asked for");
+        assert_eq!(*count, 10);
+        assert_eq!(connection.read(stream, usize::MAX, |bytes| *count += bytes.len()), Read::Blocked);
+    }
+    assert!(counts.iter().all(|count| *count <= 20_000) && counts.iter().sum::<usize>() <= 30_000, "{counts:?}");
+    let server = pair.server.ids().next().unwrap();
+    pair.server().1.reads = true;
+    pair.server.wake(server);
+    pair.run(Duration::from_secs(5));
+    assert_eq!(pair.server().1.received[&first].len() + counts[0], 100_000);
+    assert_eq!(pair.server().1.received[&second].len() + counts[1], 100_000);
+}
+
+/// A slow reader holds no more of our memory than its path carries, and a fast one gets as much as it takes.
+#[test]
+fn the_send_buffer_follows_the_path() {
+    let (mut pair, id) = Pair::established(Settings::default());
+    pair.server().1.echoes = false;
+    let stream = pair.send(id, "please");
+    pair.run(Duration::from_millis(100));
+    let (server, _) = pair.server();
+    let chunk = vec![0; 64 << 10];
+    let mut held = 0;
+    while let Written::Bytes(bytes) = server.write(stream, &chunk) {
+        held += bytes;
+    }
+    assert!((100_000..200_000).contains(&held), "{held}");
+    let server = pair.server.ids().next().unwrap();
+    pair.server.wake(server);
+    pair.run(Duration::from_secs(1));
+    let (server, peer) = pair.server();
+    assert!(peer.has(&Event::Writable(stream)));
+    let mut held = 0;
+    while let Written::Bytes(bytes) = server.write(stream, &chunk) {
+        held += bytes;
+    }
+    assert!(held > 150_000, "{held}");
+}
+
+#[test]
+fn resets_and_stops_reach_the_other_side() {
+    let (mut pair, id) = Pair::established(Settings::default());
+    pair.server().1.reads = false;
+    let stopped = pair.send(id, vec![1; 500_000]);
+    let reset = pair.send(id, vec![1; 500_000]);
+    pair.run(Duration::from_millis(100));
+    pair.server().0.stop(stopped, 0x10c);
+    pair.client(id).0.reset(reset, 0x10d);
+    let server = pair.server.ids().next().unwrap();
+    pair.server.wake(server);
+    pair.client.wake(id);
+    pair.run(Duration::from_millis(100));
+    assert!(pair.client(id).1.has(&Event::Stopped { stream: stopped, code: 0x10c }));
+    assert_eq!(pair.server().0.read(reset, usize::MAX, |_| {}), Read::Reset(0x10d));
+    assert_eq!(pair.server().0.read(reset, usize::MAX, |_| {}), Read::Gone);
+    assert_eq!(pair.client(id).0.write(stopped, b"more"), Written::Gone);
+}
+
+#[test]
+fn streams_that_do_not_exist_are_gone_and_no_panic() {
+    let (mut pair, id) = Pair::established(Settings::default());
+    let own = pair.client(id).0.open(false).unwrap();
+    for stream in [own, 4000, 4001, 4003, u64::MAX] {
+        let (connection, _) = pair.client(id);
+        assert_eq!(connection.read(stream, 10, |_| {}), Read::Gone, "{stream}");
+        if stream != own {
+            assert_eq!(connection.write(stream, b"x"), Written::Gone, "{stream}");
+        }
+        connection.stop(stream, 1);
+        connection.prioritize(stream, 1);
+    }
+    arrives(&mut pair, id);
+}
+
+#[test]
+fn the_peer_opens_no_more_streams_than_it_may() {
+    let (mut pair, id) = Pair::established(Settings { streams_max: 3, ..Settings::default() });
+    let opened: Vec<u64> = std::iter::from_fn(|| pair.client(id).0.open(true)).collect();
+    assert_eq!(opened, [0, 4, 8]);
+    for stream in opened {
+        let (_, peer): (_, &mut Peer) = pair.client(id);
+        peer.received.insert(stream, Vec::new());
+        peer.send(stream, "x");
+    }
+    pair.client.wake(id);
+    pair.run(Duration::from_millis(500));
+    assert_eq!(pair.client(id).0.open(true), Some(12), "as others end");
+}

@@ -1,0 +1,6 @@
+//! Pairs of endpoints over memory.
+
+mod begin;
+mod carry;
+mod end;
+mod pair;
