@@ -10,10 +10,14 @@ use crate::{
     sections::Section,
 };
 use saker_config::model::{Origin, ProgramUser};
-use saker_expressions::Expression;
+use saker_expressions::{Expression, PatternOptions};
 use saker_http::path::Slashes;
 use saker_pipeline::Via;
 use saker_rewrite::Settings as RewriteSettings;
+use saker_telemetry::{
+    error_log::{About, Nothing, SiteLog},
+    forensic_log::ForensicLog,
+};
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 /// ServerTokens.
@@ -85,7 +89,19 @@ pub struct Host {
     pub same_host_only: bool,
     /// Filters that are programs (ExtFilterDefine).
     pub external_filters: Arc<[Definition]>,
+    /// What is told of it goes there; `None`: to the server's log.
+    pub error_log: Option<Arc<SiteLog>>,
+    pub forensic_log: Option<Arc<ForensicLog>>,
+    /// LogMessage is somewhere outside of folders.
+    pub has_log_messages: bool,
     pub origin: Origin,
+}
+
+impl Host {
+    /// What is told of it, and of no request.
+    pub fn about(&self) -> &dyn About {
+        self.error_log.as_deref().map_or(&Nothing, |log| log)
+    }
 }
 
 /// mod_proxy's part of a host.
@@ -123,6 +139,8 @@ pub struct Apache {
     pub aliases: ProviderNames,
     /// Where mod_info is loaded.
     pub info: Option<Info>,
+    /// RegexDefaultOptions, for patterns that are read later.
+    pub pattern_options: PatternOptions,
 }
 
 impl Apache {

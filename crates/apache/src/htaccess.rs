@@ -12,7 +12,10 @@ use crate::{
 use saker_config_apache::{Node, OnDisk, Permission, limits::HTACCESS_BYTES_MAX, parse_htaccess};
 use saker_files::{Kind, LinkPolicy, ResolveError, Stamp, Watcher, resolve};
 use saker_http::Status;
-use saker_telemetry::{error_log, message};
+use saker_telemetry::{
+    error_log::{self, About},
+    message,
+};
 use std::{collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path, sync::Arc};
 
 /// Files (or their absence) that a worker keeps.
@@ -42,7 +45,7 @@ impl HtaccessFiles {
     /// What the file `name` in `folder` (with a slash at its end) says. Leaves its stamps.
     pub fn look(
         &mut self,
-        apache: &Apache,
+        (apache, about): (&Apache, &dyn About),
         watcher: &Watcher,
         folder: &[u8],
         name: &str,
@@ -59,7 +62,7 @@ impl HtaccessFiles {
             return kept.outcome.clone();
         }
         let mut own = Vec::new();
-        let outcome = read(apache, watcher, folder, name, permission, &mut own);
+        let outcome = read((apache, about), watcher, folder, name, permission, &mut own);
         stamps.extend(own.iter().cloned());
         self.keep(path, Kept { stamps: own.into(), permission: permission.clone(), outcome: outcome.clone() });
         outcome
@@ -76,7 +79,14 @@ impl HtaccessFiles {
     }
 }
 
-fn read(apache: &Apache, watcher: &Watcher, folder: &[u8], name: &str, permission: &Permission, stamps: &mut Vec<Stamp>) -> Outcome {
+fn read(
+    (apache, about): (&Apache, &dyn About),
+    watcher: &Watcher,
+    folder: &[u8],
+    name: &str,
+    permission: &Permission,
+    stamps: &mut Vec<Stamp>,
+) -> Outcome {
     let shown = format!("{}{name}", String::from_utf8_lossy(folder));
     let found = match resolve(watcher, Path::new(OsStr::from_bytes(folder)), name.as_bytes(), LinkPolicy::Follow, stamps) {
         Ok(found) if found.metadata.kind == Kind::File => found,
@@ -84,27 +94,28 @@ fn read(apache: &Apache, watcher: &Watcher, folder: &[u8], name: &str, permissio
         Ok(_) | Err(ResolveError::NotFound | ResolveError::LinkDangling) => return Outcome::Absent,
         Err(error) => {
             let text = format!("{shown}: {error}; the folder above it must be executable, the file readable");
-            error_log::log(&message::HTACCESS_BROKEN, format_args!("{text}"));
+            error_log::log_about(&message::HTACCESS_BROKEN, about, format_args!("{text}"));
             return Outcome::Broken(Status::FORBIDDEN);
         }
     };
     // Before room is made for it: whoever may write the file may make it as long as the disk.
     if found.metadata.size > HTACCESS_BYTES_MAX as u64 {
-        error_log::log(&message::HTACCESS_BROKEN, format_args!("{shown}: larger than {HTACCESS_BYTES_MAX} bytes"));
+        error_log::log_about(&message::HTACCESS_BROKEN, about, format_args!("{shown}: larger than {HTACCESS_BYTES_MAX} bytes"));
         return Outcome::Broken(Status::INTERNAL_SERVER_ERROR);
     }
     let mut text = vec![0; found.metadata.size as usize];
     if let Err(error) = found.file.read_exact_at(&mut text, 0) {
-        error_log::log(&message::HTACCESS_BROKEN, format_args!("{shown}: {error}"));
+        error_log::log_about(&message::HTACCESS_BROKEN, about, format_args!("{shown}: {error}"));
         return Outcome::Broken(Status::INTERNAL_SERVER_ERROR);
     }
+    let _defaults = apache.pattern_options.in_force();
     match parse_htaccess(&text, &shown, &apache.environment, permission, &OnDisk) {
-        Ok(parsed) => settings(apache, folder, &parsed.tree.nodes),
-        Err(error) => broken(&error),
+        Ok(parsed) => settings((apache, about), folder, &parsed.tree.nodes),
+        Err(error) => broken(&error, about),
     }
 }
 
-fn settings(apache: &Apache, folder: &[u8], nodes: &[Node]) -> Outcome {
+fn settings((apache, about): (&Apache, &dyn About), folder: &[u8], nodes: &[Node]) -> Outcome {
     let mut diagnostics = Vec::new();
     let place = Place::Htaccess(String::from_utf8_lossy(folder).into());
     let mut reading = Reading {
@@ -117,13 +128,13 @@ fn settings(apache: &Apache, folder: &[u8], nodes: &[Node]) -> Outcome {
     };
     let local = read_all(nodes, &mut reading);
     match diagnostics.iter().find(|diagnostic| diagnostic.is_error()) {
-        Some(error) => broken(error),
+        Some(error) => broken(error, about),
         None => Outcome::Settings(Arc::new(local)),
     }
 }
 
-fn broken(error: &saker_config::Diagnostic) -> Outcome {
+fn broken(error: &saker_config::Diagnostic, about: &dyn About) -> Outcome {
     let (file, line) = (&error.origin.file, error.origin.line);
-    error_log::log(&message::HTACCESS_BROKEN, format_args!("{file}:{line}: {}", error.message));
+    error_log::log_about(&message::HTACCESS_BROKEN, about, format_args!("{file}:{line}: {}", error.message));
     Outcome::Broken(Status::INTERNAL_SERVER_ERROR)
 }

@@ -13,6 +13,7 @@ mod cgi;
 mod connections;
 mod content_filters;
 mod dbm;
+mod error_logs;
 mod external_filter;
 mod facts;
 mod fixups;

@@ -46,6 +46,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let mut diagnostics = read.diagnostics;
     proxy::unhonoured::warn(&read.tree.nodes, &mut diagnostics);
     let mut process = Process::default();
+    let _defaults = PatternOptions::HTTPD.in_force();
     let server_root = read.environment.server_root.clone();
     let aliases = ProviderNames::of(&read.tree);
     let mut reader = TreeReader {
@@ -73,9 +74,10 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     });
     let overview = Overview::new(&process, &main, &drafts, &server_root);
     let (mut model, hosts) = process.finish(&main, &drafts, &mut diagnostics);
+    let pattern_options = PatternOptions::default();
     model.sources = read.sources;
     model.cache.is_expected = cache_is_expected;
-    Loaded { model, overview, apache: Apache { hosts, environment: read.environment, aliases, info }, diagnostics }
+    Loaded { model, overview, apache: Apache { hosts, environment: read.environment, aliases, info, pattern_options }, diagnostics }
 }
 
 /// Directives that say the same wherever they stand.

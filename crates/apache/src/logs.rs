@@ -10,7 +10,10 @@ use saker_config::{
 };
 use saker_config_apache::Node;
 use saker_expressions::{Expression, ExpressionOptions};
-use saker_telemetry::access_log::Format;
+use saker_telemetry::{
+    access_log::{Format, LogTarget},
+    forensic_log::ForensicLog,
+};
 use std::{path::Path, sync::Arc};
 
 /// Where neither CustomLog nor LogFormat says anything (mod_log_config, `LogFormat`).
@@ -21,6 +24,7 @@ pub struct HostLogs {
     logs: Vec<LogDraft>,
     formats: Vec<(Box<str>, Box<str>)>,
     default_format: Option<Box<str>>,
+    forensic: Option<LogTarget>,
 }
 
 #[derive(Clone, Debug)]
@@ -48,6 +52,20 @@ impl HostLogs {
         let condition = words.get(2).map(|clause| condition(clause)).transpose()?;
         self.logs.push(LogDraft { target: self::target(target, root), format, condition, is_global, origin: node.origin.clone() });
         Ok(())
+    }
+
+    /// ForensicLog.
+    pub fn set_forensic(&mut self, node: &Node, root: &Path) -> Result<(), String> {
+        self.forensic = texts(node).first().map(|text| match text.strip_prefix('|') {
+            Some(command) => LogTarget::Program(command.to_owned()),
+            None => LogTarget::File(root.join(text)),
+        });
+        Ok(())
+    }
+
+    /// A host's own, or the server's.
+    pub fn forensic(&self, server: &HostLogs) -> Option<Arc<ForensicLog>> {
+        self.forensic.as_ref().or(server.forensic.as_ref()).cloned().map(|target| Arc::new(ForensicLog::new(target)))
     }
 
     pub fn add_format(&mut self, node: &Node) -> Result<(), String> {

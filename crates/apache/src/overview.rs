@@ -43,7 +43,7 @@ impl Overview {
         Overview {
             server_root: server_root.to_owned(),
             document_root: main.document_root.clone().unwrap_or_default(),
-            error_log: match &process.error_log {
+            error_log: match &main.error_log.target {
                 Some(ErrorLogTarget::File(path)) => Some(path.clone()),
                 _ => None,
             },

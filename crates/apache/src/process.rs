@@ -5,12 +5,13 @@
 
 use crate::{
     connections::{Connections, HostConnections},
+    error_logs,
     host::{Host, HostProxy, ProcessWide, Tokens},
     limits::LimitsDraft,
     local::Local,
     magic::Magic,
     managed::Managed,
-    modules::{ext_filter::Definition, loglevel::LogLevel, mime, ssl},
+    modules::{ext_filter::Definition, mime, ssl},
     proxy::{draft::ProxyDraft, parameters::Defaults, workers::Workers},
     server::HostDraft,
     signature,
@@ -18,14 +19,11 @@ use crate::{
 };
 use saker_config::{
     Diagnostic, Model, Severity,
-    model::{
-        self, Address, CanonicalPort, ErrorLog, Limits, Listener, ListenerTls, Origin, Settings, ShownRequests, Site, SiteName, SiteTls,
-    },
+    model::{Address, CanonicalPort, Limits, Listener, ListenerTls, Origin, Settings, ShownRequests, Site, SiteName, SiteTls},
 };
 use saker_config_apache::Node;
 use saker_http::path::{EncodedSlashes, Slashes};
 use saker_rewrite::Settings as RewriteSettings;
-use saker_telemetry::error_log::{ErrorLogTarget, Formats};
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
@@ -51,9 +49,6 @@ pub struct Process {
     pub php_ini: Option<PathBuf>,
     /// CacheRoot, the first one.
     pub cache_root: Option<PathBuf>,
-    pub error_log: Option<ErrorLogTarget>,
-    /// ErrorLogFormat.
-    pub error_log_formats: Formats,
     pub types_config: Option<(PathBuf, Origin)>,
     pub external_filters: Vec<Definition>,
     pub connections: Connections,
@@ -201,15 +196,6 @@ impl Process {
         self.all_addresses().into_iter().filter(matches).collect()
     }
 
-    fn error_log(&self, loglevel: Option<&LogLevel>) -> ErrorLog {
-        ErrorLog {
-            target: self.error_log.clone().unwrap_or(ErrorLogTarget::Stderr),
-            level: loglevel.map_or(model::LogLevel::Notice, LogLevel::of_server),
-            areas: loglevel.map(LogLevel::of_areas).unwrap_or_default(),
-            formats: self.error_log_formats.clone(),
-        }
-    }
-
     fn process_wide(&self, main: &HostDraft) -> ProcessWide {
         ProcessWide {
             tokens: self.tokens,
@@ -236,7 +222,7 @@ impl Process {
         server.sites_in_order = true;
         server.user = self.user.clone();
         server.group = self.group.clone();
-        server.error_log = self.error_log(main.local.as_ref().map(|local| &local.loglevel));
+        server.error_log = error_logs::of_server(main);
         server.pid_file = self.pid_file.clone();
         model.php.ini.clone_from(&self.php_ini);
         // Beside what Apache has there, and its cleaner looks after.
@@ -264,11 +250,14 @@ impl Process {
         let patterns = written().filter(|name| site_name(name).is_none()).map(|name| name.to_ascii_lowercase()).collect();
         Site {
             names: own,
+            legacy_path: draft.server_path.clone(),
             local_addresses: draft.addresses.iter().filter_map(|text| local_address(text)).collect(),
             patterns,
             listeners,
             root: Some(host.document_root.clone()),
             access_logs: draft.logs.access_logs(&main.logs),
+            error_log: host.error_log.clone(),
+            forensic_log: host.forensic_log.clone(),
             canonical_name: host.server_name.as_deref().map(Into::into),
             canonical_port: port_of(draft).map_or(CanonicalPort::Scheme, CanonicalPort::Named),
             tls: shared.tls_of(main, draft),
@@ -381,6 +370,9 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
     let mut directories: Vec<_> = main.directories.iter().chain(&draft.directories).cloned().collect();
     directories.sort_by_key(|section| section.depth());
     let is_virtual = !draft.addresses.is_empty();
+    let locations: Vec<_> = main.locations.iter().chain(&draft.locations).cloned().collect();
+    let has_log_messages =
+        std::iter::once(&defaults).chain(locations.iter().map(|section| &section.local)).any(|local| !local.log_debug.is_empty());
     let rewrite = match draft.local.as_ref().and_then(|local| local.rewrite.server.as_ref()) {
         None if is_virtual => shared.idle_rewrite.clone(),
         _ => defaults.rewrite.server.clone(),
@@ -399,7 +391,7 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
         process: Arc::clone(&shared.process),
         logged_variables: draft.logs.variables(&main.logs),
         log_conditions: draft.logs.conditions(&main.logs),
-        locations: main.locations.iter().chain(&draft.locations).cloned().collect(),
+        locations,
         access_file_names: draft
             .access_file_names
             .clone()
@@ -419,6 +411,9 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
         redirects_max: draft.redirects_max.or(main.redirects_max),
         strict_names: [&main.tls, &draft.tls].iter().any(|tls| tls.strict_names == Some(true)),
         same_host_only: shared.same_host_only,
+        error_log: error_logs::of_host(main, draft),
+        forensic_log: draft.logs.forensic(&main.logs),
+        has_log_messages,
         origin: draft.origin.clone(),
     }
 }

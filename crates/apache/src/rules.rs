@@ -18,7 +18,7 @@ use crate::{
         self,
         access::RecordFiles,
         alias::{self, Redirected},
-        cache,
+        cache, forensic, log_debug,
         userdir::Place,
     },
     origin::{self, origin},
@@ -162,97 +162,31 @@ impl Rules for ApacheRules {
 
     fn server_rewrite(&self, exchange: &mut Exchange) -> Verdict {
         let Some(host) = self.host(exchange) else { return Verdict::Pass };
-        self.settings_of_host(exchange, &host);
-        if let Some(refused) = before_the_path(exchange, &host) {
-            return Verdict::Answer(refused);
+        forensic::begin(exchange, &host);
+        let verdict = self.find_meaning(exchange, &host);
+        if host.has_log_messages && !matches!(verdict, Verdict::Wait(_)) {
+            let local = walk::locations(&mut self.memo.borrow_mut(), &host, Arc::clone(&host.defaults), &exchange.path, &mut Vec::new());
+            log_debug::translated(exchange, &host, &self.watcher, &local);
         }
-        exchange.redirects_max = host.redirects_max.unwrap_or(exchange.redirects_max);
-        if let Err(status) = methods::read_path(exchange, &host) {
-            return self.unreadable(exchange, &host, status);
-        }
-        let is_subrequest = begin_round(exchange, &host);
-        if let Some(file) = state(exchange).looked_up_file.clone() {
-            state(exchange).translated = Some(Translated::File(file));
-            return Verdict::Pass;
-        }
-        let before = (exchange.client.clone(), exchange.head.clone(), exchange.environment.clone());
-        if exchange.redirects == 0 && !is_subrequest {
-            response::request::edit(exchange, &host, &self.watcher, &host.defaults.headers.request, true);
-        }
-        if !is_subrequest && let Some(pause) = self.introduce(exchange, &host) {
-            (exchange.client, exchange.head, exchange.environment) = before;
-            return Verdict::Wait(pause);
-        }
-        translate::translate_encoded(exchange, &host);
-        if state(exchange).proxied.is_some() {
-            return Verdict::Pass;
-        }
-        match rewrite_host(self, exchange, &host) {
-            Verdict::Pass => {}
-            Verdict::Wait(pause) => {
-                // This step begins anew: what it has found out about the client must not be found out from what it made of it.
-                (exchange.client, exchange.head, exchange.environment) = before;
-                return Verdict::Wait(pause);
-            }
-            verdict => return verdict,
-        }
-        if state(exchange).translated.is_some() || state(exchange).proxied.is_some() {
-            return Verdict::Pass;
-        }
-        translate::translate(exchange, &host);
-        if state(exchange).proxied.is_some() {
-            return Verdict::Pass;
-        }
-        if let Some(redirected) = host.defaults.alias.redirect(&exchange.path, exchange.query.as_deref()) {
-            return redirect(exchange, &host, redirected);
-        }
-        match homes::place(exchange, &host, &self.watcher) {
-            Some(Place::Redirect(location)) => {
-                redirect(exchange, &host, Redirected { status: 302, location: Some(location), is_relative: false })
-            }
-            _ => Verdict::Pass,
-        }
+        verdict
     }
 
     fn map_to_storage(&self, exchange: &mut Exchange) -> Verdict {
         let Some(host) = self.host(exchange) else { return Verdict::Pass };
-        if let Some(proxied) = state(exchange).proxied.clone() {
-            return translate::settings(self, exchange, &host, &proxied);
+        let verdict = self.map(exchange, &host);
+        if !matches!(verdict, Verdict::Wait(_)) {
+            log_debug::mapped(exchange, &host, &self.watcher);
         }
-        if exchange.head.view().method() == Method::Trace {
-            let refused = || methods::with_methods(Status::METHOD_NOT_ALLOWED, &host);
-            // RFC 9110 section 15.5.6: a 405 says what would have been allowed (Apache's does not here).
-            return Verdict::Answer(if host.trace_enabled { trace_answer(exchange) } else { refused() });
-        }
-        let alias::Mapped { file: filename, is_script, context } = filename(exchange, &host, &self.watcher);
-        let walked = match self.walk(exchange, &host, &filename) {
-            Ok(walked) => walked,
-            Err(status) => return Verdict::Answer(Response::new(status)),
-        };
-        let Walked { local, filename, kind, path_info, mut captures } = walked;
-        let local = walk::locations(&mut self.memo.borrow_mut(), &host, local, &exchange.path, &mut captures);
-        for (name, value) in &captures {
-            exchange.environment.set(name.as_bytes(), value);
-        }
-        exchange.path_info = path_info;
-        exchange.mapped = Some(mapped(&filename, kind));
-        let (path, query) = (exchange.path.clone(), exchange.query.clone());
-        let own = state(exchange);
-        (own.filename, own.kind, own.path, own.query) = (filename, kind, path, query);
-        (own.is_script_alias, own.context) = (is_script, context);
-        let local = walk::conditions(&mut self.memo.borrow_mut(), exchange, &host, &self.watcher, local);
-        exchange.settings = self.memo.borrow_mut().settings(&local, &host, &cache::url_path(exchange));
-        exchange.trace("map_to_storage", Some(&host.origin), || "mapped by Apache's rules".into());
-        if !state(exchange).is_subrequest {
-            modules::setenvif::of_section(exchange, &host, &self.watcher, &local);
-        }
-        state(exchange).local = Some(local);
-        Verdict::Pass
+        verdict
     }
 
     fn access(&self, exchange: &mut Exchange) -> Verdict {
         let Some(host) = self.host(exchange) else { return Verdict::Pass };
-        modules::access::access(exchange, &host, &self.watcher, &mut self.records.borrow_mut())
+        let verdict = modules::access::access(exchange, &host, &self.watcher, &mut self.records.borrow_mut());
+        if !matches!(verdict, Verdict::Wait(_)) {
+            log_debug::admitted(exchange, &host, &self.watcher, &verdict);
+        }
+        verdict
     }
 
     fn error_document(&self, exchange: &Exchange, page: &mut Exchange, status: Status) {
@@ -284,7 +218,103 @@ impl Rules for ApacheRules {
 
     fn fixups(&self, exchange: &mut Exchange) -> Verdict {
         let Some(host) = self.host(exchange) else { return Verdict::Pass };
-        fixups::fixups(self, exchange, &host, &self.watcher)
+        let verdict = fixups::fixups(self, exchange, &host, &self.watcher);
+        if !matches!(verdict, Verdict::Wait(_)) {
+            log_debug::fixed_up(exchange, &host, &self.watcher, &verdict);
+        }
+        verdict
+    }
+}
+
+impl ApacheRules {
+    /// Rules of the host, aliases, redirects.
+    fn find_meaning(&self, exchange: &mut Exchange, host: &Arc<Host>) -> Verdict {
+        self.settings_of_host(exchange, host);
+        if let Some(refused) = before_the_path(exchange, host) {
+            return Verdict::Answer(refused);
+        }
+        exchange.redirects_max = host.redirects_max.unwrap_or(exchange.redirects_max);
+        if let Err(status) = methods::read_path(exchange, host) {
+            return self.unreadable(exchange, host, status);
+        }
+        let is_subrequest = begin_round(exchange, host);
+        if let Some(file) = state(exchange).looked_up_file.clone() {
+            state(exchange).translated = Some(Translated::File(file));
+            return Verdict::Pass;
+        }
+        let before = (exchange.client.clone(), exchange.head.clone(), exchange.environment.clone());
+        if exchange.redirects == 0 && !is_subrequest {
+            response::request::edit(exchange, host, &self.watcher, &host.defaults.headers.request, true);
+        }
+        if !is_subrequest && let Some(pause) = self.introduce(exchange, host) {
+            (exchange.client, exchange.head, exchange.environment) = before;
+            return Verdict::Wait(pause);
+        }
+        translate::translate_encoded(exchange, host);
+        if state(exchange).proxied.is_some() {
+            return Verdict::Pass;
+        }
+        match rewrite_host(self, exchange, host) {
+            Verdict::Pass => {}
+            Verdict::Wait(pause) => {
+                // This step begins anew: what it has found out about the client must not be found out from what it made of it.
+                (exchange.client, exchange.head, exchange.environment) = before;
+                return Verdict::Wait(pause);
+            }
+            verdict => return verdict,
+        }
+        if state(exchange).translated.is_some() || state(exchange).proxied.is_some() {
+            return Verdict::Pass;
+        }
+        translate::translate(exchange, host);
+        if state(exchange).proxied.is_some() {
+            return Verdict::Pass;
+        }
+        if let Some(redirected) = host.defaults.alias.redirect(&exchange.path, exchange.query.as_deref()) {
+            return redirect(exchange, host, redirected);
+        }
+        match homes::place(exchange, host, &self.watcher) {
+            Some(Place::Redirect(location)) => {
+                redirect(exchange, host, Redirected { status: 302, location: Some(location), is_relative: false })
+            }
+            _ => Verdict::Pass,
+        }
+    }
+
+    /// Where the path leads, and what is in force there.
+    fn map(&self, exchange: &mut Exchange, host: &Arc<Host>) -> Verdict {
+        if let Some(proxied) = state(exchange).proxied.clone() {
+            return translate::settings(self, exchange, host, &proxied);
+        }
+        if exchange.head.view().method() == Method::Trace {
+            let refused = || methods::with_methods(Status::METHOD_NOT_ALLOWED, host);
+            // RFC 9110 section 15.5.6: a 405 says what would have been allowed (Apache's does not here).
+            return Verdict::Answer(if host.trace_enabled { trace_answer(exchange) } else { refused() });
+        }
+        let alias::Mapped { file: filename, is_script, context } = filename(exchange, host, &self.watcher);
+        let walked = match self.walk(exchange, host, &filename) {
+            Ok(walked) => walked,
+            Err(status) => return Verdict::Answer(Response::new(status)),
+        };
+        let Walked { local, filename, kind, path_info, mut captures } = walked;
+        let local = walk::locations(&mut self.memo.borrow_mut(), host, local, &exchange.path, &mut captures);
+        for (name, value) in &captures {
+            exchange.environment.set(name.as_bytes(), value);
+        }
+        exchange.path_info = path_info;
+        exchange.mapped = Some(mapped(&filename, kind));
+        let (path, query) = (exchange.path.clone(), exchange.query.clone());
+        let own = state(exchange);
+        (own.filename, own.kind, own.path, own.query) = (filename, kind, path, query);
+        (own.is_script_alias, own.context) = (is_script, context);
+        let local = walk::conditions(&mut self.memo.borrow_mut(), exchange, host, &self.watcher, local);
+        exchange.settings = self.memo.borrow_mut().settings(&local, host, &cache::url_path(exchange));
+        exchange.trace("map_to_storage", Some(&host.origin), || "mapped by Apache's rules".into());
+        if !state(exchange).is_subrequest {
+            modules::setenvif::of_section(exchange, host, &self.watcher, &local);
+        }
+        state(exchange).local = Some(local);
+        Verdict::Pass
     }
 }
 

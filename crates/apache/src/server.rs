@@ -2,6 +2,7 @@
 
 use crate::{
     connections::{self, HostConnections},
+    error_logs::ErrorLogDraft,
     host::Tokens,
     limits::{self, LimitsDraft},
     local::Local,
@@ -17,8 +18,8 @@ use crate::{
 };
 use saker_config::model::Origin;
 use saker_config_apache::Node;
+use saker_expressions::PatternOptions;
 use saker_http::path::EncodedSlashes;
-use saker_telemetry::error_log::{ErrorLogTarget, Format, Formats, Syslog};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -33,6 +34,8 @@ pub struct HostDraft {
     pub server_port: Option<u16>,
     pub server_admin: Option<Box<str>>,
     pub aliases: Vec<Box<str>>,
+    /// ServerPath, without a slash at its end.
+    pub server_path: Option<Box<str>>,
     pub document_root: Option<PathBuf>,
     pub access_file_names: Option<Vec<Box<str>>>,
     pub trace_enabled: Option<bool>,
@@ -48,6 +51,7 @@ pub struct HostDraft {
     pub directories: Vec<Arc<Section>>,
     pub locations: Vec<Arc<Section>>,
     pub logs: HostLogs,
+    pub error_log: ErrorLogDraft,
     pub tls: TlsDraft,
     pub upstream_tls: UpstreamTlsDraft,
     pub connections: HostConnections,
@@ -73,6 +77,7 @@ impl HostDraft {
             server_port: None,
             server_admin: None,
             aliases: Vec::new(),
+            server_path: None,
             document_root: None,
             access_file_names: None,
             trace_enabled: None,
@@ -86,6 +91,7 @@ impl HostDraft {
             directories: Vec::new(),
             locations: Vec::new(),
             logs: HostLogs::default(),
+            error_log: ErrorLogDraft::default(),
             tls: TlsDraft::default(),
             upstream_tls: UpstreamTlsDraft::default(),
             connections: HostConnections::default(),
@@ -134,6 +140,7 @@ const SETTERS: &[(&str, ServerSet)] = &[
     ("CustomLog", |node, host, _, root| host.logs.add(node, root, false)),
     ("GlobalLog", |node, host, _, root| host.logs.add(node, root, true)),
     ("TransferLog", |node, host, _, root| host.logs.add(node, root, false)),
+    ("ForensicLog", |node, host, _, root| host.logs.set_forensic(node, root)),
     ("LogFormat", |node, host, _, _| host.logs.add_format(node)),
     ("ServerTokens", |node, _, process, _| {
         process.tokens = Some(match first(node).unwrap_or_default().to_ascii_lowercase().as_str() {
@@ -176,18 +183,12 @@ const SETTERS: &[(&str, ServerSet)] = &[
         process.pid_file = first(node).map(|path| root.join(path));
         Ok(())
     }),
-    ("ErrorLog", |node, host, process, root| {
-        // Of virtual hosts into the same log, with the host's name in the line.
-        if host.addresses.is_empty() {
-            process.error_log = first(node).map(|text| error_log(&text, root)).transpose()?;
-        }
-        Ok(())
-    }),
+    ("ErrorLog", |node, host, _, root| host.error_log.set_target(node, root)),
+    ("ErrorLogFormat", |node, host, _, _| host.error_log.add_format(node)),
     ("TypesConfig", |node, _, process, root| {
         process.types_config = first(node).map(|path| (root.join(path), node.origin.clone()));
         Ok(())
     }),
-    ("ErrorLogFormat", set_error_log_format),
     ("Protocol", |node, host, _, _| {
         // mod_ssl as it behaves: it stands for SSLEngine, where that is not said.
         let is_https = first(node).is_some_and(|word| word.eq_ignore_ascii_case("https"));
@@ -204,6 +205,14 @@ const SETTERS: &[(&str, ServerSet)] = &[
             return Err(format!("ExtFilter {} is already defined", definition.name));
         }
         process.external_filters.push(definition);
+        Ok(())
+    }),
+    ("RegexDefaultOptions", |node, _, _, _| {
+        PatternOptions::default().changed_by(&String::from_utf8_lossy(node.argument_text()))?.set_default();
+        Ok(())
+    }),
+    ("ServerPath", |node, host, _, _| {
+        host.server_path = first(node).map(|path| path.trim_end_matches('/').into());
         Ok(())
     }),
     ("StrictHostCheck", |node, host, _, _| crate::modules::dir::set_flag(node, &mut host.known_names_only)),
@@ -226,42 +235,6 @@ pub fn server_setter(name: &str) -> Option<ServerSet> {
         .find(|(known, _)| *known == name)
         .map(|(_, set)| *set)
         .or_else(|| upstream_tls::server_setter(name))
-}
-
-/// `|program`, `syslog…`, or a file.
-fn error_log(text: &str, root: &Path) -> Result<ErrorLogTarget, String> {
-    if let Some(command) = text.strip_prefix('|') {
-        return Ok(ErrorLogTarget::Program(command.to_owned()));
-    }
-    match Syslog::parse(text) {
-        Some(syslog) => syslog.map(ErrorLogTarget::Syslog),
-        None => Ok(ErrorLogTarget::File(root.join(text))),
-    }
-}
-
-/// The format of messages, or of lines about a connection or a request. There is one error log, and so one format: the server's.
-fn set_error_log_format(node: &Node, host: &mut HostDraft, process: &mut Process, _: &Path) -> Result<(), String> {
-    let words = texts(node);
-    let (kind, text) = match words.as_slice() {
-        [kind, text, ..] => (Some(kind.to_ascii_lowercase()), text),
-        [text] => (None, text),
-        [] => return Ok(()),
-    };
-    let mut unused = Formats::default();
-    let formats = if host.addresses.is_empty() { &mut process.error_log_formats } else { &mut unused };
-    let lines = match kind.as_deref() {
-        None => {
-            formats.message = Some(Format::parse(text, true)?);
-            return Ok(());
-        }
-        Some("connection") => &mut formats.connection,
-        Some("request") => &mut formats.request,
-        Some(_) => return Err("ErrorLogFormat type must be one of request, connection".into()),
-    };
-    if !text.is_empty() {
-        lines.push(Format::parse(text, false)?);
-    }
-    Ok(())
 }
 
 fn first(node: &Node) -> Option<String> {

@@ -133,7 +133,7 @@ impl Walker<'_> {
             return Ok(local);
         }
         for name in &host.access_file_names {
-            match self.htaccess.look(self.apache, self.watcher, folder, name, &permission, &mut self.stamps) {
+            match self.htaccess.look((self.apache, host.about()), self.watcher, folder, name, &permission, &mut self.stamps) {
                 Outcome::Absent => {}
                 Outcome::Settings(said) => return Ok(self.memo.over(&local, &said)),
                 Outcome::Broken(status) => return Err(status),

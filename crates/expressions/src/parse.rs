@@ -487,8 +487,7 @@ impl Parser {
             }
             _ => return self.unexpected(&["T_REGEX"]),
         };
-        let options =
-            PatternOptions { caseless: flags.contains(&b'i'), multiline: flags.contains(&b'm'), dotall: true, ..PatternOptions::default() };
+        let options = PatternOptions { multiline: flags.contains(&b'm'), ..PatternOptions::caseless(flags.contains(&b'i')) };
         let failed = |_| ExpressionError { message: "Failed to compile regular expression".to_owned(), at };
         let pattern = Box::new(Pattern::compile(&pattern, options).map_err(failed)?);
         Ok(Substitution { pattern, replacement, all: flags.contains(&b'g') })

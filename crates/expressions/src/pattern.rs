@@ -4,6 +4,8 @@
 //! Difficulty: no pattern may hang a worker, whatever the subject. The limits travel inside the pattern's text (`(*LIMIT_MATCH=…)`),
 //! which both the JIT and the interpreter obey and which the pattern's author can lower but not raise. The JIT has a small stack;
 //! what overflows it is matched again by the interpreter, whose memory is limited too.
+//! Which defaults a text is compiled with is the thread's (`RegexDefaultOptions`), because patterns are compiled in many places of a
+//! configuration and each means those that stand above it.
 //! Absent on purpose: UTF mode (httpd matches bytes; a pattern may switch it on with `(*UTF)`).
 
 mod dollar;
@@ -11,7 +13,7 @@ mod dollar;
 mod tests;
 
 use pcre2::bytes::{Regex, RegexBuilder};
-use std::{borrow::Cow, fmt, ops::Range, sync::OnceLock};
+use std::{borrow::Cow, cell::Cell, fmt, ops::Range, sync::OnceLock};
 
 /// `$0` to `$9`.
 pub const SPANS: usize = 10;
@@ -26,7 +28,11 @@ const HEAP_LIMIT_KIB: u32 = 8 * 1024;
 const JIT_STACK_LIMIT: i32 = -46;
 const UNSET: u32 = u32::MAX;
 
-/// How a pattern is read. The default is httpd's.
+thread_local! {
+    static DEFAULTS: Cell<PatternOptions> = const { Cell::new(PatternOptions::HTTPD) };
+}
+
+/// How a pattern is read. The default is the thread's, which is httpd's where nothing else was said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PatternOptions {
     /// Flag `i`.
@@ -43,14 +49,65 @@ pub struct PatternOptions {
 
 impl Default for PatternOptions {
     fn default() -> Self {
-        PatternOptions { caseless: false, multiline: false, dotall: true, dollar_endonly: true, extended: false }
+        DEFAULTS.get()
     }
 }
 
 impl PatternOptions {
+    pub const HTTPD: PatternOptions =
+        PatternOptions { caseless: false, multiline: false, dotall: true, dollar_endonly: true, extended: false };
+
     /// The defaults, and case of no matter if `caseless`.
     pub fn caseless(caseless: bool) -> Self {
-        PatternOptions { caseless, ..Self::default() }
+        let defaults = Self::default();
+        PatternOptions { caseless: caseless || defaults.caseless, ..defaults }
+    }
+
+    /// Makes them the thread's defaults until what is returned goes.
+    pub fn in_force(self) -> DefaultsInForce {
+        DefaultsInForce { before: DEFAULTS.replace(self) }
+    }
+
+    /// Makes them the thread's defaults, within the reach of an [`PatternOptions::in_force`].
+    pub fn set_default(self) {
+        DEFAULTS.set(self);
+    }
+
+    /// RegexDefaultOptions (httpd 2.4, core): `none`, and names with `+`, `-`, or alone, which forgets all others.
+    pub fn changed_by(mut self, text: &str) -> Result<PatternOptions, String> {
+        const NONE: PatternOptions =
+            PatternOptions { caseless: false, multiline: false, dotall: false, dollar_endonly: false, extended: false };
+        for word in text.split_ascii_whitespace() {
+            if word.eq_ignore_ascii_case("none") {
+                self = NONE;
+                continue;
+            }
+            let name = word.strip_prefix(['+', '-']).unwrap_or(word);
+            if name.len() == word.len() {
+                self = NONE;
+            }
+            let option = match name.to_ascii_uppercase().as_str() {
+                "ICASE" => &mut self.caseless,
+                "EXTENDED" => &mut self.extended,
+                "DOTALL" => &mut self.dotall,
+                "DOLLAR_ENDONLY" => &mut self.dollar_endonly,
+                _ => return Err(format!("RegexDefaultOptions: option '{name}' unknown")),
+            };
+            *option = !word.starts_with('-');
+        }
+        Ok(self)
+    }
+}
+
+/// The thread's defaults are others while this is there.
+#[must_use]
+pub struct DefaultsInForce {
+    before: PatternOptions,
+}
+
+impl Drop for DefaultsInForce {
+    fn drop(&mut self) {
+        DEFAULTS.set(self.before);
     }
 }
 

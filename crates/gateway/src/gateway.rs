@@ -178,7 +178,7 @@ impl Gateway {
             }
             Order::Accel(path) | Order::LiteSpeed(path) => {
                 let path = String::from_utf8_lossy(&path);
-                error_log::log_client(&message::PROGRAM_FILE, exchange.client.address, format_args!("{path}: not a path"));
+                error_log::log_about(&message::PROGRAM_FILE, exchange, format_args!("{path}: not a path"));
                 Handled::Answered(Response::new(Status::BAD_GATEWAY))
             }
         }

@@ -99,7 +99,7 @@ pub fn send_file(exchange: &mut Exchange, call: &Call, name: &[u8], files: &Send
         Ok(found) => found,
         Err((status, reason)) => {
             let name = String::from_utf8_lossy(name);
-            error_log::log_client(&message::PROGRAM_FILE, exchange.client.address, format_args!("{name}: {reason}"));
+            error_log::log_about(&message::PROGRAM_FILE, exchange, format_args!("{name}: {reason}"));
             return Handled::Answered(without_content(status, handed, exchange));
         }
     };

@@ -40,6 +40,8 @@ pub struct Client {
     pub peer: SocketAddr,
     /// By which error log lines about the connection are told from others'.
     pub log_id: Rc<LogId>,
+    /// Requests on the connection so far, this one among them.
+    pub requests: Cell<u32>,
     /// What a name server calls it, where rules wanted that.
     name: OnceCell<Box<str>>,
     text: OnceCell<Box<str>>,
@@ -58,6 +60,7 @@ impl Client {
             account: None,
             peer: address,
             log_id,
+            requests: Cell::new(0),
             name: OnceCell::new(),
             text: OnceCell::new(),
         }

@@ -18,6 +18,8 @@ struct Hosts {
     patterns: Vec<(Box<[u8]>, usize)>,
     catch_all: Option<usize>,
     first: Option<usize>,
+    /// Of sites that take requests without a host by their path.
+    legacy: Vec<(Box<[u8]>, usize)>,
     /// The first site that has a name for the host, however exact it is.
     in_order: bool,
 }
@@ -29,6 +31,7 @@ pub enum Choice {
     Wildcard,
     CatchAll,
     FirstSite,
+    Path,
 }
 
 impl fmt::Display for Choice {
@@ -37,6 +40,7 @@ impl fmt::Display for Choice {
             Choice::Exact => "is a name of this site",
             Choice::Wildcard => "is covered by a wildcard name of this site",
             Choice::CatchAll => "is claimed by no site, and this one takes every name (`*`)",
+            Choice::Path => "is not named, and the path is this site's (ServerPath)",
             Choice::FirstSite => "is claimed by no site; this is the first one of the listener",
         })
     }
@@ -93,6 +97,15 @@ impl HostTable {
         listening.by_local.get(&local.to_canonical()).unwrap_or(&listening.any).select(host)
     }
 
+    /// The same for a request that names no host (httpd 2.4, core, `ServerPath`).
+    pub fn select_by_path(&self, listener: &Address, local: IpAddr, path: &[u8]) -> Option<(usize, Choice)> {
+        let listening = self.on(listener)?;
+        let hosts = listening.by_local.get(&local.to_canonical()).unwrap_or(&listening.any);
+        let is_below = |legacy: &[u8]| path.strip_prefix(legacy).is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'));
+        let legacy = hosts.legacy.iter().find(|(legacy, _)| is_below(legacy)).map(|(_, index)| (*index, Choice::Path));
+        legacy.or_else(|| hosts.select(b""))
+    }
+
     /// Whether the address that a client has connected to counts for the choice, and not only the listener.
     pub fn depends_on_local(&self, listener: &Address) -> bool {
         self.on(listener).is_some_and(|listening| !listening.by_local.is_empty())
@@ -117,6 +130,7 @@ impl Hosts {
                 SiteName::Any => drop(self.catch_all.get_or_insert(index)),
             }
         }
+        self.legacy.extend(site.legacy_path.iter().map(|path| (path.as_bytes().into(), index)));
         self.patterns.extend(site.patterns.iter().map(|pattern| (pattern.as_bytes().into(), index)));
     }
 

@@ -2,8 +2,8 @@
 
 use crate::{Client, Exchange};
 use saker_config::model::SiteName;
-use saker_telemetry::error_log::{About, Asked, LogId};
-use std::{borrow::Cow, net::SocketAddr, rc::Rc};
+use saker_telemetry::error_log::{About, Asked, LogId, SiteLog};
+use std::{borrow::Cow, net::SocketAddr, rc::Rc, sync::Arc};
 
 fn shown(address: SocketAddr) -> Option<Cow<'static, [u8]>> {
     Some(Cow::Owned(address.to_string().into_bytes()))
@@ -15,6 +15,7 @@ impl About for Client {
             Asked::Client => shown(self.address),
             Asked::Peer => shown(self.peer),
             Asked::Local => shown(self.local),
+            Asked::KeptAlive => Some(Cow::Owned(self.requests.get().saturating_sub(1).to_string().into_bytes())),
             _ => None,
         }
     }
@@ -47,6 +48,10 @@ impl About for Exchange {
     fn request(&self) -> Option<&LogId> {
         Some(&self.log_id)
     }
+
+    fn site(&self) -> Option<&SiteLog> {
+        self.site.error_log.as_deref()
+    }
 }
 
 /// Whose request it is, for those who see to it without the exchange.
@@ -55,12 +60,13 @@ pub struct Asker {
     client: SocketAddr,
     connection: Rc<LogId>,
     request: Rc<LogId>,
+    site: Option<Arc<SiteLog>>,
 }
 
 impl Asker {
     /// What is asked by ourselves, without a request.
     pub fn nobody() -> Asker {
-        Asker { client: SocketAddr::from(([0, 0, 0, 0], 0)), connection: Rc::default(), request: Rc::default() }
+        Asker { client: SocketAddr::from(([0, 0, 0, 0], 0)), connection: Rc::default(), request: Rc::default(), site: None }
     }
 }
 
@@ -76,12 +82,17 @@ impl About for Asker {
     fn request(&self) -> Option<&LogId> {
         Some(&self.request)
     }
+
+    fn site(&self) -> Option<&SiteLog> {
+        self.site.as_deref()
+    }
 }
 
 impl Exchange {
     pub fn asker(&self) -> Asker {
         let client = &self.client;
-        Asker { client: client.address, connection: Rc::clone(&client.log_id), request: Rc::clone(&self.log_id) }
+        let site = self.site.error_log.clone();
+        Asker { client: client.address, connection: Rc::clone(&client.log_id), request: Rc::clone(&self.log_id), site }
     }
 
     fn site_name(&self) -> Option<&str> {

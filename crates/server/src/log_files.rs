@@ -1,7 +1,11 @@
-//! Open access logs, one per target however many sites and workers write to it.
+//! Open access logs and error logs of sites, one per target however many sites and workers write to it.
 
 use saker_config::model::AccessLogTarget;
-use saker_telemetry::access_log::{LogFile, LogTarget};
+use saker_telemetry::{
+    access_log::{LogFile, LogTarget},
+    error_log::{ErrorLogTarget, SiteLog},
+    forensic_log::ForensicLog,
+};
 use std::{
     collections::HashMap,
     io,
@@ -10,28 +14,50 @@ use std::{
 
 #[derive(Default)]
 pub struct LogFiles {
-    open: Mutex<HashMap<AccessLogTarget, Arc<LogFile>>>,
+    open: Mutex<HashMap<LogTarget, Arc<LogFile>>>,
 }
 
 impl LogFiles {
     /// Opens a target, or finds it open.
     pub fn open(&self, target: &AccessLogTarget) -> io::Result<Arc<LogFile>> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = open.get(target) {
-            return Ok(Arc::clone(file));
-        }
-        let file = LogFile::open_target(&log_target(target))?.ok_or(io::ErrorKind::InvalidInput)?;
-        open.insert(target.clone(), Arc::clone(&file));
-        Ok(file)
+        self.open_target(log_target(target))
+    }
+
+    /// Opens a site's own error log, if it has one.
+    pub fn open_error_log(&self, log: &SiteLog) -> Result<(), String> {
+        let target = match &log.target {
+            None | Some(ErrorLogTarget::Stderr) => return Ok(()),
+            Some(ErrorLogTarget::File(path)) => LogTarget::File(path.clone()),
+            Some(ErrorLogTarget::Program(command)) => LogTarget::Program(command.clone()),
+            Some(ErrorLogTarget::Syslog(syslog)) => LogTarget::Syslog(syslog.clone()),
+        };
+        let name = shown(&target);
+        log.write_to(self.open_target(target).map_err(|error| format!("{name}: {error}"))?);
+        Ok(())
+    }
+
+    pub fn open_forensic_log(&self, log: &ForensicLog) -> Result<(), String> {
+        let file = self.open_target(log.target.clone()).map_err(|error| format!("{}: {error}", shown(&log.target)))?;
+        log.write_to(file);
+        Ok(())
     }
 
     /// Opens every file again by its name (rotation). Goes on after a failure and returns all of them.
     pub fn reopen(&self) -> Vec<String> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let failed = |(target, file): (&AccessLogTarget, &Arc<LogFile>)| {
-            file.reopen().err().map(|error| format!("access log {}: {error}", name(target)))
-        };
+        let failed =
+            |(target, file): (&LogTarget, &Arc<LogFile>)| file.reopen().err().map(|error| format!("log {}: {error}", shown(target)));
         open.iter().filter_map(failed).collect()
+    }
+
+    fn open_target(&self, target: LogTarget) -> io::Result<Arc<LogFile>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = open.get(&target) {
+            return Ok(Arc::clone(file));
+        }
+        let file = LogFile::open_target(&target)?.ok_or(io::ErrorKind::InvalidInput)?;
+        open.insert(target, Arc::clone(&file));
+        Ok(file)
     }
 
     /// Closes what no worker writes to any more.
@@ -42,10 +68,16 @@ impl LogFiles {
 
 /// As messages name a target.
 pub fn name(target: &AccessLogTarget) -> String {
+    shown(&log_target(target))
+}
+
+fn shown(target: &LogTarget) -> String {
     match target {
-        AccessLogTarget::Stdout => "standard output".into(),
-        AccessLogTarget::File(path) => path.display().to_string(),
-        AccessLogTarget::Program(command) => format!("|{command}"),
+        LogTarget::Off => String::new(),
+        LogTarget::Stdout => "standard output".into(),
+        LogTarget::File(path) => path.display().to_string(),
+        LogTarget::Program(command) => format!("|{command}"),
+        LogTarget::Syslog(_) => "syslog".into(),
     }
 }
 

@@ -6,8 +6,9 @@ use saker_pipeline::{Generation, LogFacts};
 use saker_telemetry::{
     Counters, Metric,
     access_log::{Flushed, Format, LogBuffer, LogClock, Needs, Record},
+    forensic_log::ForensicLog,
 };
-use std::{io, rc::Rc};
+use std::{io, rc::Rc, sync::Arc};
 
 struct SiteLog {
     format: Rc<Format>,
@@ -21,6 +22,7 @@ pub struct SiteLogs {
     sites: Vec<Vec<SiteLog>>,
     buffers: Vec<LogBuffer>,
     needs: Vec<Needs>,
+    forensic: Vec<Option<Arc<ForensicLog>>>,
     /// `%v` of each site: its first name that is one.
     names: Vec<Rc<str>>,
     ports: Vec<CanonicalPort>,
@@ -49,6 +51,9 @@ impl SiteLogs {
                 };
                 of_site.push(SiteLog { format: Rc::new(format), condition: log.condition.clone(), buffer });
             }
+            // What it goes by there is told by the walk.
+            needs.walk |= site.forensic_log.is_some();
+            logs.forensic.push(site.forensic_log.clone());
             logs.names.push(name_of(site).into());
             logs.ports.push(site.canonical_port);
             logs.sites.push(of_site);
@@ -59,7 +64,8 @@ impl SiteLogs {
 
     /// What the site's formats look at; `None` where the site keeps no log.
     pub fn needs(&self, site: usize) -> Option<Needs> {
-        self.sites.get(site).is_some_and(|logs| !logs.is_empty()).then(|| self.needs[site])
+        let is_kept = |logs: &Vec<SiteLog>| !logs.is_empty() || self.forensic.get(site).is_some_and(Option::is_some);
+        self.sites.get(site).is_some_and(is_kept).then(|| self.needs[site])
     }
 
     /// The site's name for records; empty where it has none.
@@ -84,6 +90,11 @@ impl SiteLogs {
     /// One line in each log that wants it; `walk` where there was a walk and a log asked for what it left.
     pub fn write(&mut self, site: usize, record: &Record<'_>, walk: Option<&LogFacts>, counters: &Counters) {
         let Some(of_site) = self.sites.get(site) else { return };
+        if let Some(Some(log)) = self.forensic.get(site)
+            && let Some(id) = walk.and_then(|walk| walk.notes.first(b"forensic-id"))
+        {
+            log.end(id);
+        }
         for log in of_site.iter().filter(|log| holds(log.condition.as_ref(), walk)) {
             let clock = &mut self.clock;
             let flushed = self.buffers[log.buffer].append(|line| log.format.write(record, clock, line));

@@ -349,3 +349,6 @@ fn error_logs_go_where_they_are_sent() {
     let lines = site.lines("saker", "piped.log", 3);
     assert!(lines.iter().any(|line| line.contains("SK0102: listening")), "{lines:#?}");
 }
+
+#[path = "apache_logs/of_hosts.rs"]
+mod of_hosts;

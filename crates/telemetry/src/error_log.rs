@@ -8,11 +8,13 @@
 
 mod about;
 mod format;
+mod site;
 
 pub use crate::syslog::Syslog;
 use about::ConnectionOf;
 pub use about::{About, Asked, LogId, Nothing};
 pub use format::{Format, Formats};
+pub use site::SiteLog;
 
 use crate::access_log::Program;
 use crate::escape::append_escaped;
@@ -27,9 +29,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Facts are cut here, before escaping.
@@ -42,6 +45,8 @@ static LEVEL: AtomicU8 = AtomicU8::new(Level::Notice as u8);
 static AREAS: RwLock<Vec<(&str, Level)>> = RwLock::new(Vec::new());
 /// `None`: the shape that lines have by themselves.
 static FORMATS: RwLock<Option<Arc<Formats>>> = RwLock::new(None);
+/// Those that count floods by themselves.
+static SITES: RwLock<Vec<Weak<SiteLog>>> = RwLock::new(Vec::new());
 /// Whether some message may have been suppressed since [`tick`] looked.
 static SUPPRESSING: AtomicBool = AtomicBool::new(false);
 
@@ -103,7 +108,15 @@ pub fn set_formats(formats: &Formats) {
     *FORMATS.write().unwrap_or_else(PoisonError::into_inner) = formats;
 }
 
-fn is_wanted(message: &Message) -> bool {
+/// The sites whose logs [`tick`] looks after from now on.
+pub fn set_sites<'s>(sites: impl Iterator<Item = &'s Arc<SiteLog>>) {
+    *SITES.write().unwrap_or_else(PoisonError::into_inner) = sites.map(Arc::downgrade).collect();
+}
+
+fn is_wanted(message: &Message, about: &dyn About) -> bool {
+    if let Some(site) = about.site() {
+        return site.wants(message);
+    }
     let areas = AREAS.read().unwrap_or_else(PoisonError::into_inner);
     match areas.iter().find(|(area, _)| *area == message.area) {
         Some((_, level)) => message.level <= *level,
@@ -112,28 +125,49 @@ fn is_wanted(message: &Message) -> bool {
 }
 
 /// A line of a trace that was asked for by its module's name; it passes no gate, because it is wanted whole.
+#[track_caller]
 pub fn trace(module: &str, level: u8, about: &dyn About, facts: fmt::Arguments<'_>) {
     let message = |out: &mut Vec<u8>| _ = append_text(facts, out);
     let level_number = Level::Debug.number().saturating_add(level);
-    write(&lines(&Occasion { module, level: &format!("trace{level}"), level_number, about, now: now(), message: &message }));
+    let (level, place) = (format!("trace{level}"), Location::caller());
+    write(&lines(&Occasion { module, level: &level, level_number, about, now: now(), place, message: &message }), about);
 }
 
-/// Whether a message of that level would be written; for callers whose facts cost something.
+/// A line that is no message of ours: the operator has it written (httpd 2.4, mod_log_debug).
+#[track_caller]
+pub fn note(module: &str, level: Level, about: &dyn About, facts: fmt::Arguments<'_>) {
+    let message = |out: &mut Vec<u8>| _ = append_text(facts, out);
+    let occasion = Occasion {
+        module,
+        level: level.as_str(),
+        level_number: level.number(),
+        about,
+        now: now(),
+        place: Location::caller(),
+        message: &message,
+    };
+    write(&lines(&occasion), about);
+}
+
+/// Whether a message of that level about the process would be written.
 pub fn enabled(level: Level) -> bool {
     level as u8 <= LEVEL.load(Ordering::Relaxed)
 }
 
 /// Writes one line: the message's sentence, then the facts (may be empty).
+#[track_caller]
 pub fn log(message: &'static Message, facts: fmt::Arguments<'_>) {
     admit(message, &Nothing, facts);
 }
 
 /// The same with the client's address, where no more is known.
+#[track_caller]
 pub fn log_client(message: &'static Message, client: SocketAddr, facts: fmt::Arguments<'_>) {
     admit(message, &client, facts);
 }
 
 /// The same about a connection or a request.
+#[track_caller]
 pub fn log_about(message: &'static Message, about: &dyn About, facts: fmt::Arguments<'_>) {
     admit(message, about, facts);
 }
@@ -147,9 +181,17 @@ pub fn tick() {
     for message in message::ALL {
         let suppressed = message.gate.settle(now.as_secs());
         if suppressed > 0 {
-            tell_suppressed(message, suppressed, now);
+            tell_suppressed(message, suppressed, &Nothing, now);
         }
         if message.gate.is_suppressing() {
+            SUPPRESSING.store(true, Ordering::Relaxed);
+        }
+    }
+    let sites = SITES.read().unwrap_or_else(PoisonError::into_inner);
+    for site in sites.iter().filter_map(Weak::upgrade) {
+        let (settled, goes_on) = site.settle(now.as_secs());
+        settled.into_iter().for_each(|(message, suppressed)| tell_suppressed(message, suppressed, &*site, now));
+        if goes_on {
             SUPPRESSING.store(true, Ordering::Relaxed);
         }
     }
@@ -160,31 +202,40 @@ pub fn flush(timeout: Duration) -> bool {
     LOG.get().is_none_or(|log| log.writer.flush(timeout))
 }
 
+#[track_caller]
 fn admit(message: &'static Message, about: &dyn About, facts: fmt::Arguments<'_>) {
-    if !is_wanted(message) {
+    if !is_wanted(message, about) {
         return;
     }
     let now = now();
-    match message.gate.admit(now.as_secs()) {
+    let gate = about.site().and_then(|site| site.gate(message)).unwrap_or(&message.gate);
+    match gate.admit(now.as_secs()) {
         Admission::Suppress => SUPPRESSING.store(true, Ordering::Relaxed),
         Admission::Pass { suppressed } => {
             if suppressed > 0 {
-                tell_suppressed(message, suppressed, now);
+                tell_suppressed(message, suppressed, about, now);
             }
-            write(&line(message, about, facts, now));
+            write(&line(message, about, facts, now), about);
         }
     }
 }
 
-fn tell_suppressed(message: &Message, suppressed: u64, now: Duration) {
-    write(&line(&message::SUPPRESSED, &Nothing, format_args!("{} {suppressed} times: {}", message.id, message.sentence), now));
+/// In the log that they are missing from.
+fn tell_suppressed(message: &Message, suppressed: u64, about: &dyn About, now: Duration) {
+    let about: &dyn About = about.site().map_or(&Nothing, |site| site);
+    write(&line(&message::SUPPRESSED, about, format_args!("{} {suppressed} times: {}", message.id, message.sentence), now), about);
 }
 
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-fn write(line: &[u8]) {
+fn write(line: &[u8], about: &dyn About) {
+    if let Some(file) = about.site().and_then(SiteLog::file) {
+        // What becomes of it is said in the server's log.
+        file.write_batch(line);
+        return;
+    }
     let Some(log) = LOG.get() else {
         // Nobody is served yet; if standard error is closed nobody wants to know.
         let _ = io::stderr().write_all(line);
@@ -202,6 +253,7 @@ fn lost_line(lost: u64) -> Vec<u8> {
 }
 
 /// The message's id and sentence, then the facts.
+#[track_caller]
 fn line(message: &Message, about: &dyn About, facts: fmt::Arguments<'_>, now: Duration) -> Vec<u8> {
     let text = |out: &mut Vec<u8>| {
         // Writing to memory cannot fail.
@@ -209,16 +261,17 @@ fn line(message: &Message, about: &dyn About, facts: fmt::Arguments<'_>, now: Du
         append_facts(facts, out);
     };
     let level_number = message.level.number();
-    lines(&Occasion { module: message.area, level: message.level.as_str(), level_number, about, now, message: &text })
+    let place = Location::caller();
+    lines(&Occasion { module: message.area, level: message.level.as_str(), level_number, about, now, place, message: &text })
 }
 
 /// The lines that its connection and its request have once, then the message's.
 fn lines(occasion: &Occasion<'_>) -> Vec<u8> {
     let is_news = |id: Option<&LogId>| id.is_some_and(LogId::mark);
     let (of_connection, of_request) = (is_news(occasion.about.connection()), is_news(occasion.about.request()));
-    let formats = FORMATS.read().unwrap_or_else(PoisonError::into_inner).clone();
     let mut out = Vec::with_capacity(256);
-    let Some(formats) = formats else {
+    let of_server = FORMATS.read().unwrap_or_else(PoisonError::into_inner).clone();
+    let Some(formats) = occasion.about.site().map(|site| &site.formats).or(of_server.as_deref()) else {
         append_default(occasion, &mut out);
         return out;
     };

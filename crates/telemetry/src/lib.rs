@@ -12,6 +12,7 @@ pub mod access_log;
 pub mod error_log;
 mod escape;
 mod flood_gate;
+pub mod forensic_log;
 pub mod local_time;
 pub mod message;
 pub mod metrics;

@@ -37,7 +37,7 @@ const FACILITIES: [&str; 24] = [
     "local7",
 ];
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Syslog {
     facility: u8,
     tag: String,

@@ -20,6 +20,7 @@ pub struct LogLevel {
 
 /// As Apache counts: 0 emerg, 3 error, 4 warn, 7 debug, 8 to 15 trace1 to trace8.
 const NAMES: [&str; 8] = ["emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"];
+const INFO: u8 = 6;
 const DEBUG: u8 = 7;
 
 impl LogLevel {
@@ -31,9 +32,21 @@ impl LogLevel {
         LogLevel { default: over.default.or(self.default), modules }
     }
 
+    pub fn is_said(&self) -> bool {
+        self.default.is_some() || !self.modules.is_empty()
+    }
+
     /// How far rewriting is traced; 0: not at all.
     pub fn rewrite_trace(&self) -> u8 {
         self.of("rewrite").or(self.default).unwrap_or_default().saturating_sub(DEBUG)
+    }
+
+    pub fn tells_info(&self, module: &str) -> bool {
+        self.of(module).or(self.default).unwrap_or_default() >= INFO
+    }
+
+    pub fn tells_debug(&self, module: &str) -> bool {
+        self.of(module).or(self.default).unwrap_or_default() >= DEBUG
     }
 
     fn of(&self, module: &str) -> Option<u8> {

@@ -78,7 +78,8 @@ impl Rule {
             }
         }
         let escaped = if is_literal { literal(from) } else { from.to_vec() };
-        let options = PatternOptions { caseless, ..PatternOptions::default() };
+        // Of a literal nothing means anything else.
+        let options = if is_literal { PatternOptions { caseless, ..PatternOptions::HTTPD } } else { PatternOptions::caseless(caseless) };
         let pattern = Pattern::compile(&escaped, options).map_err(|_| "Substitute could not compile regex".to_owned())?;
         Ok(Rule { pattern, replacement: to.into(), is_literal, flatten })
     }

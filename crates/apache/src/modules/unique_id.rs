@@ -35,14 +35,14 @@ impl Source {
 
 /// A request keeps its name wherever rules lead it.
 pub fn name(exchange: &mut Exchange) {
-    let kept = exchange.environment.first(b"REDIRECT_UNIQUE_ID").map(<[u8]>::to_vec);
-    match kept {
-        Some(kept) => exchange.environment.set(b"UNIQUE_ID", &kept),
-        None => {
-            let own = SOURCE.with_borrow_mut(|source| source.next(exchange.now));
-            exchange.environment.set(b"UNIQUE_ID", &own);
-        }
-    }
+    let environment = &exchange.environment;
+    let kept = environment.first(b"REDIRECT_UNIQUE_ID").or_else(|| environment.first(b"UNIQUE_ID")).map(<[u8]>::to_vec);
+    let name = kept.unwrap_or_else(|| fresh(exchange.now).to_vec());
+    exchange.environment.set(b"UNIQUE_ID", &name);
+}
+
+pub fn fresh(now_s: i64) -> [u8; 27] {
+    SOURCE.with_borrow_mut(|source| source.next(now_s))
 }
 
 /// base64url without its end (RFC 4648 section 5).

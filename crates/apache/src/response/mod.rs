@@ -14,7 +14,7 @@ use crate::{
     facts::Seen,
     host::{Apache, Host},
     local::Local,
-    modules::{headers::Edit, setenvif},
+    modules::{headers::Edit, log_debug, setenvif},
     state::{State, peek, state},
 };
 use edits::{Received, World, apply_all};
@@ -149,6 +149,7 @@ pub fn prepare(exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher, loc
     if asks
         || own.changes_content
         || !host.log_conditions.is_empty()
+        || !local.log_debug.is_empty()
         || own.authentication_info.is_some()
         || !own.cookies.is_empty()
         || !own.vary.is_empty()
@@ -267,6 +268,9 @@ impl Filter for ResponseRules {
     fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()> {
         self.lay(exchange, response);
         self.decide_logs(exchange, response);
+        if let Some(host) = self.apache.hosts.get(exchange.site_index) {
+            log_debug::answered(exchange, host, &self.watcher, response);
+        }
         Box::pin(std::future::ready(()))
     }
 }

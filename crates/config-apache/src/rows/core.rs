@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B},
     LIMIT, LIMITS, LOCATION, NOWHERE, OPTIONS, Row, SERVER,
     Shape::{Any, Each, Flag, One, OneOrTwo, Raw, Section, Two},
-    Treatment::{self, Honoured, NoEffect, Unsupported},
+    Treatment::{self, Honoured, NoEffect},
     VIRTUAL_HOST, row,
 };
 
@@ -67,7 +67,7 @@ pub(super) const ROWS: &[Row] = &[
     row("ErrorLog", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("ErrorLogFormat", CORE, A, "sv", OneOrTwo, SERVER, NOWHERE, Honoured),
     row("ServerAlias", CORE, A, "v", Raw, SERVER, NOWHERE, Honoured),
-    row("ServerPath", CORE, A, "v", One, SERVER, NOWHERE, Unsupported("give clients that send no Host field an address of their own")),
+    row("ServerPath", CORE, A, "v", One, SERVER, NOWHERE, Honoured),
     row("Timeout", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
     row(
         "ContentDigest",
@@ -98,7 +98,7 @@ pub(super) const ROWS: &[Row] = &[
     row("RLimitCPU", CORE, A, "svdh", OneOrTwo, ALL, NOWHERE, Honoured),
     row("RLimitMEM", CORE, A, "svdh", OneOrTwo, ALL, NOWHERE, Honoured),
     row("RLimitNPROC", CORE, A, "svdh", OneOrTwo, ALL, NOWHERE, Honoured),
-    row("RegexDefaultOptions", CORE, A, "s", Raw, SERVER, VIRTUAL_HOST, Unsupported("write options into the patterns: (?i), (?s), (?x)")),
+    row("RegexDefaultOptions", CORE, A, "s", Raw, SERVER, VIRTUAL_HOST, Honoured),
     row("LimitInternalRecursion", CORE, A, "sv", OneOrTwo, SERVER, NOWHERE, Honoured),
     row("CGIPassAuth", CORE, A, "dh", Flag, AUTH_CONFIG, NOWHERE, Honoured),
     row("CGIVar", CORE, A, "dh", Two, FILE_INFO, NOWHERE, Honoured),

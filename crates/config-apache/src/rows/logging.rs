@@ -34,6 +34,6 @@ pub(super) const ROWS: &[Row] = &[
     row("IdentityCheck", IDENT, C, "svd", Flag, ACCESS.or(SERVER), NOWHERE, NOBODY_ANSWERS),
     row("IdentityCheckTimeout", IDENT, C, "svd", One, ACCESS.or(SERVER), NOWHERE, NOBODY_ANSWERS),
     row("AddModuleInfo", INFO, B, "sv", Two, SERVER, NOWHERE, Honoured),
-    row("LogMessage", LOG_DEBUG, B, "d", OneToThree, ACCESS.or(SERVER), NOWHERE, Unsupported("use LogLevel and `saker explain`")),
-    row("ForensicLog", LOG_FORENSIC, B, "sv", One, SERVER, NOWHERE, Unsupported("log what is needed with CustomLog")),
+    row("LogMessage", LOG_DEBUG, B, "d", OneToThree, ACCESS.or(SERVER), NOWHERE, Honoured),
+    row("ForensicLog", LOG_FORENSIC, B, "sv", One, SERVER, NOWHERE, Honoured),
 ];

@@ -220,11 +220,14 @@ impl SiteDraft {
         let names = self.names.map_or_else(|| vec![SiteName::Any], |names| names.into_iter().map(|(name, _)| name).collect());
         Site {
             patterns: Vec::new(),
+            legacy_path: None,
             local_addresses: Vec::new(),
             names,
             listeners: self.listeners.into_iter().map(|(address, _)| address).collect(),
             root: self.root.map(|(root, _)| root),
             access_logs: self.access_logs,
+            error_log: None,
+            forensic_log: None,
             canonical_name: None,
             canonical_port: CanonicalPort::Local,
             tls: Arc::new(self.site_tls),

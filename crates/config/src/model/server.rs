@@ -4,6 +4,7 @@ use super::Origin;
 use saker_telemetry::{
     access_log::{Format, FormatError},
     error_log::{ErrorLogTarget, Formats as ErrorLogFormats},
+    message::Level,
 };
 use std::{path::PathBuf, sync::Arc};
 
@@ -30,6 +31,18 @@ pub enum LogLevel {
     Notice,
     Info,
     Debug,
+}
+
+impl From<LogLevel> for Level {
+    fn from(level: LogLevel) -> Level {
+        match level {
+            LogLevel::Error => Level::Error,
+            LogLevel::Warn => Level::Warn,
+            LogLevel::Notice => Level::Notice,
+            LogLevel::Info => Level::Info,
+            LogLevel::Debug => Level::Debug,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use super::{AccessLog, Action, Address, Limits, Origin, Settings, SiteTls};
 use saker_http::Status;
+use saker_telemetry::{error_log::SiteLog, forensic_log::ForensicLog};
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
 /// A name that a site answers to, in lower case without a trailing dot.
@@ -30,6 +31,8 @@ pub struct Site {
     pub names: Vec<SiteName>,
     /// Names with `*` or `?` elsewhere than `*.` at their beginning; only Apache's configuration has such.
     pub patterns: Vec<String>,
+    /// Requests that name no host are for it below this path. Only Apache's configuration has such.
+    pub legacy_path: Option<Box<str>>,
     /// Only for connections to these addresses of this machine (port 0: any); an unspecified one is for those that no site names. Empty: for
     /// all. Only Apache's configuration has such.
     pub local_addresses: Vec<SocketAddr>,
@@ -38,6 +41,10 @@ pub struct Site {
     /// Document root. `None` for a site of redirects alone.
     pub root: Option<PathBuf>,
     pub access_logs: Vec<AccessLog>,
+    /// In the place of the server's. Only Apache's configuration has such.
+    pub error_log: Option<Arc<SiteLog>>,
+    /// Of requests before and after they are served. Only Apache's configuration has such.
+    pub forensic_log: Option<Arc<ForensicLog>>,
     /// As logs name it, where that is not its first name.
     pub canonical_name: Option<Arc<str>>,
     pub canonical_port: CanonicalPort,
@@ -60,10 +67,13 @@ impl Site {
         Site {
             names: Vec::new(),
             patterns: Vec::new(),
+            legacy_path: None,
             local_addresses: Vec::new(),
             listeners: Vec::new(),
             root: None,
             access_logs: Vec::new(),
+            error_log: None,
+            forensic_log: None,
             canonical_name: None,
             canonical_port: CanonicalPort::Local,
             tls: Arc::default(),

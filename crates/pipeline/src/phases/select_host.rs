@@ -11,7 +11,12 @@ pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Optio
         // What is kept is kept by listener.
         exchange.depends_on_request();
     }
-    let Some((index, choice)) = generation.hosts.select(&exchange.client.listener, exchange.client.local.ip(), &exchange.host) else {
+    let (listener, local) = (&exchange.client.listener, exchange.client.local.ip());
+    let selected = match exchange.host.is_empty() {
+        true => generation.hosts.select_by_path(listener, local, &exchange.path),
+        false => generation.hosts.select(listener, local, &exchange.host),
+    };
+    let Some((index, choice)) = selected else {
         // RFC 9110 section 15.5.20: this listener answers for no host at all.
         return Some(Response::new(Status::MISDIRECTED_REQUEST));
     };

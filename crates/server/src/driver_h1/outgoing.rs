@@ -8,6 +8,7 @@ use crate::{
     pieces::{Broken, Piece, Pieces, file_step},
     worker::Worker,
 };
+use saker_http::Fields;
 use saker_http1::{CHUNK_END, encode_chunk_head, encode_last_chunk};
 use saker_pipeline::Body;
 use saker_telemetry::Metric;
@@ -29,6 +30,7 @@ pub struct Outgoing {
     pieces: Pieces,
     /// The last chunk is still to come.
     chunked: bool,
+    trailers: Option<Fields>,
     body_bytes: u64,
     bytes: u64,
 }
@@ -55,7 +57,7 @@ impl From<io::Error> for SendError {
 
 impl Outgoing {
     pub fn new(ready: Vec<u8>, body: Body, chunked: bool) -> Outgoing {
-        Outgoing { ready, ready_sent: 0, pieces: Pieces::new(body), chunked, body_bytes: 0, bytes: 0 }
+        Outgoing { ready, ready_sent: 0, pieces: Pieces::new(body), chunked, trailers: None, body_bytes: 0, bytes: 0 }
     }
 
     /// Puts bytes before everything else. Only before the first poll.
@@ -69,6 +71,11 @@ impl Outgoing {
     /// Content bytes sent so far, without framing.
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes
+    }
+
+    /// What went behind the content.
+    pub fn take_trailers(&mut self) -> Option<Fields> {
+        self.trailers.take()
     }
 
     /// All bytes sent so far.
@@ -119,8 +126,8 @@ impl Outgoing {
             Some(piece) if self.chunked => encode_chunk_head(usize::try_from(piece.length()).unwrap_or(usize::MAX), &mut self.ready),
             Some(_) => {}
             None if self.chunked => {
-                let trailers = self.pieces.take_trailers();
-                encode_last_chunk(trailers.as_ref(), &mut self.ready);
+                self.trailers = self.pieces.take_trailers();
+                encode_last_chunk(self.trailers.as_ref(), &mut self.ready);
                 self.chunked = false;
             }
             None => {}

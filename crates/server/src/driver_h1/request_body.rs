@@ -34,6 +34,8 @@ pub struct BodyState {
     asked: bool,
     failed: Option<BodyError>,
     trailers: Option<Fields>,
+    /// The same for the log; whoever asks for content takes them.
+    trailers_to_log: Option<Fields>,
     pace: Option<Pace>,
     /// It is the pace that is waited for, not the client.
     held: bool,
@@ -62,6 +64,7 @@ impl BodyState {
             asked: false,
             failed: None,
             trailers: None,
+            trailers_to_log: None,
             pace: None,
             held: false,
         }
@@ -79,6 +82,10 @@ impl BodyState {
     /// Bytes of content so far.
     pub fn received(&self) -> u64 {
         self.received
+    }
+
+    pub fn take_trailers_to_log(&mut self) -> Option<Fields> {
+        self.trailers_to_log.take()
     }
 
     pub fn failed(&self) -> Option<BodyError> {
@@ -221,6 +228,7 @@ impl Http1Body {
                 Ok(Decoded::Data { consumed_before, len }) => (consumed_before..consumed_before + len, consumed_before + len),
                 Ok(Decoded::End { consumed }) => {
                     state.trailers = Some(decoder.trailers().clone()).filter(|trailers| !trailers.is_empty());
+                    state.trailers_to_log.clone_from(&state.trailers);
                     state.framing = Framing::End;
                     (0..0, consumed)
                 }

@@ -277,6 +277,7 @@ impl Connection {
         if let Some(log) = sending.log.take() {
             let closes = matches!(then, Then::Close(_)) && status != ConnectionStatus::Aborted;
             let status = if closes { ConnectionStatus::Close } else { status };
+            log.response_trailers(sending.outgoing.take_trailers());
             log.write(&self.session, sending.outgoing.body_bytes(), sending.outgoing.bytes(), status);
         }
         if matches!(then, Then::Close(Cause::WriteTimeout)) {

@@ -65,6 +65,7 @@ impl Connection {
         }
         if let Some(log) = &sending.log {
             log.received(state.borrow().received());
+            log.request_trailers(state.borrow_mut().take_trailers_to_log());
         }
         drop(exchange);
         self.sending = Some(sending);

@@ -138,7 +138,10 @@ impl Exchanges {
             Poll::Ready(Err(Broken)) => return Next::Cut,
             Poll::Ready(Ok(None)) => {
                 match pieces.take_trailers() {
-                    Some(trailers) => wire.send_trailers(id, &trailers),
+                    Some(trailers) => {
+                        wire.send_trailers(id, &trailers);
+                        stream.log.iter().for_each(|log| log.response_trailers(Some(trailers.clone())));
+                    }
                     None => wire.send_end(id),
                 }
                 return Next::Done;

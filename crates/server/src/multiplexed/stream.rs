@@ -36,13 +36,15 @@ pub struct Stream {
 impl Stream {
     /// For the log: what has come of the request's content.
     pub fn note_received(&self) {
-        let received = match (&self.tunnel, &self.upload) {
-            (Some(TunnelState::Open(received)), _) => received.get(),
-            (_, Some(upload)) => upload.borrow().received,
-            (_, None) => return,
-        };
-        if let Some(log) = &self.log {
-            log.received(received);
+        let Some(log) = &self.log else { return };
+        match (&self.tunnel, &self.upload) {
+            (Some(TunnelState::Open(received)), _) => log.received(received.get()),
+            (_, Some(upload)) => {
+                let mut upload = upload.borrow_mut();
+                log.received(upload.received);
+                log.request_trailers(upload.trailers_to_log.take());
+            }
+            (_, None) => {}
         }
     }
 }

@@ -43,13 +43,28 @@ pub struct Upload {
     expects_continue: bool,
     reader: Option<Waker>,
     trailers: Option<Fields>,
+    /// The same for the log; whoever asks for content takes them.
+    pub trailers_to_log: Option<Fields>,
 }
 
 impl Upload {
     pub fn new(declared: Option<u64>, bytes_max: u64, expects_continue: bool) -> Upload {
         let (received, ended, failed, owed) = (0, false, None, 0);
-        let (chunks, continue_due, reader, trailers) = (VecDeque::new(), false, None, None);
-        Upload { chunks, declared, received, bytes_max, ended, failed, owed, continue_due, expects_continue, reader, trailers }
+        let (chunks, continue_due, reader, trailers, trailers_to_log) = (VecDeque::new(), false, None, None, None);
+        Upload {
+            chunks,
+            declared,
+            received,
+            bytes_max,
+            ended,
+            failed,
+            owed,
+            continue_due,
+            expects_continue,
+            reader,
+            trailers,
+            trailers_to_log,
+        }
     }
 
     /// Content has come. `flow_bytes` of window were used for it.
@@ -85,6 +100,7 @@ impl Upload {
         let named = trailers.fields().map(|(name, value)| (std::str::from_utf8(name).unwrap_or_default(), value));
         named.filter(|line| !is_forbidden_trailer(line.0)).for_each(|(name, value)| kept.append(known_name(name), value.to_vec()));
         self.trailers = (!kept.is_empty()).then_some(kept);
+        self.trailers_to_log.clone_from(&self.trailers);
         self.ended = true;
         self.wake();
     }

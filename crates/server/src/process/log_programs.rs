@@ -13,7 +13,7 @@ use saker_net::{
     starter::{Grant, Order, OrderKind, Starter},
 };
 use saker_telemetry::{
-    access_log::{log_program, start_programs_with},
+    access_log::{LogTarget, log_program, start_programs_with},
     error_log::ErrorLogTarget,
 };
 use std::{
@@ -34,18 +34,28 @@ pub fn grants(model: &Model) -> Vec<Grant> {
         AccessLogTarget::Program(command) => Some(command),
         _ => None,
     });
-    let of_server = match &model.server.error_log.target {
+    let of_errors = error_log_targets(model).filter_map(|target| match target {
         ErrorLogTarget::Program(command) => Some(command),
         _ => None,
-    };
+    });
+    let of_forensics = model.sites.iter().filter_map(|site| match &site.forensic_log.as_ref()?.target {
+        LogTarget::Program(command) => Some(command),
+        _ => None,
+    });
     let grant = |command: &String| {
         let (file, arguments) = parts(command)?;
         Some(Grant::Program { user: USER.into(), group: None, file, arguments: Some(arguments) })
     };
-    let mut all: Vec<Grant> = of_sites.chain(of_server).filter_map(grant).collect();
+    let mut all: Vec<Grant> = of_sites.chain(of_errors).chain(of_forensics).filter_map(grant).collect();
     all.sort();
     all.dedup();
     all
+}
+
+/// The server's, then those of sites.
+pub fn error_log_targets(model: &Model) -> impl Iterator<Item = &ErrorLogTarget> {
+    let of_sites = model.sites.iter().filter_map(|site| site.error_log.as_ref()?.target.as_ref());
+    std::iter::once(&model.server.error_log.target).chain(of_sites)
 }
 
 /// From here on the starter is asked first, wherever a log program is started.

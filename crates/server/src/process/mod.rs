@@ -26,7 +26,7 @@ use saker_files::Watcher;
 use saker_net::starter::Starter;
 use saker_pipeline::{Generation, throttle::AddressTable};
 use saker_telemetry::{
-    Counters, Level,
+    Counters,
     error_log::{self, ErrorLogTarget},
     message,
 };
@@ -114,7 +114,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let prepared = automatic.prepare(&generation.model).map_err(Failure::Start)?;
     // Last, so that whatever keeps the server from starting is said where it was started, and so that the file is opened by the user
     // who will have to open it again.
-    start_error_log(server).map_err(Failure::Start)?;
+    start_error_log(&generation.model).map_err(Failure::Start)?;
     let workers = Workers::start(&shared, &generation, &secured, workers, core_of).map_err(|error| Failure::Start(error.to_string()))?;
     let operator = Operator::new(source, shared, generation, secured, workers, listeners, automatic);
     {
@@ -161,7 +161,8 @@ fn serve(runtime: &Runtime, mut signals: signals::Signals, operator: Operator, c
     });
 }
 
-fn start_error_log(server: &model::Server) -> Result<(), String> {
+fn start_error_log(model: &Model) -> Result<(), String> {
+    let server = &model.server;
     let log = &server.error_log;
     let name = match &log.target {
         ErrorLogTarget::Stderr => "standard error".into(),
@@ -169,28 +170,20 @@ fn start_error_log(server: &model::Server) -> Result<(), String> {
         ErrorLogTarget::Program(command) => format!("|{command}"),
         ErrorLogTarget::Syslog(_) => "syslog".into(),
     };
-    tune_error_log(log);
-    error_log::init(&log.target, level(log.level)).map_err(|error| {
+    tune_error_log(model);
+    error_log::init(&log.target, log.level.into()).map_err(|error| {
         let whose = server.user.as_ref().map(|user| format!(" (as user {user})")).unwrap_or_default();
         format!("error log {name}: {error}{whose}")
     })
 }
 
 /// What a reload may change of it.
-fn tune_error_log(log: &model::ErrorLog) {
-    error_log::set_areas(&log.areas.iter().map(|(area, own)| (*area, level(*own))).collect::<Vec<_>>());
+fn tune_error_log(model: &Model) {
+    let log = &model.server.error_log;
+    error_log::set_sites(model.sites.iter().filter_map(|site| site.error_log.as_ref()));
+    error_log::set_areas(&log.areas.iter().map(|(area, own)| (*area, (*own).into())).collect::<Vec<_>>());
     error_log::set_formats(&log.formats);
-    error_log::set_level(level(log.level));
-}
-
-pub fn level(level: model::LogLevel) -> Level {
-    match level {
-        model::LogLevel::Error => Level::Error,
-        model::LogLevel::Warn => Level::Warn,
-        model::LogLevel::Notice => Level::Notice,
-        model::LogLevel::Info => Level::Info,
-        model::LogLevel::Debug => Level::Debug,
-    }
+    error_log::set_level(log.level.into());
 }
 
 /// A panic in a connection's task ends that connection; the operator hears of it.

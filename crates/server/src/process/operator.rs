@@ -50,9 +50,14 @@ pub struct Operator {
 
 /// Opens every access log of a generation, so that what can't be written is known before anything is served.
 pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String> {
-    let logs = generation.model.sites.iter().flat_map(|site| &site.access_logs);
-    let failed = logs.filter_map(|log| {
-        shared.logs.open(&log.target).err().map(|error| format!("{}: access log {}: {error}\n", log.origin, log_files::name(&log.target)))
+    let failed = generation.model.sites.iter().flat_map(|site| {
+        let logs = site.access_logs.iter().filter_map(|log| {
+            let error = shared.logs.open(&log.target).err()?;
+            Some(format!("{}: access log {}: {error}\n", log.origin, log_files::name(&log.target)))
+        });
+        let errors = site.error_log.iter().filter_map(|log| shared.logs.open_error_log(log).err());
+        let forensic = site.forensic_log.iter().filter_map(|log| shared.logs.open_forensic_log(log).err());
+        logs.chain(errors.chain(forensic).map(|error| format!("{}: log {error}\n", site.origin)))
     });
     match failed.collect::<String>() {
         text if text.is_empty() => Ok(()),
@@ -281,7 +286,7 @@ impl Operator {
         read.warnings.extend(unstarted);
         // From here on nothing fails.
         page_cache::open(&generation.model, &self.shared);
-        super::tune_error_log(&generation.model.server.error_log);
+        super::tune_error_log(&generation.model);
         self.workers.tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
         *self.secured.borrow_mut() = secured;
         self.php.borrow_mut().apply(&generation.model, self.shared.starter.as_ref());

@@ -6,11 +6,12 @@
 //! Files that exist are taken over from root under an Apache configuration only: Apache writes them as root, and so leaves them behind.
 //! Absent on purpose: taking over anybody else's. Whose they are is the administrator's, or logrotate's, to say.
 
-use super::page_cache;
+use super::{log_programs::error_log_targets, page_cache};
 use crate::control::state_dir::PID_FILE;
 use rustix::fs::OFlags;
 use saker_config::{Model, model::AccessLogTarget};
 use saker_telemetry::{
+    access_log::LogTarget,
     error_log::{self, ErrorLogTarget},
     message,
 };
@@ -71,11 +72,15 @@ fn log_paths(model: &Model) -> impl Iterator<Item = &Path> {
         AccessLogTarget::File(path) => Some(path.as_path()),
         AccessLogTarget::Stdout | AccessLogTarget::Program(_) => None,
     });
-    let error_log = match &model.server.error_log.target {
+    let error_logs = error_log_targets(model).filter_map(|target| match target {
         ErrorLogTarget::File(path) => Some(path.as_path()),
         _ => None,
-    };
-    access_logs.chain(error_log)
+    });
+    let forensic_logs = model.sites.iter().filter_map(|site| match &site.forensic_log.as_ref()?.target {
+        LogTarget::File(path) => Some(path.as_path()),
+        _ => None,
+    });
+    access_logs.chain(error_logs).chain(forensic_logs)
 }
 
 /// What fails here fails again, and is said, when the user opens the log.

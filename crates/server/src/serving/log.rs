@@ -40,6 +40,14 @@ impl Lookup for InAnyCase<'_> {
     }
 }
 
+struct Trailers<'a>(&'a Fields);
+
+impl Lookup for Trailers<'_> {
+    fn value(&self, name: &str) -> Option<&[u8]> {
+        self.0.iter().find(|line| line.0.eq_ignore_ascii_case(name)).map(|line| line.1)
+    }
+}
+
 /// Writes the line, with what the walk has left where a log asked for it.
 fn write(logs: &mut SiteLogs, site: usize, record: Record<'_>, walk: Option<&Rc<LogFacts>>, counters: &Counters) {
     let Some(walk) = walk else { return logs.write(site, &record, None, counters) };
@@ -129,6 +137,8 @@ pub struct Pending {
     first_byte_ns: Option<u64>,
     /// Of the request's body, framing aside.
     body_bytes_in: Cell<u64>,
+    /// What came behind the request's content, and went behind the response's.
+    trailers: RefCell<(Option<Fields>, Option<Fields>)>,
     user: Option<Box<str>>,
     /// Where rules have found that it is not the connection's.
     client: Option<Rc<Client>>,
@@ -163,6 +173,7 @@ impl Pending {
             start_ns: now_ns,
             first_byte_ns: needs.first_byte.then_some(now_ns),
             body_bytes_in: Cell::new(0),
+            trailers: RefCell::default(),
             user: None,
             client: None,
             walk: facts.walk.cloned(),
@@ -187,15 +198,27 @@ impl Pending {
         self.body_bytes_in.set(body_bytes);
     }
 
+    pub fn request_trailers(&self, trailers: Option<Fields>) {
+        self.trailers.borrow_mut().0 = trailers;
+    }
+
+    pub fn response_trailers(&self, trailers: Option<Fields>) {
+        self.trailers.borrow_mut().1 = trailers;
+    }
+
     /// `body_bytes` of content have gone, `bytes` with framing.
     pub fn write(&self, session: &Session, body_bytes: u64, bytes: u64, connection_status: ConnectionStatus) {
         let now_ns = saker_net::clock::realtime_precise_ns();
         let worker = &session.worker;
         let mut logs = self.logs.borrow_mut();
         let name = logs.name(self.site);
+        let trailers = self.trailers.borrow();
+        let (asked, answered) = (trailers.0.as_ref().map(Trailers), trailers.1.as_ref().map(Trailers));
         let record = Record {
             site_name: &name,
             host: &self.host,
+            request_trailers: asked.as_ref().map(|trailers| trailers as &dyn Lookup),
+            response_trailers: answered.as_ref().map(|trailers| trailers as &dyn Lookup),
             body_bytes,
             bytes_in: self.head.view().byte_count() as u64 + self.body_bytes_in.get(),
             bytes_out: bytes,

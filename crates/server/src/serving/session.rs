@@ -126,6 +126,7 @@ impl Session {
             self.follow(generation);
         }
         self.requests = self.requests.saturating_add(1);
+        self.client.requests.set(self.requests);
         self.worker.counters.increment(protocol);
         // Where hosts differ, over HTTP/1 the one that is asked decides: `stays_at`.
         let is_decided = protocol != Metric::RequestsHttp1 || !generation.limits_differ;

@@ -13,6 +13,7 @@ use super::program::Program;
 use crate::error_log;
 use crate::message;
 use crate::queue_writer::{Outlet, QueueWriter, Stalled};
+use crate::syslog::{Syslog, SyslogOutlet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -27,7 +28,7 @@ const QUEUED_BYTES_MAX: usize = 4 << 20;
 const BUFFER_BYTES: usize = 64 * 1024;
 const FLUSH_AT_END: Duration = Duration::from_secs(2);
 
-/// Where an access log goes.
+/// Where an access log goes, or a site's error log.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LogTarget {
     Off,
@@ -35,6 +36,8 @@ pub enum LogTarget {
     File(PathBuf),
     /// Command of a log program, without the leading `|`.
     Program(String),
+    /// Of error logs alone.
+    Syslog(Syslog),
 }
 
 impl LogTarget {
@@ -91,6 +94,7 @@ impl LogFile {
             LogTarget::Stdout => LogFile::stdout().map(Some),
             LogTarget::File(path) => LogFile::open(path).map(Some),
             LogTarget::Program(command) => LogFile::queued(format!("|{command}"), Box::new(Program::start(command)?)).map(Some),
+            LogTarget::Syslog(syslog) => LogFile::queued("syslog".into(), Box::new(SyslogOutlet::new(syslog.clone()))).map(Some),
         }
     }
 

@@ -3,6 +3,7 @@
 //! Difficulty: an id is made when there is first something to tell, so that most requests cost nothing and an access log can show which of them
 //! have lines in the error log (`%L`).
 
+use super::SiteLog;
 use std::{
     borrow::Cow,
     cell::OnceCell,
@@ -29,6 +30,8 @@ pub enum Asked<'a> {
     SiteName,
     /// As the client calls it, where the site lets it.
     HostName,
+    /// How many requests came before it on the connection.
+    KeptAlive,
 }
 
 pub trait About {
@@ -40,6 +43,11 @@ pub trait About {
     }
 
     fn request(&self) -> Option<&LogId> {
+        None
+    }
+
+    /// Whose matter it is, where that site has a log of its own.
+    fn site(&self) -> Option<&SiteLog> {
         None
     }
 }
@@ -65,7 +73,7 @@ pub(super) struct ConnectionOf<'a>(pub &'a dyn About);
 
 impl About for ConnectionOf<'_> {
     fn tell(&self, asked: Asked<'_>) -> Option<Cow<'_, [u8]>> {
-        matches!(asked, Asked::Client | Asked::Peer | Asked::Local).then(|| self.0.tell(asked)).flatten()
+        matches!(asked, Asked::Client | Asked::Peer | Asked::Local | Asked::KeptAlive).then(|| self.0.tell(asked)).flatten()
     }
 
     fn connection(&self) -> Option<&LogId> {

@@ -1,8 +1,8 @@
 //! The language of `ErrorLogFormat` (httpd 2.4, core), and lines made by it.
 //!
 //! Difficulty: an item that has nothing to say takes the whole field that it stands in with it, from the space before it to the one
-//! behind; unless it has a hyphen for that case, or drops the line. Absent on purpose: the source file and the code of the system's error (`%F`,
-//! `%E`) say nothing, since messages have ids of their own and tell in words what failed; nor does the number of requests (`%k`).
+//! behind; unless it has a hyphen for that case, or drops the line. Absent on purpose: the code of the system's error (`%E`) says nothing, since
+//! messages tell in words what failed.
 
 use super::{
     about::{About, Asked},
@@ -12,7 +12,7 @@ use crate::{
     escape::append_escaped,
     local_time::{Civil, TimeZone, append_offset, append_padded},
 };
-use std::{cell::OnceCell, io::Write as _, time::Duration};
+use std::{cell::OnceCell, io::Write as _, panic::Location, time::Duration};
 
 /// A parsed format.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +66,8 @@ enum Kind {
     Time(TimeForm),
     SiteName,
     HostName,
+    KeptAlive,
+    Place,
     /// What is not known here.
     Nothing,
 }
@@ -87,6 +89,8 @@ pub(super) struct Occasion<'a> {
     pub level_number: u8,
     pub about: &'a dyn About,
     pub now: Duration,
+    /// Who says it.
+    pub place: &'a Location<'a>,
     pub message: &'a dyn Fn(&mut Vec<u8>),
 }
 
@@ -161,6 +165,8 @@ impl Kind {
             Kind::Note(name) => told(Asked::Note(name)),
             Kind::SiteName => told(Asked::SiteName),
             Kind::HostName => told(Asked::HostName),
+            Kind::KeptAlive => told(Asked::KeptAlive),
+            Kind::Place => append_place(occasion.place, out),
             Kind::Text(text) => out.extend_from_slice(text),
             Kind::Level => out.extend_from_slice(occasion.level.as_bytes()),
             Kind::Module => out.extend_from_slice(occasion.module.as_bytes()),
@@ -175,6 +181,13 @@ impl Kind {
         }
         out.len() > before
     }
+}
+
+/// `file.rs(12)`
+fn append_place(place: &Location<'_>, out: &mut Vec<u8>) {
+    let file = place.file().rsplit('/').next().unwrap_or_default();
+    // Writing to memory cannot fail.
+    let _ = write!(out, "{file}({})", place.line());
 }
 
 /// The kernel's, asked once per thread.
@@ -317,7 +330,9 @@ fn kind(letter: char, argument: &str) -> Option<Kind> {
         't' => Kind::Time(TimeForm { microseconds: has('u'), milliseconds: has('m'), compact: has('c'), zone: has('z') }),
         'v' => Kind::SiteName,
         'V' => Kind::HostName,
-        'E' | 'F' | 'k' => Kind::Nothing,
+        'k' => Kind::KeptAlive,
+        'F' => Kind::Place,
+        'E' => Kind::Nothing,
         _ => return None,
     })
 }
@@ -335,6 +350,7 @@ mod tests {
                 Asked::Client => Some(Cow::Borrowed(b"192.0.2.7:4711")),
                 Asked::Field("Referer") => Some(Cow::Borrowed(b"http://a/\n")),
                 Asked::SiteName => Some(Cow::Borrowed(b"site")),
+                Asked::KeptAlive => Some(Cow::Borrowed(b"2")),
                 _ => None,
             }
         }
@@ -345,7 +361,8 @@ mod tests {
         let mut out = Vec::new();
         let now = Duration::from_micros(1_795_252_332_123_456);
         let message = |out: &mut Vec<u8>| out.extend_from_slice(b"what happened");
-        let occasion = Occasion { module: "core", level: "error", level_number, about: &Request, now, message: &message };
+        let occasion =
+            Occasion { module: "core", level: "error", level_number, about: &Request, now, place: Location::caller(), message: &message };
         format.write(&occasion, &mut out).then(|| String::from_utf8(out).unwrap())
     }
 
@@ -363,9 +380,13 @@ mod tests {
             ("%v%%%a x%M", "site%192.0.2.7:4711 xwhat happened"),
             ("%{X}e%M", "what happened"),
             ("%4v %M", " what happened"),
+            ("%k %M", "2 what happened"),
+            ("%E%M", "what happened"),
         ] {
             assert_eq!(written(format, 3).as_deref(), Some(expected), "{format}");
         }
+        let placed = written("%F %M", 3).unwrap();
+        assert!(placed.starts_with("format.rs(") && placed.ends_with(") what happened"), "{placed}");
         assert_eq!(written("%4v %M", 4).as_deref(), Some("site what happened"));
     }
 

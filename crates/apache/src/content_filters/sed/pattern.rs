@@ -30,8 +30,7 @@ pub fn parse(text: &[u8], delimiter: u8) -> Result<(Option<Regex>, &[u8]), Strin
         return Ok((None, reader.rest));
     }
     // A full stop is any byte, and no byte is the end of a line here: lines have been joined.
-    let options = PatternOptions { dotall: true, dollar_endonly: true, ..PatternOptions::default() };
-    let pattern = Pattern::compile(&reader.out, options).map_err(|error| error.message)?;
+    let pattern = Pattern::compile(&reader.out, PatternOptions::HTTPD).map_err(|error| error.message)?;
     Ok((Some(Regex { pattern, is_anchored, groups: reader.groups }), reader.rest))
 }
 

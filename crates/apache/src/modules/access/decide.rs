@@ -149,7 +149,7 @@ impl Inquiry<'_> {
 
     fn decide(&mut self) -> Outcome {
         if let Some(origin) = &self.local.denied {
-            error_log::log(&message::ACCESS_RULE_NOT_HONOURED, format_args!("{origin}"));
+            error_log::log_about(&message::ACCESS_RULE_NOT_HONOURED, self.exchange, format_args!("{origin}"));
             return refused(Status::FORBIDDEN);
         }
         let local = Arc::clone(&self.local);

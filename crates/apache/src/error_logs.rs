@@ -1,0 +1,92 @@
+//! ErrorLog, ErrorLogFormat and LogLevel of the server and of each host (httpd 2.4, core).
+//!
+//! Place in the walk: none; the model gets the server's log, and for each host that says anything of the three a log of its own.
+//! Difficulty: a host that names the same target as the server, or none, writes where the server does, but at its own level and in its shapes.
+
+use crate::{modules::core::texts, modules::loglevel::LogLevel, server::HostDraft};
+use saker_config::model::{self, ErrorLog};
+use saker_config_apache::Node;
+use saker_telemetry::error_log::{ErrorLogTarget, Format, Formats, SiteLog, Syslog};
+use std::{path::Path, sync::Arc};
+
+/// What a host says of its error log.
+#[derive(Clone, Debug, Default)]
+pub struct ErrorLogDraft {
+    pub target: Option<ErrorLogTarget>,
+    formats: Formats,
+}
+
+impl ErrorLogDraft {
+    /// `|program`, `syslog…`, or a file.
+    pub fn set_target(&mut self, node: &Node, root: &Path) -> Result<(), String> {
+        let words = texts(node);
+        let text = words.first().map(String::as_str).unwrap_or_default();
+        self.target = Some(match (text.strip_prefix('|'), Syslog::parse(text)) {
+            (Some(command), _) => ErrorLogTarget::Program(command.to_owned()),
+            (None, Some(syslog)) => ErrorLogTarget::Syslog(syslog?),
+            (None, None) => ErrorLogTarget::File(root.join(text)),
+        });
+        Ok(())
+    }
+
+    /// The format of messages, or of lines about a connection or a request.
+    pub fn add_format(&mut self, node: &Node) -> Result<(), String> {
+        let words = texts(node);
+        let (kind, text) = match words.as_slice() {
+            [kind, text, ..] => (Some(kind.to_ascii_lowercase()), text),
+            [text] => (None, text),
+            [] => return Ok(()),
+        };
+        let lines = match kind.as_deref() {
+            None => {
+                self.formats.message = Some(Format::parse(text, true)?);
+                return Ok(());
+            }
+            Some("connection") => &mut self.formats.connection,
+            Some("request") => &mut self.formats.request,
+            Some(_) => return Err("ErrorLogFormat type must be one of request, connection".into()),
+        };
+        if !text.is_empty() {
+            lines.push(Format::parse(text, false)?);
+        }
+        Ok(())
+    }
+
+    /// A host's over the server's; each of the three by itself.
+    fn formats_over(&self, main: &ErrorLogDraft) -> Formats {
+        let lines = |own: &Vec<Format>, main: &Vec<Format>| if own.is_empty() { main.clone() } else { own.clone() };
+        Formats {
+            message: self.formats.message.clone().or_else(|| main.formats.message.clone()),
+            connection: lines(&self.formats.connection, &main.formats.connection),
+            request: lines(&self.formats.request, &main.formats.request),
+        }
+    }
+}
+
+pub fn of_server(main: &HostDraft) -> ErrorLog {
+    let level = level(main);
+    ErrorLog {
+        target: main.error_log.target.clone().unwrap_or(ErrorLogTarget::Stderr),
+        level: level.map_or(model::LogLevel::Notice, LogLevel::of_server),
+        areas: level.map(LogLevel::of_areas).unwrap_or_default(),
+        formats: main.error_log.formats.clone(),
+    }
+}
+
+/// `None`: the server's.
+pub fn of_host(main: &HostDraft, draft: &HostDraft) -> Option<Arc<SiteLog>> {
+    let own_level = level(draft).filter(|level| level.is_said());
+    let own = &draft.error_log;
+    let says_nothing = own.target.is_none() && own.formats == Formats::default() && own_level.is_none();
+    if draft.addresses.is_empty() || says_nothing {
+        return None;
+    }
+    let level = level(main).cloned().unwrap_or_default().under(&own_level.cloned().unwrap_or_default());
+    let areas = level.of_areas().into_iter().map(|(area, level)| (area, level.into())).collect();
+    let target = own.target.clone().filter(|target| main.error_log.target.as_ref() != Some(target));
+    Some(Arc::new(SiteLog::new(target, level.of_server().into(), areas, own.formats_over(&main.error_log))))
+}
+
+fn level(draft: &HostDraft) -> Option<&LogLevel> {
+    draft.local.as_ref().map(|local| &local.loglevel)
+}

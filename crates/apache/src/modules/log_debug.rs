@@ -1,0 +1,175 @@
+//! mod_log_debug (LogMessage): lines in the error log that the operator words himself, at a step of the request's life.
+//!
+//! Place in the walk: behind each phase, which stand for Apache's hooks; `log_transaction` on the way up.
+//! Difficulty: a phase may have to wait and be asked again, so messages come once it has decided. What they say is about the request: an
+//! outcome that they are told of is not kept. Absent on purpose: lines about requests that rules make themselves (index files that are tried).
+
+use super::core::texts;
+use crate::{
+    facts::Seen,
+    host::Host,
+    local::{Local, Set},
+    reading::Reading,
+    response::facts::Answered,
+    state::peek,
+};
+use saker_config::model::Origin;
+use saker_config_apache::Node;
+use saker_expressions::{Evaluation, Expression, ExpressionOptions, Facts, StringExpression};
+use saker_files::Watcher;
+use saker_http::{Fields, Status};
+use saker_pipeline::{Exchange, Response, Verdict};
+use saker_telemetry::{Level, error_log};
+use std::sync::Arc;
+
+/// httpd's names of hooks, in the order in which a request comes to them.
+const HOOKS: [&str; 13] = [
+    "quick_handler",
+    "pre_translate_name",
+    "translate_name",
+    "map_to_storage",
+    "check_access",
+    "check_access_ex",
+    "check_authn",
+    "check_authz",
+    "type_checker",
+    "fixups",
+    "insert_filter",
+    "handler",
+    LOG_TRANSACTION,
+];
+const LOG_TRANSACTION: &str = "log_transaction";
+
+#[derive(Clone, Debug, Default)]
+pub struct LogDebug {
+    entries: Vec<Arc<Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    message: StringExpression,
+    /// `None`: all.
+    hook: Option<&'static str>,
+    condition: Option<Expression>,
+    origin: Origin,
+}
+
+impl LogDebug {
+    pub const DIRECTIVES: &'static [(&'static str, Set)] = &[("LogMessage", add)];
+
+    /// Those of an inner section come behind the others.
+    pub fn under(&self, over: &LogDebug) -> LogDebug {
+        LogDebug { entries: self.entries.iter().chain(&over.entries).cloned().collect() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+fn add(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+    let words = texts(node);
+    let message = words.first().map(String::as_str).unwrap_or_default();
+    let message = StringExpression::compile(message, ExpressionOptions::default())
+        .map_err(|error| format!("Could not parse message expression '{message}': {}", error.message))?;
+    let (mut hook, mut condition) = (Some(LOG_TRANSACTION), None);
+    for word in words.iter().skip(1) {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        match name.to_ascii_lowercase().as_str() {
+            "hook" if value.eq_ignore_ascii_case("all") => hook = None,
+            "hook" => {
+                let known = HOOKS.iter().find(|known| known.eq_ignore_ascii_case(value));
+                hook = Some(*known.ok_or_else(|| format!("Invalid hook name: {value}"))?);
+            }
+            "expr" => {
+                let compiled = Expression::compile(value, ExpressionOptions::default());
+                condition = Some(compiled.map_err(|error| format!("Could not parse expression '{value}': {}", error.message))?);
+            }
+            _ => return Err(format!("Invalid argument {word}")),
+        }
+    }
+    local.log_debug.entries.push(Arc::new(Entry { message, hook, condition, origin: node.origin.clone() }));
+    Ok(())
+}
+
+/// Behind the phase that finds what the path means.
+pub fn translated(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) {
+    tell(exchange, host, watcher, &host.defaults, &["quick_handler"]);
+    tell(exchange, host, watcher, local, &["pre_translate_name", "translate_name"]);
+}
+
+pub fn mapped(exchange: &mut Exchange, host: &Host, watcher: &Watcher) {
+    tell(exchange, host, watcher, &host.defaults, &["map_to_storage"]);
+}
+
+/// Who is not asked for a name comes to no check of one.
+pub fn admitted(exchange: &mut Exchange, host: &Host, watcher: &Watcher, verdict: &Verdict) {
+    let is_asked = matches!(verdict, Verdict::Answer(response) if response.status == Status::UNAUTHORIZED);
+    let hooks = match (exchange.user.is_some(), is_asked) {
+        (true, _) => &["check_access", "check_access_ex", "check_authn", "check_authz"][..],
+        (false, true) => &["check_access", "check_access_ex", "check_authn"],
+        (false, false) => &["check_access", "check_access_ex"],
+    };
+    at_file(exchange, host, watcher, hooks);
+}
+
+/// What was refused or led elsewhere by then is handled no more.
+pub fn fixed_up(exchange: &mut Exchange, host: &Host, watcher: &Watcher, verdict: &Verdict) {
+    let is_over = matches!(verdict, Verdict::Answer(response) if response.status.0 >= 300);
+    let hooks = &["type_checker", "fixups", "insert_filter", "handler"];
+    at_file(exchange, host, watcher, if is_over { &hooks[..2] } else { hooks });
+}
+
+fn at_file(exchange: &mut Exchange, host: &Host, watcher: &Watcher, hooks: &[&str]) {
+    let Some(local) = peek(exchange).and_then(|state| state.local.clone()) else { return };
+    tell(exchange, host, watcher, &local, hooks);
+}
+
+fn tell(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local, hooks: &[&str]) {
+    if local.log_debug.is_empty() || peek(exchange).is_some_and(|state| state.is_subrequest) {
+        return;
+    }
+    exchange.depends_on_request();
+    let own = peek(exchange).cloned().unwrap_or_default();
+    let seen = Seen::new(exchange, &own, host, watcher);
+    hooks.iter().for_each(|hook| write(exchange, &seen, local, hook));
+}
+
+/// When it is known what is answered.
+pub fn answered(exchange: &mut Exchange, host: &Host, watcher: &Watcher, response: &Response) {
+    let own = peek(exchange).cloned().unwrap_or_default();
+    let local = own.local.as_ref().unwrap_or(&host.defaults);
+    if local.log_debug.is_empty() || own.is_subrequest {
+        return;
+    }
+    exchange.depends_on_request();
+    let seen = Seen::new(exchange, &own, host, watcher);
+    let facts = Answered { request: &seen, status: response.status, fields: response.fields(), always: &Fields::new() };
+    write(exchange, &facts, local, LOG_TRANSACTION);
+}
+
+fn write(exchange: &Exchange, facts: &dyn Facts, local: &Local, hook: &str) {
+    if !local.loglevel.tells_info("log_debug") {
+        return;
+    }
+    for entry in local.log_debug.entries.iter().filter(|entry| entry.hook.is_none_or(|own| own == hook)) {
+        let holds = entry.condition.as_ref().map_or(Ok(true), |condition| condition.evaluate(&mut Evaluation::new(facts)));
+        let text = holds.and_then(|holds| match holds {
+            true => entry.message.evaluate(&mut Evaluation::new(facts)).map(Some),
+            false => Ok(None),
+        });
+        let Origin { file, line, .. } = &entry.origin;
+        match text {
+            Ok(None) => {}
+            Ok(Some(text)) => {
+                let text = String::from_utf8_lossy(&text);
+                let place = if local.loglevel.tells_debug("log_debug") { format!(" ({hook} hook, {file}:{line})") } else { String::new() };
+                error_log::note("log_debug", Level::Info, exchange, format_args!("{text}{place}"));
+            }
+            Err(error) => {
+                let facts = format_args!("Can't evaluate message expression: {error} ({file}:{line})");
+                error_log::note("log_debug", Level::Error, exchange, facts);
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The error log of one site: a target, a level and shapes of lines of its own, in the place of the server's.
+//!
+//! Place in the walk: `config`'s model holds one per site that has any, `server` opens its target before the generation is in force, and
+//! whatever is told about a request ([`super::About::site`]) goes there.
+//! Difficulty: one site must not silence another. So a site counts floods by itself; the counts are made with its first line, because of ten
+//! thousand sites most never have one.
+
+use super::{About, Asked, ErrorLogTarget, Formats};
+use crate::access_log::LogFile;
+use crate::flood_gate::FloodGate;
+use crate::message::{self, Level, Message};
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+#[derive(Debug)]
+pub struct SiteLog {
+    /// `None`: the server's.
+    pub target: Option<ErrorLogTarget>,
+    pub level: Level,
+    /// Areas of messages that have another one.
+    pub areas: Vec<(&'static str, Level)>,
+    pub formats: Formats,
+    file: OnceLock<Arc<LogFile>>,
+    gates: OnceLock<Box<[FloodGate]>>,
+}
+
+impl SiteLog {
+    pub fn new(target: Option<ErrorLogTarget>, level: Level, areas: Vec<(&'static str, Level)>, formats: Formats) -> SiteLog {
+        SiteLog { target, level, areas, formats, file: OnceLock::new(), gates: OnceLock::new() }
+    }
+
+    /// Where its target is open. Only the first call counts.
+    pub fn write_to(&self, file: Arc<LogFile>) {
+        let _ = self.file.set(file);
+    }
+
+    pub(super) fn file(&self) -> Option<&LogFile> {
+        self.file.get().map(|file| &**file)
+    }
+
+    pub(super) fn wants(&self, message: &Message) -> bool {
+        let own = self.areas.iter().find(|(area, _)| *area == message.area).map(|(_, level)| *level);
+        message.level <= own.unwrap_or(self.level)
+    }
+
+    /// `None`: a message that is in no table.
+    pub(super) fn gate(&self, message: &Message) -> Option<&FloodGate> {
+        let gates = self.gates.get_or_init(|| message::ALL.iter().map(|_| FloodGate::new()).collect());
+        gates.get(message::ALL.iter().position(|known| std::ptr::eq(*known, message))?)
+    }
+
+    /// The messages of which some were suppressed in seconds that are over, and how many. Whether there are more in this second.
+    pub(super) fn settle(&self, now_s: u64) -> (Vec<(&'static Message, u64)>, bool) {
+        let Some(gates) = self.gates.get() else { return (Vec::new(), false) };
+        let all = message::ALL.iter().zip(gates);
+        let settled = all.map(|(message, gate)| (*message, gate.settle(now_s))).filter(|(_, count)| *count > 0).collect();
+        (settled, gates.iter().any(FloodGate::is_suppressing))
+    }
+}
+
+/// What is known of no request but is the site's matter.
+impl About for SiteLog {
+    fn tell(&self, _: Asked<'_>) -> Option<Cow<'_, [u8]>> {
+        None
+    }
+
+    fn site(&self) -> Option<&SiteLog> {
+        Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flood_gate::{Admission, LINES_PER_SECOND_MAX};
+
+    #[test]
+    fn levels_of_a_site() {
+        let log = SiteLog::new(None, Level::Error, vec![("tls", Level::Debug)], Formats::default());
+        let of_area = |area: &str| message::ALL.iter().find(|message| message.area == area && message.level == Level::Info).unwrap();
+        assert!(log.wants(of_area("tls")) && !log.wants(of_area("http")));
+    }
+
+    #[test]
+    fn floods_are_counted_by_site() {
+        let site = || SiteLog::new(None, Level::Debug, Vec::new(), Formats::default());
+        let (one, other) = (site(), site());
+        assert!(one.settle(8).0.is_empty());
+        let message = &message::REQUEST_REJECTED;
+        (0..LINES_PER_SECOND_MAX + 2).for_each(|_| _ = one.gate(message).unwrap().admit(7));
+        assert_eq!(one.gate(message).unwrap().admit(7), Admission::Suppress);
+        assert_eq!(other.gate(message).unwrap().admit(7), Admission::Pass { suppressed: 0 });
+        let (told, goes_on) = one.settle(8);
+        assert!(told.len() == 1 && told[0].1 == 3 && std::ptr::eq(told[0].0, message) && !goes_on);
+    }
+}
