@@ -14,7 +14,7 @@ use crate::{
     state::State,
 };
 use saker_expressions::{Dependencies, Facts, FileFault, FileTest, LocalTime, Variable};
-use saker_files::{Kind, LinkPolicy, Resolved, Stamp, Watcher, resolve};
+use saker_files::{Kind, LinkPolicy, Metadata, Resolved, Stamp, Watcher, look, resolve};
 use saker_http::Version;
 use saker_pipeline::Exchange;
 use saker_rewrite::{MapSource, TextMap, World};
@@ -66,17 +66,24 @@ impl<'e> Seen<'e> {
         Some(found)
     }
 
-    fn look(&self, path: &[u8], policy: LinkPolicy) -> Option<Resolved> {
-        let relative = path.strip_prefix(b"/")?;
-        let relative: Vec<u8> =
-            relative.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect::<Vec<_>>().join(&b'/');
-        resolve(self.watcher, Path::new("/"), &relative, policy, &mut self.stamps.borrow_mut()).ok()
+    fn open(&self, path: &[u8]) -> Option<Resolved> {
+        resolve(self.watcher, Path::new("/"), &below_slash(path)?, LinkPolicy::Follow, &mut self.stamps.borrow_mut()).ok()
+    }
+
+    fn look(&self, path: &[u8], policy: LinkPolicy) -> Option<Metadata> {
+        look(self.watcher, Path::new("/"), &below_slash(path)?, policy, &mut self.stamps.borrow_mut()).ok()
     }
 
     fn start_line(&self) -> Vec<u8> {
         let view = self.exchange.head.view();
         [view.method_token(), b" ", view.target(), b" ", view.version().as_str().as_bytes()].concat()
     }
+}
+
+/// Without empty components and dots.
+fn below_slash(path: &[u8]) -> Option<Vec<u8>> {
+    let components = path.strip_prefix(b"/")?.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+    Some(components.collect::<Vec<_>>().join(&b'/'))
 }
 
 /// Tells the exchange what an outcome depended on. The method counts for nothing here: only GET and HEAD are ever answered from what is kept,
@@ -133,7 +140,7 @@ impl Facts for Seen<'_> {
             Variable::Http2 => flag(view.version() == Version::Http2),
             Variable::ScriptUser => {
                 // By number: names would be one more file to watch.
-                return owned(self.look(&self.state.filename, LinkPolicy::Follow)?.metadata.uid);
+                return owned(self.look(&self.state.filename, LinkPolicy::Follow)?.uid);
             }
             _ => return None,
         })
@@ -186,10 +193,10 @@ impl Facts for Seen<'_> {
         }
         let Some(found) = self.look(path, LinkPolicy::Follow) else { return false };
         match test {
-            FileTest::Directory => found.metadata.kind == Kind::Directory,
-            FileTest::Regular => found.metadata.kind == Kind::File,
-            FileTest::NotEmpty => found.metadata.kind == Kind::File && found.metadata.size > 0,
-            FileTest::Executable => found.metadata.mode & 0o111 != 0,
+            FileTest::Directory => found.kind == Kind::Directory,
+            FileTest::Regular => found.kind == Kind::File,
+            FileTest::NotEmpty => found.kind == Kind::File && found.size > 0,
+            FileTest::Executable => found.mode & 0o111 != 0,
             FileTest::Exists | FileTest::Link => true,
         }
     }
@@ -203,16 +210,16 @@ impl Facts for Seen<'_> {
     }
 
     fn file_bytes(&self, path: &[u8]) -> Option<u64> {
-        self.look(path, LinkPolicy::Follow).filter(|found| found.metadata.kind == Kind::File).map(|found| found.metadata.size)
+        self.look(path, LinkPolicy::Follow).filter(|found| found.kind == Kind::File).map(|found| found.size)
     }
 
     fn file_modified_us(&self, path: &[u8]) -> Option<i64> {
-        let metadata = self.look(path, LinkPolicy::Follow)?.metadata;
+        let metadata = self.look(path, LinkPolicy::Follow)?;
         Some(metadata.mtime_s * 1_000_000 + i64::from(metadata.mtime_ns / 1000))
     }
 
     fn file_content(&self, path: &[u8], bytes_max: usize) -> Result<Vec<u8>, FileFault> {
-        let found = self.look(path, LinkPolicy::Follow).filter(|found| found.metadata.kind == Kind::File).ok_or(FileFault::Open)?;
+        let found = self.open(path).filter(|found| found.metadata.kind == Kind::File).ok_or(FileFault::Open)?;
         if found.metadata.size > bytes_max as u64 {
             return Err(FileFault::TooLarge);
         }

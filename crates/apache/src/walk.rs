@@ -15,7 +15,7 @@ use crate::{
 };
 use saker_config_apache::options::{FOLLOW_SYM_LINKS, OptionSet, SYM_LINKS_IF_OWNER_MATCH};
 use saker_expressions::Evaluation;
-use saker_files::{Kind, LinkPolicy, ResolveError, Stamp, Watcher, resolve};
+use saker_files::{Kind, LinkPolicy, ResolveError, Stamp, Watcher, look};
 use saker_http::Status;
 use saker_pipeline::Exchange;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
@@ -157,8 +157,8 @@ impl Walker<'_> {
             return Err(Status::FORBIDDEN);
         }
         let policy = link_policy(options);
-        match resolve(self.watcher, Path::new(OsStr::from_bytes(folder)), name, policy, &mut self.stamps) {
-            Ok(found) => Ok(Some(found.metadata.kind)),
+        match look(self.watcher, Path::new(OsStr::from_bytes(folder)), name, policy, &mut self.stamps) {
+            Ok(metadata) => Ok(Some(metadata.kind)),
             Err(ResolveError::NotFound) => Ok(None),
             // Its own permissions are the handler's business.
             Err(ResolveError::Denied) => self.kind_of_closed(folder, name),

@@ -3,10 +3,11 @@
 //! Floor 1. `resolve` walks a path component by component (so that the symbolic link policy holds on each and every directory on the
 //! way is known), and returns the open file with a [`Stamp`] per directory entry it depended on. A stamp tells with one atomic load
 //! whether that entry may have changed since: inotify events bump it, and where watching is impossible it runs out after a second.
-//! `content` reads small files whole without mixing two versions, `directory` lists.
+//! `look` remembers what was seen of names that are asked for again and again. `content` reads small files whole without mixing two versions, `directory` lists.
 
 pub mod content;
 pub mod directory;
+pub mod look;
 pub mod metadata;
 pub mod resolve;
 pub mod stamp;
@@ -18,6 +19,7 @@ mod walk;
 
 pub use content::{is_settled, read_consistent};
 pub use directory::{Entry, Listing, read_directory};
+pub use look::look;
 pub use metadata::{Kind, Metadata, metadata};
 pub use resolve::{LinkPolicy, ResolveError, Resolved, resolve};
 pub use stamp::Stamp;

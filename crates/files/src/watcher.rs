@@ -52,12 +52,22 @@ impl Watcher {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let (thread_shared, thread_stop) = (Arc::clone(&shared), stop.try_clone()?);
         thread::Builder::new().name("saker-watcher".into()).spawn(move || listen(&thread_shared, &thread_stop))?;
-        Ok(Watcher { handle: Arc::new(Handle { watching: Some((shared, stop)) }) })
+        Ok(Watcher::of(Some((shared, stop))))
     }
 
     /// A watcher that watches nothing: every stamp runs out after a second.
     pub fn timed() -> Watcher {
-        Watcher { handle: Arc::new(Handle { watching: None }) }
+        Watcher::of(None)
+    }
+
+    fn of(watching: Option<(Arc<Shared>, OwnedFd)>) -> Watcher {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Watcher { handle: Arc::new(Handle { number: NEXT.fetch_add(1, Ordering::Relaxed), watching }) }
+    }
+
+    /// No other of this process has it.
+    pub(crate) fn number(&self) -> u64 {
+        self.handle.number
     }
 
     /// Coarse monotonic milliseconds, the clock of timed stamps.
@@ -104,6 +114,7 @@ impl Watcher {
 /// Ends the thread when the last watcher goes.
 #[derive(Debug)]
 struct Handle {
+    number: u64,
     watching: Option<(Arc<Shared>, OwnedFd)>,
 }
 

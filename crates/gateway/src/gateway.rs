@@ -52,6 +52,7 @@ pub struct Gateway {
     groups: RefCell<HashMap<usize, Rc<Group>, RandomState>>,
     pub(crate) variables: RefCell<Variables>,
     programs: Programs,
+    seen: native::Seen,
 }
 
 impl Gateway {
@@ -65,6 +66,7 @@ impl Gateway {
             groups: RefCell::default(),
             variables: RefCell::default(),
             programs: Programs::new(workers, starter),
+            seen: native::Seen::default(),
         }
     }
 
@@ -251,7 +253,7 @@ impl Handler for Gateway {
             explain(exchange, &call);
             return Box::pin(std::future::ready(Handled::Answered(Response::new(Status::OK))));
         }
-        if native::is_missing(exchange, &call) {
+        if native::is_missing(exchange, &call, &self.seen) {
             return Box::pin(std::future::ready(Handled::Answered(Response::new(Status::NOT_FOUND))));
         }
         exchange.outlives_client.set(call.manner.outlives_client || is_asked_to_end(exchange));

@@ -3,10 +3,12 @@
 //! Difficulty: which path the server sees. Where its URL has none, the one that the client sent, byte for byte; where it has one, that takes the
 //! place of what the route's pattern stands for, and the rest, decoded for matching, is encoded again.
 
+use foldhash::fast::RandomState;
 use saker_config::model::{Action, PathPattern, Protocol, Proxy, Route, Upstream};
 use saker_http::{escape, target::Target, target::split};
+use saker_net::clock;
 use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Script, Trust};
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 /// The call of the route that matches, if it has one.
 pub fn call(exchange: &Exchange) -> Option<Call> {
@@ -27,12 +29,36 @@ pub fn call(exchange: &Exchange) -> Option<Call> {
 
 /// A route for names that end in something (`*.php`) is for files: where the root is here, what is none of its files is not there. Programs
 /// would look for the script in the middle of the path otherwise, and PHP run a picture that somebody has uploaded (`/up/a.jpg/x.php`).
-pub fn is_missing(exchange: &Exchange, call: &Call) -> bool {
+pub fn is_missing(exchange: &Exchange, call: &Call, seen: &Seen) -> bool {
     let route = exchange.route.and_then(|at| exchange.site.routes.get(at));
     let is_for_files =
         route.is_some_and(|route| matches!(route.pattern, PathPattern::Suffix(_)) && matches!(route.action, Action::Proxy(_)));
     let (Some(script), Some(root), true) = (&call.script, &exchange.site.root, is_for_files) else { return false };
-    !Path::new(OsStr::from_bytes(&script.filename)).is_file() && root.is_dir()
+    !seen.was_there(&script.filename) && root.is_dir()
+}
+
+/// Files that were there a moment ago. Who asks for one that has just gone is told so by the program.
+#[derive(Default)]
+pub struct Seen(RefCell<HashMap<Box<[u8]>, u64, RandomState>>);
+
+impl Seen {
+    const HOLDS_MS: u64 = 1000;
+    const KEPT_MAX: usize = 4096;
+
+    fn was_there(&self, filename: &[u8]) -> bool {
+        let (mut seen, now_ms) = (self.0.borrow_mut(), clock::monotonic_ms());
+        if seen.get(filename).is_some_and(|until_ms| now_ms < *until_ms) {
+            return true;
+        }
+        let is_there = Path::new(OsStr::from_bytes(filename)).is_file();
+        if is_there {
+            if seen.len() >= Seen::KEPT_MAX {
+                seen.clear();
+            }
+            seen.insert(filename.into(), now_ms + Seen::HOLDS_MS);
+        }
+        is_there
+    }
 }
 
 /// What is not believed is hidden all the same: nobody needs to know paths of the inside.

@@ -5,7 +5,7 @@
 //! Absent on purpose: sites with rules of their own (Apache's), where handlers are named by directives; running what lies behind a link that
 //! the site does not follow.
 
-use crate::static_files::{Located, locate, names, script};
+use crate::static_files::{locate, names, script};
 use saker_config::model::{Action, PhpPools, PhpUse, Upstream};
 use saker_files::Watcher;
 use saker_http::Status;
@@ -55,13 +55,11 @@ impl PhpFiles {
                 script::Kind::Nothing => return Err(Status::NOT_FOUND),
             }
         }
-        if (relative.is_empty() || relative.ends_with(b"/"))
-            && let Located::File(found) = locate::locate(&self.watcher, exchange)
-            && names::is_php(&found.relative)
-        {
-            return Ok(Some(Found { relative: found.relative, path_info: Vec::new() }));
+        if !relative.is_empty() && !relative.ends_with(b"/") {
+            return Ok(None);
         }
-        Ok(None)
+        let index = locate::index_script(&self.watcher, exchange, &relative);
+        Ok(index.map(|relative| Found { relative, path_info: Vec::new() }))
     }
 
     fn run(&self, exchange: &mut Exchange, found: Found) -> Handled {

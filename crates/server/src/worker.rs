@@ -229,6 +229,7 @@ impl Worker {
 
     fn sweep(&self) {
         self.resources.borrow_mut().sweep(self.shared.watcher.now_ms());
+        saker_files::look::forget_unused(&self.shared.watcher);
         if self.index == 0 {
             self.shared.watcher.sweep();
             self.shared.addresses.sweep(saker_net::clock::monotonic_ns());

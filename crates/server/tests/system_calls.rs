@@ -137,3 +137,40 @@ fn a_connection_per_request() {
     let others = calls.values().map(|calls| calls.made).sum::<u64>() - accepts.made - 3 * REQUESTS - waits - checks;
     assert!(others <= TOLERATED, "{calls:?}");
 }
+
+/// A script is looked for once, and again when something has changed: what a request for one costs is the talk with PHP.
+#[test]
+fn a_php_script() {
+    let script = "<?php echo strlen('x');";
+    let native = "[server]\nworkers = 1\nstate_dir = \"{dir}/state\"\n\n[php]\nprogram = \"php-fpm\"\nprocesses = 1\n\n[[listener]]\n\
+                  address = \"{address}\"\n\n[[site]]\nnames = [\"*\"]\nroot = \"{dir}/www\"\nphp = \"auto\"\n";
+    let apache = format!(
+        "{APACHE}LoadModule php_module modules/libphp.so\nDirectoryIndex index.php\n<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>\n"
+    );
+    let permalinks =
+        "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n";
+    for (name, path) in [
+        ("native", "/sub/a.php"),
+        ("native", "/"),
+        ("apache", "/sub/a.php"),
+        ("apache", "/"),
+        ("apache", "/2026/11/hello-world/"),
+        ("apache", "/sub/more?p=1"),
+    ] {
+        let dir = TempDir::new("system-calls-php").unwrap();
+        dir.write("www/index.php", script).unwrap();
+        dir.write("www/sub/a.php", script).unwrap();
+        dir.write("www/.htaccess", permalinks).unwrap();
+        let started =
+            if name == "native" { Saker::with_configuration(BINARY, dir, native) } else { Saker::with_apache(BINARY, dir, &apache) };
+        let saker = started.unwrap();
+        let mut client = saker.connect().unwrap();
+        let calls = count(&saker, || assert_eq!(client.get(path).unwrap().text(), "1", "{name} {path}"));
+        let waits: u64 = WAITS.iter().map(|name| made(&calls, name)).sum();
+        let talk: u64 = ["recvfrom", "sendto", "writev"].iter().map(|name| made(&calls, name)).sum();
+        // To the client and to PHP, from the client and from PHP; sometimes a response comes in two pieces.
+        assert!((4 * REQUESTS..=5 * REQUESTS).contains(&talk), "{name} {path}: {calls:?}");
+        let others = calls.values().map(|calls| calls.made).sum::<u64>() - talk - waits;
+        assert!(others <= TOLERATED, "{name} {path}: {calls:?}");
+    }
+}

@@ -5,9 +5,9 @@
 
 use super::{
     make::{Found, is_compressible},
-    names,
+    names, script,
 };
-use saker_config::model::{PhpUse, SymlinkPolicy};
+use saker_config::model::{PhpUse, Settings, SymlinkPolicy};
 use saker_files::{Kind, LinkPolicy, Metadata, ResolveError, Resolved, Watcher, resolve};
 use saker_http::{Status, content_coding::Coding};
 use saker_pipeline::Exchange;
@@ -54,10 +54,7 @@ pub fn locate(watcher: &Watcher, exchange: &mut Exchange) -> Located {
 /// The first index file that is there.
 fn index(watcher: &Watcher, exchange: &mut Exchange, relative: Vec<u8>, folder: Resolved) -> Located {
     let settings = Arc::clone(&exchange.settings);
-    // Where PHP is run its index is one, too, after those that were named.
-    let of_php = (!matches!(settings.php, PhpUse::Off) && !settings.files.index.is_empty()).then_some("index.php");
-    let named = settings.files.index.iter().map(String::as_str).chain(of_php);
-    for name in named.filter(|name| is_index_name(name, settings.files.hidden)) {
+    for name in index_names(&settings) {
         let candidate = [relative.as_slice(), name.as_bytes()].concat();
         match open(watcher, exchange, &candidate) {
             Ok(resolved) if resolved.metadata.kind == Kind::File => {
@@ -70,6 +67,31 @@ fn index(watcher: &Watcher, exchange: &mut Exchange, relative: Vec<u8>, folder: 
         }
     }
     Located::Folder { relative, folder }
+}
+
+/// The script that is a folder's first index file.
+pub fn index_script(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8]) -> Option<Vec<u8>> {
+    let settings = Arc::clone(&exchange.settings);
+    for name in index_names(&settings) {
+        let candidate = [relative, name.as_bytes()].concat();
+        match script::kind(watcher, exchange, &candidate) {
+            Ok(script::Kind::File) if names::is_php(&candidate) => {
+                exchange.trace("content", None, || format!("index file `{name}`"));
+                return Some(candidate);
+            }
+            Ok(script::Kind::File) => return None,
+            Ok(_) => {}
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// Where PHP is run its index is one, too, after those that were named.
+fn index_names(settings: &Settings) -> impl Iterator<Item = &str> {
+    let of_php = (!matches!(settings.php, PhpUse::Off) && !settings.files.index.is_empty()).then_some("index.php");
+    let named = settings.files.index.iter().map(String::as_str).chain(of_php);
+    named.filter(|name| is_index_name(name, settings.files.hidden))
 }
 
 /// Only plain paths below the folder.

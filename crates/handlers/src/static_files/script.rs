@@ -1,7 +1,7 @@
 //! Scripts in the middle of paths: `/shop/index.php/item/7` is the script `/shop/index.php` with `/item/7` behind it.
 
 use super::{locate, names};
-use saker_files::{Kind as FileKind, Watcher, resolve};
+use saker_files::{Kind as FileKind, Watcher, look};
 use saker_http::Status;
 use saker_pipeline::{Exchange, Script};
 use std::{os::unix::ffi::OsStrExt, path::Path};
@@ -22,8 +22,8 @@ pub fn ends(relative: &[u8]) -> impl Iterator<Item = usize> {
 pub fn kind(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8]) -> Result<Kind, Status> {
     let policy = locate::link_policy(exchange.settings.files.symlinks);
     let root = locate::root(exchange).map(Path::to_path_buf).ok_or(Status::NOT_FOUND)?;
-    match resolve(watcher, &root, relative, policy, &mut exchange.stamps) {
-        Ok(resolved) => Ok(match resolved.metadata.kind {
+    match look(watcher, &root, relative, policy, &mut exchange.stamps) {
+        Ok(metadata) => Ok(match metadata.kind {
             FileKind::File => Kind::File,
             FileKind::Directory => Kind::Folder,
             FileKind::Other => return Err(Status::FORBIDDEN),

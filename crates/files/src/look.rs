@@ -1,0 +1,189 @@
+//! What is there under a name, without opening it for the second time.
+//!
+//! Used by whoever asks the same names on every request, whose answers can't be kept as a whole: which script runs, whether `-f` holds. Each thread
+//! remembers what it has seen, with the stamps of the way there; while those hold, a look costs no system call. The difficulty is that names come
+//! from clients: what is remembered is bounded, and forgotten when nobody has asked between two sweeps.
+//! Absent on purpose: errors other than a name that is not there, which may pass by themselves.
+
+use crate::{LinkPolicy, Metadata, ResolveError, Stamp, Watcher, resolve};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
+
+/// Per thread. Beyond it everything is forgotten.
+const KEPT_MAX: usize = 8192;
+/// Longer names are not what sites link to.
+const KEY_BYTES_MAX: usize = 1024;
+
+struct Seen {
+    /// `None`: it is not there.
+    metadata: Option<Metadata>,
+    stamps: Box<[Stamp]>,
+    /// Asked since the last sweep.
+    used: Cell<bool>,
+}
+
+#[derive(Default)]
+struct Looks {
+    seen: HashMap<Box<[u8]>, Seen>,
+    /// Lent for building keys.
+    key: Vec<u8>,
+}
+
+thread_local! {
+    static LOOKS: RefCell<Looks> = RefCell::default();
+}
+
+/// As [`resolve`] would find it, which see for the arguments; the stamps of everything that the outcome depends on are pushed.
+pub fn look(
+    watcher: &Watcher,
+    root: &Path,
+    relative: &[u8],
+    policy: LinkPolicy,
+    stamps: &mut Vec<Stamp>,
+) -> Result<Metadata, ResolveError> {
+    LOOKS.with_borrow_mut(|looks| {
+        let mut key = std::mem::take(&mut looks.key);
+        write_key(watcher, root, relative, policy, &mut key);
+        let known = looks.known(&key, watcher.now_ms(), stamps);
+        let outcome =
+            known.map_or_else(|| looks.find(&key, (watcher, root, relative, policy), stamps), |known| known.ok_or(ResolveError::NotFound));
+        looks.key = key;
+        outcome
+    })
+}
+
+/// Forgets what this thread has not asked for lately, and what holds no more. To be called now and then, before [`Watcher::sweep`].
+pub fn forget_unused(watcher: &Watcher) {
+    let now_ms = watcher.now_ms();
+    LOOKS.with_borrow_mut(|looks| looks.seen.retain(|_, seen| seen.used.take() && seen.is_current(now_ms)));
+}
+
+impl Looks {
+    fn known(&mut self, key: &[u8], now_ms: u64, stamps: &mut Vec<Stamp>) -> Option<Option<Metadata>> {
+        let seen = self.seen.get(key)?;
+        if !seen.is_current(now_ms) {
+            self.seen.remove(key);
+            return None;
+        }
+        seen.used.set(true);
+        stamps.extend_from_slice(&seen.stamps);
+        Some(seen.metadata)
+    }
+
+    fn find(
+        &mut self,
+        key: &[u8],
+        (watcher, root, relative, policy): (&Watcher, &Path, &[u8], LinkPolicy),
+        stamps: &mut Vec<Stamp>,
+    ) -> Result<Metadata, ResolveError> {
+        let before = stamps.len();
+        let outcome = resolve(watcher, root, relative, policy, stamps).map(|found| found.metadata);
+        let metadata = match &outcome {
+            Ok(metadata) => Some(*metadata),
+            Err(ResolveError::NotFound) => None,
+            Err(_) => return outcome,
+        };
+        let stamps = stamps.get(before..).unwrap_or_default();
+        if !stamps.is_empty() && key.len() <= KEY_BYTES_MAX {
+            if self.seen.len() >= KEPT_MAX {
+                self.seen.clear();
+            }
+            self.seen.insert(key.into(), Seen { metadata, stamps: stamps.into(), used: Cell::new(true) });
+        }
+        outcome
+    }
+}
+
+impl Seen {
+    fn is_current(&self, now_ms: u64) -> bool {
+        self.stamps.iter().all(|stamp| stamp.is_current(now_ms))
+    }
+}
+
+fn write_key(watcher: &Watcher, root: &Path, relative: &[u8], policy: LinkPolicy, key: &mut Vec<u8>) {
+    key.clear();
+    key.extend_from_slice(&watcher.number().to_ne_bytes());
+    key.push(policy as u8);
+    key.extend_from_slice(root.as_os_str().as_bytes());
+    key.push(0);
+    key.extend_from_slice(relative);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use std::{
+        fs,
+        time::{Duration, Instant},
+    };
+
+    fn at(watcher: &Watcher, scratch: &Scratch, name: &str) -> (Result<Metadata, ResolveError>, Vec<Stamp>) {
+        let mut stamps = Vec::new();
+        (look(watcher, scratch.root(), name.as_bytes(), LinkPolicy::Follow, &mut stamps), stamps)
+    }
+
+    fn until(what: &str, mut holds: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !holds() {
+            assert!(start.elapsed() < Duration::from_secs(5), "{what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn kept() -> usize {
+        LOOKS.with_borrow(|looks| looks.seen.len())
+    }
+
+    #[test]
+    fn what_was_seen_is_seen_again_until_it_changes() {
+        let (scratch, watcher) = (Scratch::new(), Watcher::start().unwrap());
+        scratch.write("a/file", "four");
+        let (first, stamps) = at(&watcher, &scratch, "a/file");
+        assert_eq!((first.unwrap().size, kept()), (4, 1));
+        let (again, same) = at(&watcher, &scratch, "a/file");
+        assert_eq!((again.unwrap(), same.len()), (first.unwrap(), stamps.len()));
+        assert!(stamps.iter().zip(&same).all(|(one, other)| one.is_same(other)));
+        fs::write(scratch.path("a/file"), "longer").unwrap();
+        until("more content is seen", || at(&watcher, &scratch, "a/file").0.is_ok_and(|metadata| metadata.size == 6));
+        fs::rename(scratch.path("a"), scratch.path("b")).unwrap();
+        until("a folder that went is missed", || matches!(at(&watcher, &scratch, "a/file").0, Err(ResolveError::NotFound)));
+        fs::rename(scratch.path("b"), scratch.path("a")).unwrap();
+        until("one that came is seen", || at(&watcher, &scratch, "a/file").0.is_ok());
+    }
+
+    #[test]
+    fn policies_and_roots_are_told_apart() {
+        let (scratch, watcher) = (Scratch::new(), Watcher::start().unwrap());
+        scratch.write("a/file", "four");
+        scratch.link("link", "a/file");
+        assert!(at(&watcher, &scratch, "link").0.is_ok());
+        let never = look(&watcher, scratch.root(), b"link", LinkPolicy::Never, &mut Vec::new());
+        assert!(matches!(never, Err(ResolveError::LinkDenied)), "{never:?}");
+        assert!(look(&watcher, &scratch.path("a"), b"file", LinkPolicy::Follow, &mut Vec::new()).is_ok());
+        assert!(look(&watcher, &scratch.path("a"), b"a/file", LinkPolicy::Follow, &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn what_nobody_asks_for_is_forgotten() {
+        let (scratch, watcher) = (Scratch::new(), Watcher::start().unwrap());
+        scratch.write("one", "1");
+        for name in ["one", "missing"] {
+            let _ = at(&watcher, &scratch, name);
+        }
+        assert_eq!(kept(), 2);
+        forget_unused(&watcher);
+        assert_eq!(kept(), 2, "both were asked for since the last sweep");
+        let _ = at(&watcher, &scratch, "one");
+        forget_unused(&watcher);
+        assert_eq!(kept(), 1);
+        for number in 0..=KEPT_MAX {
+            let _ = at(&watcher, &scratch, &format!("missing-{number}"));
+        }
+        assert!(kept() <= KEPT_MAX, "{}", kept());
+    }
+}
