@@ -3,6 +3,7 @@
 use crate::log_files::LogFiles;
 use saker_acme::Challenges;
 use saker_files::Watcher;
+use saker_handlers::page_cache::tally::Tallies;
 use saker_net::starter::Starter;
 use saker_pipeline::throttle::AddressTable;
 use saker_store::Store;
@@ -23,6 +24,8 @@ pub struct Shared {
     pub watcher: Watcher,
     /// One set per worker, written by that worker alone.
     pub counters: Vec<Arc<Counters>>,
+    /// What became of requests to the page cache, likewise.
+    pub tallies: Vec<Arc<Tallies>>,
     /// Written by the main thread alone.
     pub main_counters: Arc<Counters>,
     /// Open connections of all workers, for `limits.connections`.

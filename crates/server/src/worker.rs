@@ -12,7 +12,13 @@ use crate::{
 };
 use saker_config::model::Address;
 use saker_gateway::Gateway;
-use saker_handlers::page_cache::Share;
+use saker_handlers::page_cache::{
+    Share,
+    warm::{
+        Job,
+        run::{self, Means},
+    },
+};
 use saker_net::{
     BoundSocket, Ticker,
     deadlines::{Deadlines, TICK_MS},
@@ -43,6 +49,8 @@ pub enum Command {
     Listen(Arc<Address>, BoundSocket),
     /// Takes what is in the accept queue, then closes the listener.
     Unlisten(Address),
+    /// Makes pages before visitors ask for them, so many at a time.
+    Warm(Arc<Job>, usize),
     /// Accept nothing more, close idle connections, let requests finish.
     Drain,
     /// End now, whatever is open.
@@ -89,7 +97,7 @@ pub fn start(
         match runtime() {
             Ok((runtime, ticker)) => {
                 let _ = ready.send(Ok(()));
-                runtime.block_on(run(Worker::new(index, shared, generation, secured), ticker, receiver));
+                runtime.block_on(live(Worker::new(index, shared, generation, secured), ticker, receiver));
             }
             Err(error) => drop(ready.send(Err(error))),
         }
@@ -111,7 +119,7 @@ fn runtime() -> io::Result<(LocalRuntime, Ticker)> {
     Ok((runtime, ticker))
 }
 
-async fn run(worker: Worker, ticker: Ticker, mut commands: UnboundedReceiver<Command>) {
+async fn live(worker: Worker, ticker: Ticker, mut commands: UnboundedReceiver<Command>) {
     let worker = Rc::new(worker);
     let ticking = tokio::task::spawn_local(tick(Rc::clone(&worker), ticker));
     while let Some(command) = commands.recv().await {
@@ -156,7 +164,7 @@ impl Worker {
             secured: RefCell::new(secured),
             resources: RefCell::new(resources(&generation, &shared)),
             logs: RefCell::new(open_logs(&generation, &shared)),
-            services: RefCell::new(services(&generation, &shared, gateway, &counters)),
+            services: RefCell::new(services(&generation, &shared, gateway, index)),
             counters,
             buffers: RefCell::default(),
             deadlines,
@@ -192,8 +200,15 @@ impl Worker {
                 self.unlisten(None);
                 self.deadlines.wake_all();
             }
+            Command::Warm(job, at_a_time) => self.warm(&job, at_a_time),
             Command::Stop => {}
         }
+    }
+
+    fn warm(self: &Rc<Self>, job: &Arc<Job>, at_a_time: usize) {
+        let worker = Rc::clone(self);
+        let means = Means { services: Box::new(move || worker.services()), counters: Arc::clone(&self.counters) };
+        run::begin(means, job, at_a_time);
     }
 
     /// Swaps everything that hangs on the configuration at once. Requests that are under way keep what they began with.
@@ -203,7 +218,7 @@ impl Worker {
         *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
         *self.tail.borrow_mut() = Tail::new(&generation.model.server.server_field);
         let gateway = gateway(&self.deadlines, &self.shared);
-        *self.services.borrow_mut() = services(&generation, &self.shared, gateway, &self.counters);
+        *self.services.borrow_mut() = services(&generation, &self.shared, gateway, self.index);
     }
 
     fn unlisten(&self, address: Option<&Address>) {
@@ -254,10 +269,16 @@ fn gateway(deadlines: &Rc<Deadlines>, shared: &Shared) -> Gateway {
     Gateway::new(Rc::clone(deadlines), shared.counters.len(), std::env::temp_dir().into(), shared.starter.clone())
 }
 
-fn services(generation: &Arc<Generation>, shared: &Arc<Shared>, gateway: Gateway, counters: &Arc<Counters>) -> Rc<Services> {
+fn services(generation: &Arc<Generation>, shared: &Arc<Shared>, gateway: Gateway, index: usize) -> Rc<Services> {
     let figures = Live { shared: Arc::clone(shared), generation: generation.number };
     let memory_bytes_max = generation.model.cache.memory_bytes_max / shared.counters.len().max(1) as u64;
-    let share = |store| Share { store, memory_bytes_max: memory_bytes_max as usize, counters: Arc::clone(counters) };
+    let share = |store| Share {
+        store,
+        memory_bytes_max: memory_bytes_max as usize,
+        counters: Arc::clone(&shared.counters[index]),
+        tallies: Arc::clone(&shared.tallies[index]),
+        workers: shared.counters.len(),
+    };
     let cache = shared.store().map_or(registry::Cache::Nothing, |store| registry::Cache::Share(share(store)));
     registry::services(Arc::clone(generation), &shared.watcher, &shared.challenges, gateway, Rc::new(figures), cache)
 }

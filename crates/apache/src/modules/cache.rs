@@ -263,7 +263,8 @@ impl Said {
             stores_private: self.store_private == Some(true),
             stores_no_store: self.store_no_store == Some(true),
             stores_expired: self.store_expired == Some(true),
-            tells_status: self.header == Some(true) || self.detail_header == Some(true),
+            apache_field: self.header == Some(true),
+            apache_detail_field: self.detail_header == Some(true),
             ignored_fields: self.ignored_fields.clone().unwrap_or_default(),
             vary_fields: self.vary_fields.iter().flatten().map(|name| name.to_ascii_lowercase()).collect(),
             ..CacheUse::default()

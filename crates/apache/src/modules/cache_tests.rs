@@ -86,7 +86,7 @@ fn apaches_own_cache_goes_by_http() {
                 CacheMaxFileSize 640\nCacheHeader on";
     let cache = at(told, "/");
     assert_eq!((cache.ttl_default_s, cache.ttl_max_s, cache.ttl_min_s, cache.heuristic_percent), (Some(7), Some(8), 2, 50));
-    assert!(!cache.default_needs_validator && !cache.honours_client && cache.tells_status);
+    assert!(!cache.default_needs_validator && !cache.honours_client && cache.apache_field && !cache.apache_detail_field);
     assert!(cache.stores_private && cache.stores_no_store && cache.stores_expired);
     assert_eq!((cache.stale_if_error_s, cache.grace_s), (0, LOCK_MAX_AGE_S));
     assert_eq!(cache.ignored_fields, ["Set-Cookie", "X-A"]);

@@ -60,6 +60,24 @@ pub enum NotStored {
 }
 
 impl NotStored {
+    /// One word for counters.
+    pub fn name(self) -> &'static str {
+        match self {
+            NotStored::Off => "not-asked",
+            NotStored::NoCache => "no-cache",
+            NotStored::NoAge => "no-lifetime",
+            NotStored::Method => "method",
+            NotStored::Status => "status",
+            NotStored::SetCookie => "set-cookie",
+            NotStored::Empty => "empty",
+            NotStored::TooLarge => "size",
+            NotStored::Failed => "broken",
+            NotStored::StaticFile => "file",
+            NotStored::Query => "query",
+            NotStored::RequestCookie => "request-cookie",
+        }
+    }
+
     pub fn sentence(self) -> &'static str {
         match self {
             NotStored::Off => "nothing asks for this page to be cached",

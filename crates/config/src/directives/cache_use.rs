@@ -31,6 +31,8 @@ static COOKIE: Word = Word {
 
 static FIELD: Word = Word { expects: "the name of a field, such as \"X-Device\"", pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", read: field };
 
+static RESULT_FIELD: Word = Word { expects: "the name of a field, such as \"X-Cache\"", ..FIELD };
+
 static PURGE_PATH: Word = Word {
     expects: "a path, such as \"/purge\"",
     pattern: "^/",
@@ -309,11 +311,54 @@ pub static ROWS: &[Row] = &[
         ..BASE
     },
     Row {
-        apache: Some("CacheHeader, CacheDetailHeader"),
-        aliases: &["cache_status", "x_cache", "debug"],
+        aliases: &["cache_status", "debug"],
         ..flag("status_header", "false", "Tell clients what the cache did, by Cache-Status (RFC 9211)?", |cache, given| {
             cache.tells_status = given.boolean()
         })
+    },
+    Row {
+        name: "result_header",
+        kind: Kind::Word(&RESULT_FIELD),
+        example: Some("\"X-Cache\""),
+        summary: "A field that tells clients in one word what the cache did: HIT, STALE, MISS, EXPIRED, REVALIDATED or BYPASS. Without it, none.",
+        apache: Some("CacheHeader"),
+        aliases: &["x_cache", "upstream_cache_status", "header"],
+        since: "0.6",
+        set: Set::CacheUse(|cache, given| cache.result_field = Some(given.text())),
+        ..BASE
+    },
+    Row {
+        aliases: &["device", "vary_device", "devicedetect", "mobile"],
+        since: "0.6",
+        ..flag(
+            "vary_on_device",
+            "false",
+            "Do phones, tablets and other browsers get pages of their own? The application is told which by X-UA-Device (mobile, tablet, desktop).",
+            |cache, given| cache.varies_by_device = given.boolean(),
+        )
+    },
+    Row {
+        name: "refetch",
+        kind: Kind::Integer { min: 0, max: 100_000 },
+        default: Some("0"),
+        example: Some("100"),
+        summary: "So many pages are made again by themselves after they were purged, those first that are asked for most. 0: when somebody asks.",
+        aliases: &["recrawl", "refetch_after_purge"],
+        since: "0.6",
+        set: Set::CacheUse(|cache, given| cache.refetched_max = usize::try_from(given.number()).unwrap_or(usize::MAX)),
+        ..BASE
+    },
+    Row {
+        name: "refresh_ahead",
+        kind: Kind::Integer { min: 0, max: 90 },
+        default: Some("0"),
+        example: Some("10"),
+        unit: Some("percent"),
+        summary: "A page in demand is made anew while that part of its life is left, so that nobody meets its end. 0: when it is over.",
+        aliases: &["prefetch", "prefresh"],
+        since: "0.6",
+        set: Set::CacheUse(|cache, given| cache.refresh_ahead_percent = given.number()),
+        ..BASE
     },
     Row {
         example: Some("[\"X-Request-Id\"]"),

@@ -103,6 +103,17 @@ pub struct CacheUse {
     pub entry_bytes_max: Option<u64>,
     /// The client is told what the cache did: Cache-Status (RFC 9211); X-LiteSpeed-Cache always is where LSCache's words are heard.
     pub tells_status: bool,
+    /// A field that says what the cache did in one word, as `$upstream_cache_status` does.
+    pub result_field: Option<String>,
+    /// The same in Apache's words: X-Cache, X-Cache-Detail.
+    pub apache_field: bool,
+    pub apache_detail_field: bool,
+    /// Phones, tablets and other browsers get pages of their own.
+    pub varies_by_device: bool,
+    /// Pages that are fetched again when they were purged, those first that are asked for most.
+    pub refetched_max: usize,
+    /// Pages in demand are made anew when that part of their life is left, in percent; 0: when it is over.
+    pub refresh_ahead_percent: u64,
     /// Response fields that are not kept.
     pub ignored_fields: Vec<String>,
     /// Kept although the response says otherwise (mod_cache's CacheStorePrivate, -NoStore, -Expired).
@@ -222,6 +233,12 @@ impl Default for CacheUse {
             entry_bytes_min: 0,
             entry_bytes_max: None,
             tells_status: false,
+            result_field: None,
+            apache_field: false,
+            apache_detail_field: false,
+            varies_by_device: false,
+            refetched_max: 0,
+            refresh_ahead_percent: 0,
             ignored_fields: Vec::new(),
             stores_private: false,
             stores_no_store: false,

@@ -5,6 +5,7 @@
 //! alone. Parts are told apart by bytes that none of them holds.
 
 use saker_cache::{
+    device::Device,
     lscache::{query::KeyEdits, settings::LscacheSettings, vary::VaryRules, visitor},
     names,
 };
@@ -25,6 +26,8 @@ pub struct Place {
     url: Vec<u8>,
     /// What answers in the end.
     answers: Vec<u8>,
+    /// Phones, tablets and other browsers get pages of their own.
+    pub by_device: bool,
 }
 
 impl Place {
@@ -38,7 +41,8 @@ impl Place {
         let path = edits.edited_path(path);
         let url = url(&exchange.client, &exchange.host, path);
         let answers = [answers(exchange), spelling(exchange, &url, path)].concat();
-        Some(Place { scope: scope(&exchange.site, exchange.site_index), url, answers })
+        let by_device = exchange.settings.cache.varies_by_device;
+        Some(Place { scope: scope(&exchange.site, exchange.site_index), url, answers, by_device })
     }
 
     /// The URL with its query: what it is purged by.
@@ -118,26 +122,39 @@ pub fn visitor(view: HeadView<'_>, client: &Client, settings: &LscacheSettings) 
 }
 
 /// The variant that a visitor gets by his vary cookie and what rules and responses have named.
-pub fn variant(view: HeadView<'_>, rules: &VaryRules) -> Vec<u8> {
+pub fn variant(view: HeadView<'_>, rules: &VaryRules, by_device: bool) -> Vec<u8> {
     let mut out = Vec::new();
-    variant_into(view, rules, &mut out);
+    variant_into(view, rules, by_device, &mut out);
     out
 }
 
 /// The same behind what is in `out`. Who has no cookies, where nothing was named, has the bare name of the vary cookie.
-pub fn variant_into(view: HeadView<'_>, rules: &VaryRules, out: &mut Vec<u8>) {
+pub fn variant_into(view: HeadView<'_>, rules: &VaryRules, by_device: bool, out: &mut Vec<u8>) {
     match view.has(KnownField::Cookie) || !rules.cookies.is_empty() || rules.value.is_some() {
         true => out.extend_from_slice(&rules.string(view)),
         false => out.extend_from_slice(b"_lscache_vary;"),
     }
-    overrides_into(view, out);
+    others_into(view, by_device, out);
 }
 
 /// What is left of it where cookies and rules make no difference.
-pub fn one_variant(view: HeadView<'_>) -> Vec<u8> {
+pub fn one_variant(view: HeadView<'_>, by_device: bool) -> Vec<u8> {
     let mut out = Vec::new();
-    overrides_into(view, &mut out);
+    others_into(view, by_device, &mut out);
     out
+}
+
+fn others_into(view: HeadView<'_>, by_device: bool, out: &mut Vec<u8>) {
+    if by_device {
+        out.push(BETWEEN);
+        out.extend_from_slice(b"device ");
+        out.extend_from_slice(device(view).name().as_bytes());
+    }
+    overrides_into(view, out);
+}
+
+pub fn device(view: HeadView<'_>) -> Device {
+    Device::of(view.first("User-Agent"))
 }
 
 /// How the URL was written, where that is not how it stands in the key: the application is told it as it came, and may answer with it (links with another
@@ -181,11 +198,15 @@ const OVERRIDES: [&str; 18] = [
     "X-Url-Scheme",
 ];
 
+pub fn is_override(name: &[u8]) -> bool {
+    let may_be = matches!(name.first(), Some(b'x' | b'X' | b'f' | b'F'));
+    may_be && OVERRIDES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
 /// Behind what is in `out`; nothing for almost everybody.
-pub fn overrides_into(view: HeadView<'_>, out: &mut Vec<u8>) {
+fn overrides_into(view: HeadView<'_>, out: &mut Vec<u8>) {
     for (name, value) in view.fields() {
-        let may_be = matches!(name.first(), Some(b'x' | b'X' | b'f' | b'F'));
-        if may_be && OVERRIDES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+        if is_override(name) {
             out.push(BETWEEN);
             out.extend(name.iter().map(u8::to_ascii_lowercase));
             out.push(b':');

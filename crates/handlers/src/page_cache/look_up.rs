@@ -4,16 +4,20 @@
 //! everybody while one request of the cache's own makes it anew (`refresh`).
 
 use super::{
-    Kept, PageCache,
+    Kept, PageCache, again,
+    decide::Refusal,
+    errand::{Errand, Outcome as Noted, Recipe},
     esi::{
         self,
         fragment::{Answered, Fragment},
     },
+    key,
     page::{Manner, Outcome, Page, Told, wanted_range},
     plan::Plan,
     purge,
     refresh::{self, Refresh},
     settings::Terms,
+    tally::Count,
     visit::Visit,
 };
 use crate::coding::{self, Levels};
@@ -50,9 +54,17 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
     }
     let terms = cache.terms.of(&exchange.settings.cache);
     let mut brought = Brought::of(exchange);
-    let Some(mut visit) = Visit::of(exchange, terms, cache.store.moment()) else { return Handled::Declined };
+    let Some(mut visit) = Visit::of(exchange, terms, cache.store.moment()) else {
+        let excluded = Refusal::new("excluded", "its address is excluded");
+        cache.tallies.of(&key::scope(&exchange.site, exchange.site_index)).pass(excluded.word);
+        brought.errand.iter().for_each(|errand| errand.note(Noted::NotKept(excluded.clone())));
+        return Handled::Declined;
+    };
+    visit.tally = Some(cache.tallies.of(&visit.place.scope));
+    visit.errand = brought.errand.take();
     prepare(exchange, &visit);
     if visit.said.off || exchange.call.as_ref().and_then(|call| call.script.as_ref()).is_some_and(|script| script.is_included) {
+        pass(&visit, Refusal::new("off", "rules switch the cache off for it"));
         return Handled::Declined;
     }
     (visit.inside, visit.ttl_s) = (brought.inside, brought.ttl_s);
@@ -79,9 +91,16 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
     if !exchange.body.is_end() {
         // RFC 9110 section 9.3.1: content of a GET means nothing, but an application may look at it, and no key does.
         exchange.trace("cache", None, || "the request has content: passes by".into());
+        pass(&visit, Refusal::new("content", "the request has content"));
         return Handled::Declined;
     }
     search(cache, exchange, visit).await
+}
+
+/// It is answered by others, and nothing of it is kept.
+fn pass(visit: &Visit, why: Refusal) {
+    visit.tally.iter().for_each(|tally| tally.pass(why.word));
+    visit.note(Noted::NotKept(why));
 }
 
 /// What a request of the cache's own, or of a page for its parts, has with it.
@@ -91,6 +110,7 @@ struct Brought {
     inside: Option<esi::Inside>,
     ttl_s: Option<u64>,
     answered: Option<Answered>,
+    errand: Option<Errand>,
 }
 
 impl Brought {
@@ -98,6 +118,10 @@ impl Brought {
         let Some(state) = exchange.page_cache.take() else { return Brought::default() };
         let state = match state.downcast::<Refresh>() {
             Ok(refresh) => return Brought { refresh: Some(*refresh), ..Brought::default() },
+            Err(state) => state,
+        };
+        let state = match state.downcast::<Errand>() {
+            Ok(errand) => return Brought { errand: Some(*errand), ..Brought::default() },
             Err(state) => state,
         };
         match state.downcast::<Fragment>() {
@@ -108,7 +132,10 @@ impl Brought {
             // It was led elsewhere.
             Err(state) => {
                 let before = state.downcast::<Visit>().ok();
-                before.map_or_else(Brought::default, |visit| Brought { inside: visit.inside, ttl_s: visit.ttl_s, ..Brought::default() })
+                before.map_or_else(Brought::default, |visit| {
+                    let Visit { inside, ttl_s, errand, .. } = *visit;
+                    Brought { inside, ttl_s, errand, ..Brought::default() }
+                })
             }
         }
     }
@@ -136,6 +163,9 @@ fn prepare(exchange: &mut Exchange, visit: &Visit) {
     if view.fields().any(|(name, _)| told::is_reserved_request_field(name)) {
         exchange.head = exchange.head.with_fields(view.fields().filter(|(name, _)| !told::is_reserved_request_field(name)));
     }
+    if visit.place.by_device {
+        tell_device(exchange);
+    }
     tell(exchange);
     if let Some(value) = &visit.said.vary.value {
         exchange.environment.set(b"LSCACHE_VARY_VALUE", value);
@@ -144,6 +174,15 @@ fn prepare(exchange: &mut Exchange, visit: &Visit) {
     if let Some(list) = visit.said.vary.cookie_list() {
         exchange.environment.set(b"LSCACHE_VARY_COOKIE", &list);
     }
+}
+
+/// For whom the page is, by the field that applications behind Varnish know; what clients say of themselves there is not for them.
+fn tell_device(exchange: &mut Exchange) {
+    const DEVICE: &[u8] = b"X-UA-Device";
+    let view = exchange.head.view();
+    let device = key::device(view).name();
+    let others = view.fields().filter(|(name, _)| !name.eq_ignore_ascii_case(DEVICE));
+    exchange.head = exchange.head.with_fields(others.chain([(DEVICE, device.as_bytes())]));
 }
 
 /// That there is a cache (LSCache protocol 2).
@@ -168,11 +207,18 @@ async fn search(cache: &Rc<PageCache>, exchange: &mut Exchange, mut visit: Visit
         if visit.inside.is_some() {
             visit.last_good = used.as_ref().map(|(page, _)| Rc::clone(page));
         }
+        let before = used.as_ref().map(|(page, _)| Rc::clone(page));
         match used {
-            Some((page, Use::Fresh)) => match answer(cache, exchange, &visit, &page, Told::Hit).await {
-                Some(response) => return Handled::Answered(response),
-                None => continue,
-            },
+            Some((page, Use::Fresh)) => {
+                if again::is_due(&page, visit.terms.given.refresh_ahead_percent, now) {
+                    page.is_renewed.set(true);
+                    refresh::begin(cache, exchange, &page, visit.inside.clone());
+                }
+                match answer(cache, exchange, &visit, &page, Told::Hit).await {
+                    Some(response) => return Handled::Answered(response),
+                    None => continue,
+                }
+            }
             Some((page, Use::Stale)) => {
                 refresh::begin(cache, exchange, &page, visit.inside.clone());
                 match answer(cache, exchange, &visit, &page, Told::Stale).await {
@@ -190,12 +236,15 @@ async fn search(cache: &Rc<PageCache>, exchange: &mut Exchange, mut visit: Visit
             None => exchange.trace("cache", None, || "not there".into()),
         }
         match board(cache, exchange, &visit) {
+            // By another worker, in its own memory and on the disk.
+            Some(Boarding::First(_)) if before.is_some_and(|before| cache.take_newer(&before)) => visit.old = None,
             Some(Boarding::First(ticket)) => {
                 visit.ticket = Some(ticket);
                 break;
             }
             Some(Boarding::Wait(mut landing)) => {
                 cache.count(Metric::PageCacheWaits);
+                visit.count(Count::Waits);
                 exchange.trace("cache", None, || "another request makes it: waits for that".into());
                 if tokio::time::timeout(WAIT_MAX, landing.changed()).await.is_err() {
                     break;
@@ -251,23 +300,39 @@ fn judge(cache: &PageCache, view: HeadView<'_>, page: &Page, terms: &Terms, now_
     }
 }
 
+/// How to ask for it again, where its site wants that.
+fn remember(cache: &PageCache, exchange: &Exchange, visit: &Visit, page: &Page) {
+    if visit.terms.given.refetched_max == 0 || page.is_private || page.recipe.get().is_some() {
+        return;
+    }
+    let (fields, rules) = visit.sign.as_ref().map_or((&[][..], None), |sign| (&sign.fields[..], sign.rules.as_ref()));
+    if let Some(recipe) = Recipe::of(visit, exchange, fields, rules) {
+        let _ = page.recipe.set(Rc::new(recipe));
+        cache.recount(page);
+    }
+}
+
 /// `None`: look again.
 async fn answer(cache: &Rc<PageCache>, exchange: &mut Exchange, visit: &Visit, page: &Rc<Page>, told: Told) -> Option<Response> {
-    let manner = Manner { settings: exchange.settings.clone(), edits: exchange.head_edits.clone() };
+    remember(cache, exchange, visit, page);
+    let manner = Manner::of(exchange);
     let now = exchange.now;
     if page.is_template {
         let parsed = page.parsed().await?;
         cache.recount(page);
         exchange.trace("cache", None, || format!("put together from the cache ({told:?})"));
-        cache.count(if told == Told::Hit { Metric::PageCacheHits } else { Metric::PageCacheStale });
+        visit.note(Noted::There);
+        visit.count_answer(cache, page, told, None);
         exchange.is_answered_by_program = true;
         let inside = visit.inside.clone().unwrap_or_default();
-        return Some(esi::hit(exchange, page, parsed, inside, &manner.settings, told));
+        return Some(esi::hit(exchange, page, parsed, inside, &manner, told));
     }
     match page.respond(exchange.head.view(), &manner, told, now) {
         Outcome::Answer(response) => {
             exchange.trace("cache", None, || format!("answered from the cache ({told:?})"));
-            cache.count(if told == Told::Hit { Metric::PageCacheHits } else { Metric::PageCacheStale });
+            visit.note(Noted::There);
+            let content = (exchange.head.view().method() != Method::Head).then_some(&response.body);
+            visit.count_answer(cache, page, told, content);
             exchange.is_answered_by_program = true;
             if told == Told::Hit && !page.is_private && is_asked_as_it_is(exchange) && is_as_listener_says(exchange) {
                 exchange.reusable = Some(Rc::new(Plan {
@@ -277,6 +342,7 @@ async fn answer(cache: &Rc<PageCache>, exchange: &mut Exchange, visit: &Visit, p
                     vary: visit.said.vary.clone(),
                     edits: visit.said.edits.clone(),
                     manner,
+                    tally: visit.tally.clone(),
                 }));
             }
             Some(response)

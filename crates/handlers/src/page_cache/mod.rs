@@ -7,7 +7,10 @@
 //! The difficulty is to be certain whose a page is. The key has everything that led to the page, see [`key`]; and while a page is made, purges may
 //! come: an entry carries what had been purged when its making began.
 
+mod again;
 pub mod bans;
+mod decide;
+pub mod errand;
 mod esi;
 mod explain;
 mod keep;
@@ -15,23 +18,28 @@ pub mod key;
 mod look_up;
 mod page;
 mod plan;
+mod prepare;
 mod purge;
 pub mod record;
 mod refresh;
 mod settings;
+pub mod tally;
 mod tee;
 mod tier;
 mod told;
 pub mod visit;
+pub mod warm;
+mod write;
 
+pub use decide::Refusal;
 pub use explain::Explain;
 
 use crate::static_files::{content::Content, multipart::Boundaries};
-use page::{Page, Parts};
+use page::{Page, Parts, Told};
 use record::{Record, Sign};
 use saker_http::{Fields, Status, fields::known_name};
 use saker_net::Network;
-use saker_pipeline::{Chunk, Exchange, Filter, Handled, Handler, LocalFuture, Response, Services};
+use saker_pipeline::{Body, Chunk, Exchange, Filter, Handled, Handler, LocalFuture, Response, Services};
 use saker_store::{EntryHead, Found, Standing, Store, TagMark};
 use saker_telemetry::{Counters, Metric};
 use settings::AllTerms;
@@ -40,6 +48,7 @@ use std::{
     rc::{Rc, Weak},
     sync::Arc,
 };
+use tally::{Count, Tallies, Tally};
 use tier::Tier;
 
 /// Contents up to this size are kept in memory; larger ones go out by sendfile, as files do.
@@ -62,7 +71,11 @@ pub struct PageCache {
     purgers: Vec<Network>,
     scratch: RefCell<Vec<u8>>,
     counters: Arc<Counters>,
+    tallies: Arc<Tallies>,
     bans: bans::Bans,
+    again: again::Again,
+    /// How many there are.
+    workers: usize,
 }
 
 /// What a worker's cache is made of.
@@ -71,6 +84,9 @@ pub struct Share {
     /// This worker's share of the memory.
     pub memory_bytes_max: usize,
     pub counters: Arc<Counters>,
+    pub tallies: Arc<Tallies>,
+    /// How many there are.
+    pub workers: usize,
 }
 
 /// What the tier has under a key.
@@ -92,7 +108,10 @@ impl PageCache {
             purgers,
             scratch: RefCell::default(),
             counters: share.counters,
+            tallies: share.tallies,
             bans: bans::Bans::default(),
+            again: again::Again::default(),
+            workers: share.workers.max(1),
         })
     }
 
@@ -175,7 +194,27 @@ impl PageCache {
         }
     }
 
+    /// What another worker, or this one, has made since a page was read. Where there is such, it takes the page's place in memory.
+    fn take_newer(&self, page: &Page) -> bool {
+        let Some(found) = self.store.find(&page.key, MEMORY_BYTES_MAX) else { return false };
+        let is_sound =
+            matches!(found.content, saker_store::Content::Memory(_)) || self.store.is_known_sound(self.store.hash(&page.key), false);
+        if found.id <= page.id || !is_sound {
+            return false;
+        }
+        let Some(kept) = self.taken(found) else { return false };
+        self.hold(&page.key, &kept);
+        true
+    }
+
     fn hold(&self, key: &[u8], kept: &Kept) {
+        if let (Kept::Page(page), Some(Kept::Page(old))) = (kept, self.tier.borrow().find(key)) {
+            // What was in demand is so still, and less so each time that nobody asks.
+            page.hits.set(page.hits.get().max(old.hits.get() / 2));
+            if let (None, Some(recipe)) = (page.recipe.get(), old.recipe.get()) {
+                let _ = page.recipe.set(Rc::clone(recipe));
+            }
+        }
         let bytes = match kept {
             Kept::Page(page) => weight(page),
             Kept::Sign(sign) => size_of::<Sign>() + sign.fields.iter().map(|name| name.len() + 32).sum::<usize>(),
@@ -185,6 +224,22 @@ impl PageCache {
 
     fn count(&self, metric: Metric) {
         self.counters.increment(metric);
+    }
+
+    /// An answer that was made of a page.
+    fn count_answer(&self, tally: Option<&Tally>, page: &Page, told: Told, content: Option<&Body>) {
+        page.hits.set(page.hits.get().saturating_add(1));
+        let (metric, count) = match told {
+            Told::Hit => (Metric::PageCacheHits, Count::Hits),
+            Told::Stale => (Metric::PageCacheStale, Count::Stale),
+        };
+        self.count(metric);
+        let Some(tally) = tally else { return };
+        tally.add(count, 1);
+        if let Some(body) = content {
+            let from = if matches!(body, Body::Memory(_)) { Count::MemoryBytes } else { Count::FileBytes };
+            tally.add(from, body.length().unwrap_or(0));
+        }
     }
 
     fn recount(&self, page: &Page) {
@@ -222,6 +277,7 @@ impl Handler for LookUp {
 
     fn tick(&self, now_ms: u64) {
         self.0.store.flights().tick(now_ms);
+        again::tick(&self.0);
     }
 }
 

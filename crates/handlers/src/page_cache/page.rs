@@ -4,7 +4,7 @@
 //! without waiting or allocating for the plain 200 and the 304. Difficulty: whether it still holds. As long as the store's number is the one that the
 //! page was last looked at under, one atomic load says so; otherwise its tags are looked up once.
 
-use super::{esi::Parsed, record::By};
+use super::{errand::Recipe, esi::Parsed, record::By, told};
 use crate::{
     coding,
     compress::{describe, may_be_coded},
@@ -27,9 +27,10 @@ use saker_http::{
     content_coding::{AcceptedCodings, Coding},
     date::parse_date,
     entity_tag::EntityTag,
+    fields::known_name,
     range::{self, RangeOutcome},
 };
-use saker_pipeline::{Body, Chunk, HeadEdits, HeadFacts, ReadyHead, Response, head_edits::are_same};
+use saker_pipeline::{Body, Chunk, Exchange, HeadEdits, HeadFacts, ReadyHead, Response, head_edits::are_same};
 use saker_store::{Ban, Standing, Store, TagMark};
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -65,6 +66,12 @@ pub struct Page {
     pub making: tokio::sync::Mutex<()>,
     /// The store's number that it was last looked at under, and what came of it.
     looked_at: Cell<(u64, Standing)>,
+    /// How often it was asked for here.
+    pub hits: Cell<u32>,
+    /// How to ask for it again, where somebody may want to.
+    pub recipe: OnceCell<Rc<Recipe>>,
+    /// Another one is being made, or was tried to be.
+    pub is_renewed: Cell<bool>,
     pub boundaries: Rc<Boundaries>,
 }
 
@@ -89,6 +96,14 @@ struct Kept {
 pub struct Manner {
     pub settings: Arc<Settings>,
     pub edits: Option<Rc<dyn HeadEdits>>,
+    /// By which the site is known, where clients are told.
+    pub server_name: Option<Rc<str>>,
+}
+
+impl Manner {
+    pub fn of(exchange: &Exchange) -> Manner {
+        Manner { settings: exchange.settings.clone(), edits: exchange.head_edits.clone(), server_name: told::server_name(exchange) }
+    }
 }
 
 /// What is said of the answer.
@@ -143,6 +158,9 @@ impl Page {
             coded: Default::default(),
             making: tokio::sync::Mutex::new(()),
             looked_at: Cell::new((u64::MAX, Standing::Gone)),
+            hits: Cell::new(0),
+            recipe: OnceCell::new(),
+            is_renewed: Cell::new(false),
             boundaries,
         }
     }
@@ -173,22 +191,25 @@ impl Page {
     }
 
     /// What is said of a page that is put together from it.
-    pub fn fields_of_template(&self, settings: &Settings, told: Told, now: i64) -> Fields {
+    pub fn fields_of_template(&self, manner: &Manner, told: Told, now: i64) -> Fields {
         let mut fields = self.fields.clone();
-        self.tell(&mut fields, settings, told, now);
+        self.tell(&mut fields, manner, told, now);
         fields
     }
 
     /// That it was in the cache.
-    fn tell(&self, fields: &mut Fields, settings: &Settings, told: Told, now: i64) {
+    fn tell(&self, fields: &mut Fields, manner: &Manner, told: Told, now: i64) {
         match self.by {
             // RFC 9111 section 5.1.
             By::Http => fields.set("Age", age_s(&self.life, now.saturating_mul(1000)).to_string().into_bytes()),
             By::Lscache => visible::finish(fields, Served::Hit(self.audience()), false, false),
         }
-        if settings.cache.tells_status {
-            super::told::status(self, told, now).append_to(fields, "Saker");
+        let given = &manner.settings.cache;
+        if given.tells_status {
+            told::status(self, told, now).append_to(fields, "Saker");
         }
+        let result = if told == Told::Hit { told::Result::Hit } else { told::Result::Stale };
+        told::tell(fields, given, result, manner.server_name.as_deref(), None);
     }
 
     /// Answers a GET or HEAD from what has been made so far.
@@ -296,7 +317,14 @@ impl Page {
         let copies: usize = coded.chain([&self.identity]).map(|copy| copy.content.memory_bytes() + HEAD_OVERHEAD_BYTES).sum();
         let fields: usize = self.fields.iter().map(|(name, value)| name.len() + value.len() + 48).sum();
         let parsed = self.parsed.get().map_or(0, |parsed| parsed.memory_bytes());
-        size_of::<Page>() + parsed + copies + fields * 3 + self.tags.iter().map(|tag| tag.len() + 32).sum::<usize>() + self.key.len()
+        let recipe = self.recipe.get().map_or(0, |recipe| recipe.memory_bytes());
+        size_of::<Page>()
+            + recipe
+            + parsed
+            + copies
+            + fields * 3
+            + self.tags.iter().map(|tag| tag.len() + 32).sum::<usize>()
+            + self.key.len()
     }
 }
 
@@ -319,8 +347,9 @@ impl Copy {
         let make = || {
             let whole = self.fields(page, manner, told, now);
             let mut fields = validation::not_modified_fields(&whole);
-            for name in ["Age", "X-LiteSpeed-Cache"] {
-                whole.first(name).map(<[u8]>::to_vec).into_iter().for_each(|value| fields.append(name, value));
+            let own = manner.settings.cache.result_field.as_deref();
+            for name in ["Age", "X-LiteSpeed-Cache", "X-Cache", "X-Cache-Detail"].into_iter().chain(own) {
+                whole.first(name).map(<[u8]>::to_vec).into_iter().for_each(|value| fields.append(known_name(name), value));
             }
             (Status::NOT_MODIFIED, fields)
         };
@@ -336,7 +365,7 @@ impl Copy {
                 describe(&mut fields, self.coding, settings.compression.tags);
             }
         }
-        page.tell(&mut fields, settings, told, now);
+        page.tell(&mut fields, manner, told, now);
         if let Some(edits) = &manner.edits {
             edits.apply(&HeadFacts { status: page.status, now, modified_s: None }, &mut fields);
         }

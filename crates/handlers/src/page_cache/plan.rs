@@ -4,21 +4,21 @@
 //! may have an entry of his own, or is to be judged otherwise, walks; and so does everybody whose page is not in memory, is stale, or was purged.
 
 use super::{
-    Kept, PageCache,
+    Kept, PageCache, again,
     key::{self, Place},
     page::{Manner, Outcome, Page, Told},
     settings::Terms,
+    tally::Tally,
     visit::{sign_key, signed_key},
 };
 use saker_cache::{
     lscache::{query::KeyEdits, vary::VaryRules},
     rules::{Use, judge_use},
 };
-use saker_http::{HeadView, KnownField};
+use saker_http::{HeadView, KnownField, Method};
 use saker_pipeline::{Response, Reusable};
 use saker_store::Standing;
-use saker_telemetry::Metric;
-use std::rc::Rc;
+use std::{rc::Rc, sync::Arc};
 
 pub struct Plan {
     pub cache: Rc<PageCache>,
@@ -27,6 +27,7 @@ pub struct Plan {
     pub vary: VaryRules,
     pub edits: KeyEdits,
     pub manner: Manner,
+    pub tally: Option<Arc<Tally>>,
 }
 
 impl Reusable for Plan {
@@ -37,13 +38,15 @@ impl Reusable for Plan {
         let page = self.page(head)?;
         if page.is_template
             || self.cache.standing(&page) != Standing::Valid
+            || again::is_due(&page, self.terms.given.refresh_ahead_percent, now.saturating_mul(1000))
             || judge_use(head, &page.life, &self.terms.http, now.saturating_mul(1000)) != Use::Fresh
         {
             return None;
         }
         match page.respond(head, &self.manner, Told::Hit, now) {
             Outcome::Answer(response) if !response.status.is_error() || response.status == page.status => {
-                self.cache.count(Metric::PageCacheHits);
+                let content = (head.method() != Method::Head).then_some(&response.body);
+                self.cache.count_answer(self.tally.as_deref(), &page, Told::Hit, content);
                 Some(response)
             }
             _ => None,
@@ -69,7 +72,7 @@ impl Plan {
         let edited = if self.edits.is_empty() { None } else { Some(self.edits.edited(asked)) };
         let query = edited.as_ref().map_or(asked, |edited| edited.as_deref());
         let mut scratch = self.cache.scratch.borrow_mut();
-        self.place.key_into(query, &mut scratch, |out| key::variant_into(head, &self.vary, out));
+        self.place.key_into(query, &mut scratch, |out| key::variant_into(head, &self.vary, self.place.by_device, out));
         if let Some(Kept::Page(page)) = self.cache.in_memory(&scratch) {
             return Some(page);
         }

@@ -2,7 +2,7 @@
 //!
 //! Difficulty: whose entries. A purge never goes beyond the site that it was asked of, and a private one never beyond its visitor.
 
-use super::{PageCache, bans, keep, visit::Visit};
+use super::{PageCache, bans, visit::Visit};
 use saker_cache::{
     ban::{self, MagentoPurge},
     lscache::{
@@ -10,6 +10,7 @@ use saker_cache::{
         purge::{self as grammar, Target},
     },
     names,
+    rules::invalidation,
 };
 use saker_http::{Method, Status};
 use saker_pipeline::{Body, Chunk, Exchange, Response};
@@ -60,7 +61,7 @@ pub fn of_request(cache: &PageCache, visit: &Visit, exchange: &Exchange, respons
     let given = &visit.terms.given;
     let method = exchange.head.view().method();
     let mut purges = match given.obeys_http && !method.is_safe() {
-        true => keep::invalidated(cache, visit, exchange, response),
+        true => invalidated(cache, visit, exchange, response),
         false => Vec::new(),
     };
     // A page asks for its parts in its own name, not in the visitor's.
@@ -74,6 +75,17 @@ pub fn of_request(cache: &PageCache, visit: &Visit, exchange: &Exchange, respons
         }
     }
     purges
+}
+
+/// Addresses that an answered unsafe request makes invalid (RFC 9111 section 4.4), as far as there may be entries of them.
+fn invalidated(cache: &PageCache, visit: &Visit, exchange: &Exchange, response: &Response) -> Vec<Purge> {
+    let view = exchange.head.view();
+    let scheme = if exchange.client.secure { "https" } else { "http" };
+    let authority = view.known(saker_http::KnownField::Host).unwrap_or(&exchange.host);
+    let origin = invalidation::Origin { scheme, authority };
+    let targets = invalidation::invalidated(view.method(), origin, view.target(), response.status, response.fields());
+    let marks = targets.iter().map(|target| super::mark(&visit.place.scope, &names::url_tag(&visit.place.url_of(exchange, target))));
+    marks.filter(|mark| cache.store.may_have(*mark)).map(|mark| Purge::Tag { mark, is_soft: false }).collect()
 }
 
 /// A request that purges.

@@ -3,7 +3,7 @@
 //! Place in the walk: begins in the look-up, runs beside it, ends in the filter that keeps. Its exchange goes through all phases like any other; nobody
 //! sees its response. Bounded in number: beyond that, a stale page waits for its turn.
 
-use super::{PageCache, REFRESHES_MAX, esi::Inside, look_up, page::Page};
+use super::{PageCache, REFRESHES_MAX, esi::Inside, look_up, page::Page, tally::Count};
 use saker_http::{KnownField, Method};
 use saker_pipeline::{Body, Exchange, NoBody, respond, throttle::Admission};
 use saker_store::{Boarding, Ticket};
@@ -25,9 +25,13 @@ pub fn begin(cache: &Rc<PageCache>, exchange: &Exchange, page: &Rc<Page>, inside
     }
     let hash = cache.store.hash(&page.key);
     let Boarding::First(ticket) = cache.store.flights().board(hash, look_up::monotonic_ms()) else { return };
+    if cache.take_newer(page) {
+        return;
+    }
     let mut again = another(exchange);
     again.page_cache = Some(Box::new(Refresh { ticket, old: Rc::clone(page), inside }));
     cache.count(Metric::PageCacheRefreshes);
+    cache.tallies.of(&page.site).add(Count::Refreshes, 1);
     cache.refreshes.set(cache.refreshes.get() + 1);
     let cache = Rc::clone(cache);
     tokio::task::spawn_local(async move {

@@ -82,6 +82,11 @@ impl<V> Tier<V> {
         self.add(Item { key: key.into(), hash, value, bytes, count: Cell::new(0), is_new: !is_known, age: self.ages });
     }
 
+    /// Everything that there is, in no order.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.items.iter().flatten().map(|item| &item.value)
+    }
+
     pub fn remove(&mut self, key: &[u8]) {
         if let Some(at) = self.place(self.hasher.hash_one(key), key) {
             self.remove_at(at);

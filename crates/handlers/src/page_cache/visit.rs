@@ -1,20 +1,23 @@
 //! One request's dealings with the cache: what it asked for, and what is known of it when the response has come.
 
 use super::{
+    PageCache,
+    errand::{Errand, Outcome},
     esi::Inside,
     key::{self, KEY_BYTES_MAX, Place},
-    page::Page,
+    page::{Page, Told},
     record::Sign,
     settings::Terms,
+    tally::{Count, Tally},
 };
 use saker_cache::{
     lscache::{rewrite_env::RewriteEnv, vary::VaryRules},
     names,
 };
 use saker_http::{HeadView, RequestHead};
-use saker_pipeline::Exchange;
+use saker_pipeline::{Body, Exchange};
 use saker_store::{EntryHead, TagMark, Ticket};
-use std::rc::Rc;
+use std::{rc::Rc, sync::Arc};
 
 pub struct Visit {
     pub terms: Rc<Terms>,
@@ -38,12 +41,18 @@ pub struct Visit {
     pub old: Option<Rc<Page>>,
     /// The origin was asked whether that still holds.
     pub validates: bool,
+    /// It said that it does.
+    pub is_revalidated: bool,
     /// Nobody sees the response: it is made to be kept.
     pub is_refresh: bool,
     /// It is a part of a page.
     pub inside: Option<Inside>,
     /// How long it lives where it does not say so itself.
     pub ttl_s: Option<u64>,
+    /// Somebody wants to know what becomes of the page.
+    pub errand: Option<Errand>,
+    /// What is counted, of its site; `None`: nothing is.
+    pub tally: Option<Arc<Tally>>,
     /// What there was of a part, however old: better than none.
     pub last_good: Option<Rc<Page>>,
 }
@@ -78,17 +87,40 @@ impl Visit {
             asked: None,
             old: None,
             validates: false,
+            is_revalidated: false,
             is_refresh: false,
             inside: None,
             ttl_s: None,
+            errand: None,
+            tally: None,
             last_good: None,
             terms,
         })
     }
 
+    pub fn count(&self, count: Count) {
+        self.tally.iter().for_each(|tally| tally.add(count, 1));
+    }
+
+    /// An answer that was made of a page, where it is for a visitor.
+    pub fn count_answer(&self, cache: &PageCache, page: &Page, told: Told, content: Option<&Body>) {
+        if !self.is_own() {
+            cache.count_answer(self.tally.as_deref(), page, told, content);
+        }
+    }
+
+    pub fn note(&self, outcome: Outcome) {
+        self.errand.iter().for_each(|errand| errand.note(outcome.clone()));
+    }
+
+    /// Whether the response is made for nobody but the cache.
+    pub fn is_own(&self) -> bool {
+        self.is_refresh || self.errand.is_some()
+    }
+
     /// The key that is looked for first.
     pub fn first_key(&self, view: HeadView<'_>) -> Option<Vec<u8>> {
-        let key = self.place.key(self.query.as_deref(), &key::variant(view, &self.said.vary));
+        let key = self.place.key(self.query.as_deref(), &key::variant(view, &self.said.vary, self.place.by_device));
         (key.len() <= KEY_BYTES_MAX).then_some(key)
     }
 
@@ -135,9 +167,9 @@ pub fn signed_key(
     view: HeadView<'_>,
 ) -> Option<Vec<u8>> {
     let variant = match (sign.is_one, &sign.rules) {
-        (true, _) => key::one_variant(view),
-        (false, Some(rules)) => key::variant(view, rules),
-        (false, None) => key::variant(view, said),
+        (true, _) => key::one_variant(view, place.by_device),
+        (false, Some(rules)) => key::variant(view, rules, place.by_device),
+        (false, None) => key::variant(view, said, place.by_device),
     };
     let fields = sign.vary()?.secondary_key_without(view, ignored_cookies);
     let key = key::with_fields(place.key(query, &variant), &fields);

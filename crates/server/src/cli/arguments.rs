@@ -281,6 +281,50 @@ pub enum CacheCommand {
         target: Target,
     },
     Purge(Purge),
+    Warm(Warm),
+}
+
+/// Make pages before visitors ask for them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  saker cache warm --sitemap https://example.org/sitemap.xml
+  saker cache warm --sitemap https://example.org/robots.txt --concurrency 8
+  saker cache warm --list urls.txt --vary currency=,EUR,USD
+  saker cache warm -H 'User-Agent: iPhone Mobile' https://example.org/
+
+The requests are made inside of the running server, by the rules of the site, and give way
+to visitors. Exit status: 0, or 2 if some pages failed.")]
+pub struct Warm {
+    /// https://HOST/PATH?QUERY
+    #[arg(value_name = "URL", value_hint = ValueHint::Url)]
+    pub urls: Vec<String>,
+    /// What this sitemap names: a sitemap, an index of them, packed or not, or the robots.txt that names them
+    #[arg(long = "sitemap", value_name = "URL", value_hint = ValueHint::Url)]
+    pub sitemaps: Vec<String>,
+    /// What this file names, a URL a line; - for standard input
+    #[arg(long = "list", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub lists: Vec<PathBuf>,
+    /// Each page with each of these values of a cookie, an empty one being none; several: in all combinations
+    #[arg(long, value_name = "COOKIE=VALUE,...", value_parser = cookie_values)]
+    pub vary: Vec<(String, Vec<String>)>,
+    /// A field of each request
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = field)]
+    pub headers: Vec<(String, String)>,
+    /// Requests at a time
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub concurrency: usize,
+    /// Requests a second at most [default: as fast as they are answered]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub rate: u32,
+    /// Show nothing but what it came to
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// That as JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub target: Target,
 }
 
 /// Print completions for a shell
@@ -402,6 +446,15 @@ fn authority(text: &str) -> Result<String, String> {
         Some(directory) => Ok(directory.to_owned()),
         None if text.strip_prefix("https://").is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) => Ok(text.to_owned()),
         None => Err("letsencrypt, letsencrypt-staging, or the URL of a directory (https://...)".into()),
+    }
+}
+
+fn cookie_values(text: &str) -> Result<(String, Vec<String>), String> {
+    let (name, values) = text.split_once('=').ok_or("a cookie has a name and values, as in currency=EUR,USD")?;
+    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b';');
+    match name.is_empty() || !is_plain(name) || !is_plain(values) {
+        true => Err("that is no cookie".into()),
+        false => Ok((name.to_owned(), values.split(',').map(str::to_owned).collect())),
     }
 }
 

@@ -37,6 +37,7 @@ pub fn purge(purge: Purge) -> ExitCode {
 pub fn cache(command: CacheCommand) -> ExitCode {
     match command {
         CacheCommand::Purge(what) => purge(what),
+        CacheCommand::Warm(what) => super::warm::warm(what),
         CacheCommand::Stat { json, target } => show(&target, &CacheVerb::Stat, json, stat_page),
         CacheCommand::List { site, max, json, target } => show(&target, &CacheVerb::List { site, max }, json, list_page),
         CacheCommand::Show { url, json, target } => show(&target, &CacheVerb::Show { url }, json, show_page),
@@ -93,15 +94,45 @@ fn stat_page(answer: &Value) -> String {
         page.push_str("\nThe folder is still being read: there is more than this.\n");
     }
     let sites = answer.get("sites").and_then(Value::as_array).into_iter().flatten();
-    let used: Vec<&Value> = sites.filter(|site| site.get("entries").and_then(Value::as_u64) > Some(0)).collect();
+    let used: Vec<&Value> = sites.filter(|site| is_in_use(site)).collect();
     if !used.is_empty() {
-        page.push_str("\n   entries       size  site\n");
+        page.push_str("\n   entries       size   hits       hit   stale    miss    pass  waited  from memory  from files  site\n");
     }
-    for site in used {
-        let number = |name: &str| site.get(name).and_then(Value::as_u64).unwrap_or(0);
-        let _ = writeln!(page, "{:>10} {:>10}  {}", grouped(number("entries")), bytes(number("bytes")), text(site, "site"));
-    }
+    used.iter().for_each(|site| page.push_str(&site_lines(site)));
     page
+}
+
+fn is_in_use(site: &Value) -> bool {
+    ["entries", "hits", "stale", "misses", "passes"].iter().any(|name| site.get(name).and_then(Value::as_u64) > Some(0))
+}
+
+/// A line of figures, and one that says why requests passed by.
+fn site_lines(site: &Value) -> String {
+    let number = |name: &str| site.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let [hits, stale, misses, passes] = ["hits", "stale", "misses", "passes"].map(number);
+    let all = hits.saturating_add(stale).saturating_add(misses).saturating_add(passes);
+    let percent = hits.saturating_add(stale) as f64 * 100.0 / all.max(1) as f64;
+    let mut lines = format!(
+        "{:>10} {:>10} {percent:>5.1}% {:>9} {:>7} {:>7} {:>7} {:>7} {:>12} {:>11}  {}\n",
+        grouped(number("entries")),
+        bytes(number("bytes")),
+        grouped(hits),
+        grouped(stale),
+        grouped(misses),
+        grouped(passes),
+        grouped(number("coalesced")),
+        bytes(number("bytes_from_memory")),
+        bytes(number("bytes_from_files")),
+        text(site, "site"),
+    );
+    let reasons = site.get("pass_reasons").and_then(Value::as_object).into_iter().flatten();
+    let mut reasons: Vec<(&str, u64)> = reasons.filter_map(|(why, count)| Some((why.as_str(), count.as_u64()?))).collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    if !reasons.is_empty() {
+        let said: Vec<String> = reasons.iter().map(|(why, count)| format!("{why} {}", grouped(*count))).collect();
+        let _ = writeln!(lines, "{:>28}passed by: {}", "", said.join(", "));
+    }
+    lines
 }
 
 fn list_page(answer: &Value) -> String {
@@ -195,9 +226,18 @@ mod tests {
     fn pages() {
         let stat = stat_page(&json!({
             "entries": 1234, "bytes": 2_500_000, "entries_max": 0, "bytes_max": 10_000_000_000u64, "is_complete": false,
-            "sites": [{ "site": "a.example", "entries": 1234, "bytes": 2_500_000 }, { "site": "empty.example", "entries": 0 }],
+            "sites": [{
+                "site": "a.example", "entries": 1234, "bytes": 2_500_000, "hits": 2, "stale": 1, "passes": 1, "bytes_from_memory": 9_000,
+                "pass_reasons": { "private": 1 },
+            }, { "site": "empty.example", "entries": 0 }],
         }));
-        for part in ["1,234 of no limit", "2.5 MB of 10.0 GB", "still being read", "1,234     2.5 MB  a.example"] {
+        for part in [
+            "1,234 of no limit",
+            "2.5 MB of 10.0 GB",
+            "still being read",
+            "1,234     2.5 MB  75.0%         2       1       0       1       0       9.0 kB         0 B  a.example\n",
+            "passed by: private 1",
+        ] {
             assert!(stat.contains(part), "{part} in\n{stat}");
         }
         assert!(!stat.contains("empty.example"));

@@ -17,6 +17,7 @@ mod place;
 mod promises;
 mod start;
 mod status_page;
+mod warm;
 
 use arguments::{Cli, Command};
 use clap::Parser;

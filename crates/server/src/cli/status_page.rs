@@ -30,6 +30,7 @@ pub fn render(report: &Value, now_unix_s: u64) -> String {
         ("bytes", format!("{} in, {} out", bytes(counters.sum("bytes_in_total")), bytes(counters.sum("bytes_out_total")))),
         ("resource cache", counters.resource_cache()),
     ];
+    rows.extend(counters.page_cache().map(|line| ("page cache", line)));
     rows.extend(certificates(report, now_unix_s).map(|line| ("certificates", line)));
     rows.extend(upstreams(report).into_iter().map(|line| ("upstream", line)));
     rows.extend(counters.trouble().map(|line| ("attention", line)));
@@ -96,6 +97,18 @@ impl Counters<'_> {
             grouped(entries),
             bytes(memory)
         )
+    }
+
+    /// `None`: nobody has asked it anything.
+    fn page_cache(&self) -> Option<String> {
+        let count = |result| self.labelled("page_cache_requests_total", "result", result);
+        let [hits, stale, misses, passes] = ["hit", "stale", "miss", "pass"].map(count);
+        let all = hits.saturating_add(stale).saturating_add(misses).saturating_add(passes);
+        let percent = hits.saturating_add(stale) as f64 * 100.0 / all.max(1) as f64;
+        let [stale, misses, passes] = [stale, misses, passes].map(grouped);
+        (all > 0).then(|| {
+            format!("{percent:.1} % hits ({} of {}; {stale} stale), {misses} misses, {passes} passed by", grouped(hits), grouped(all))
+        })
     }
 
     fn trouble(&self) -> impl Iterator<Item = String> {

@@ -1,5 +1,6 @@
 //! What may be asked of the page cache over the control socket, from JSON to types and back. Pure.
 
+use super::warm::WarmVerb;
 use serde_json::{Map, Value, json};
 
 /// Entries in one answer.
@@ -12,6 +13,7 @@ pub enum CacheVerb {
     List { site: Option<String>, max: usize },
     Show { url: String },
     Purge(PurgeOrder),
+    Warm(WarmVerb),
 }
 
 /// What is to go. Tags, bans and paths are of `site`, or of every site without it.
@@ -41,7 +43,7 @@ impl CacheVerb {
                 Err(why) => Err(why),
             },
             "purge" => purge(request).map(CacheVerb::Purge),
-            _ => return None,
+            _ => return WarmVerb::parse(verb, request).map(|verb| verb.map(CacheVerb::Warm)),
         })
     }
 
@@ -51,6 +53,7 @@ impl CacheVerb {
             CacheVerb::List { site, max } => json!({ "verb": "cache-list", "site": site, "max": max }),
             CacheVerb::Show { url } => json!({ "verb": "cache-show", "url": url }),
             CacheVerb::Purge(order) => order.to_json(),
+            CacheVerb::Warm(verb) => verb.to_json(),
         }
     }
 }
@@ -98,7 +101,7 @@ fn text(request: &Value, name: &str) -> Result<Option<String>, String> {
     }
 }
 
-fn texts(request: &Value, name: &str) -> Result<Vec<String>, String> {
+pub(super) fn texts(request: &Value, name: &str) -> Result<Vec<String>, String> {
     let wrong = || format!("\"{name}\" is a list of strings");
     match request.get(name) {
         None | Some(Value::Null) => Ok(Vec::new()),

@@ -11,11 +11,14 @@ mod protocol;
 mod report;
 mod server;
 pub mod state_dir;
+mod warm;
 
 pub use cache::{CacheVerb, PurgeOrder};
+pub use client::ClientError;
 pub use report::{CertificateReport, LastReload, MemberReport, ReloadReport, StatusReport, UpstreamReport, counters};
 pub use server::serve;
 pub use state_dir::{Lock, StateDir, StateDirError};
+pub use warm::{LINES_MAX as WARM_LINES_MAX, VARIATIONS_MAX, WarmList, WarmOrder, WarmVerb};
 
 use saker_pipeline::LocalFuture;
 use serde_json::Value;

@@ -125,9 +125,10 @@ fn parse_verb(line: &[u8]) -> Result<Verb, String> {
         },
         other => match CacheVerb::parse(other, &request) {
             Some(verb) => verb.map(Verb::Cache),
-            None => {
-                Err("unknown verb; known are status, metrics, reload, reopen-logs, stop, purge, cache-stat, cache-list, cache-show".into())
-            }
+            None => Err(
+                "unknown verb; known are status, metrics, reload, reopen-logs, stop, purge, cache-stat, cache-list, cache-show, cache-warm"
+                    .into(),
+            ),
         },
     }
 }

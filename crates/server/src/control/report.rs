@@ -26,6 +26,8 @@ pub struct StatusReport {
     pub last_reload: Option<LastReload>,
     /// Those without files: automatic ones, and that of the local authority.
     pub certificates: Vec<CertificateReport>,
+    /// What the page cache has of each site, and what became of requests; `None`: there is none.
+    pub page_cache: Option<Value>,
     /// Programs and servers behind this one.
     pub upstreams: Vec<UpstreamReport>,
 }
@@ -96,6 +98,7 @@ impl StatusReport {
             "counters": counters,
             "last_reload": self.last_reload.as_ref().map(LastReload::to_json),
             "certificates": self.certificates.iter().map(CertificateReport::to_json).collect::<Vec<_>>(),
+            "page_cache": self.page_cache,
             "upstreams": self.upstreams.iter().map(UpstreamReport::to_json).collect::<Vec<_>>(),
         })
     }

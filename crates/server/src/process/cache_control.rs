@@ -16,6 +16,7 @@ use saker_config::{
 use saker_handlers::page_cache::{
     bans, key,
     record::Record,
+    tally::{Count, Tallies},
     visit::{self, PRIVATE},
 };
 use saker_http::{escape, path};
@@ -34,10 +35,12 @@ const PORT_ENDS: [char; 3] = ['/', '?', '#'];
 const BETWEEN: u8 = 0;
 
 /// Answers what was asked.
-pub async fn answer(verb: &CacheVerb, model: &Model, store: Option<Arc<Store>>) -> Result<Value, String> {
+pub async fn answer(verb: &CacheVerb, model: &Model, store: Option<Arc<Store>>, tallies: &[Arc<Tallies>]) -> Result<Value, String> {
     let store = store.ok_or("there is no page cache: no site uses it, or it could not be opened (see the error log)")?;
     match verb {
-        CacheVerb::Stat => Ok(stat(model, &store)),
+        CacheVerb::Stat => Ok(stat(model, &store, tallies)),
+        // Who has workers to tell has answered it.
+        CacheVerb::Warm(_) => Err("warm-ups are not for the store to make".into()),
         CacheVerb::Purge(order) => purge(order, model, &store),
         CacheVerb::List { site, max } => {
             let scopes = site.as_deref().map(|site| scopes_of(model, site)).transpose()?;
@@ -55,12 +58,8 @@ async fn aside(work: impl FnOnce() -> Value + Send + 'static) -> Result<Value, S
     tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())
 }
 
-fn stat(model: &Model, store: &Store) -> Value {
+fn stat(model: &Model, store: &Store, tallies: &[Arc<Tallies>]) -> Value {
     let (totals, bounds) = (store.totals(), store.bounds());
-    let sites = scopes(model).map(|(scope, _)| {
-        let used = store.site_use(&scope);
-        json!({ "site": String::from_utf8_lossy(&scope), "entries": used.entries, "bytes": used.bytes })
-    });
     json!({
         "ok": true,
         "entries": totals.entries,
@@ -73,8 +72,29 @@ fn stat(model: &Model, store: &Store) -> Value {
         "damaged": totals.damaged,
         "purges": totals.purges,
         "is_complete": totals.is_complete,
-        "sites": sites.collect::<Vec<_>>(),
+        "sites": sites(model, store, tallies),
     })
+}
+
+/// Of each site, what it has in the store, and what became of its requests since the start.
+pub fn sites(model: &Model, store: &Store, tallies: &[Arc<Tallies>]) -> Value {
+    // Sites of one name have their entries in common.
+    let mut all: Vec<Vec<u8>> = scopes(model).map(|(scope, _)| scope).collect();
+    all.dedup();
+    all.iter().map(|scope| site(store, tallies, scope)).collect()
+}
+
+fn site(store: &Store, tallies: &[Arc<Tallies>], scope: &[u8]) -> Value {
+    let (used, sum) = (store.site_use(scope), Tallies::sum(tallies, scope));
+    let mut site = json!({
+        "site": String::from_utf8_lossy(scope),
+        "entries": used.entries,
+        "bytes": used.bytes,
+        "pass_reasons": sum.reasons,
+    });
+    let counts = Count::ALL.iter().map(|count| (count.name().to_owned(), Value::from(sum.of(*count))));
+    site.as_object_mut().into_iter().for_each(|site| site.extend(counts.clone()));
+    site
 }
 
 fn list(store: &Store, scopes: Option<&[Vec<u8>]>, max: usize) -> Value {

@@ -142,6 +142,6 @@ fn what_is_there_is_shown() {
     purge(&PurgeOrder { tags: vec!["front".into()], ..PurgeOrder::default() }, &model, &store).unwrap();
     assert_eq!(show(&store, &tags("//a.example/x?y"))["entries"][0]["standing"], "gone");
     assert_eq!(show(&store, &tags("/nothing"))["entries"], json!([]));
-    let stat = stat(&model, &store);
+    let stat = stat(&model, &store, &[]);
     assert_eq!((&stat["entries"], &stat["sites"][0]["entries"], &stat["sites"][2]["site"]), (&json!(2), &json!(1), &json!("*2")));
 }

@@ -85,6 +85,11 @@ impl Listeners {
         gone.iter().map(|one| Arc::clone(&one.address)).collect()
     }
 
+    /// As configured, and where connections really come in.
+    pub fn ways(&self) -> impl Iterator<Item = (Arc<Address>, &Address)> {
+        self.bound.iter().map(|one| (Arc::clone(&one.address), &one.actual))
+    }
+
     pub fn addresses(&self) -> Vec<Arc<Address>> {
         self.bound.iter().map(|one| Arc::clone(&one.address)).collect()
     }

@@ -10,6 +10,7 @@ mod privileges;
 mod signals;
 mod source;
 mod starter;
+mod warming;
 mod workers;
 
 use crate::{
@@ -210,6 +211,7 @@ fn shared(workers: usize, started: Instant, descriptors_max: u64, starter: Optio
     Ok(Arc::new(Shared {
         watcher,
         counters: (0..workers).map(|_| Counters::new()).collect(),
+        tallies: (0..workers).map(|_| Arc::default()).collect(),
         main_counters: Counters::new(),
         connections: Default::default(),
         busy: Default::default(),

@@ -1,6 +1,6 @@
 //! What an operator can ask of the running server: status, reload, reopening logs, stopping. By signal and by control socket alike.
 
-use super::{Source, cache_control, listeners::Listeners, page_cache, starter, workers::Workers};
+use super::{Source, cache_control, listeners::Listeners, page_cache, starter, warming, workers::Workers};
 use crate::{
     automatic::{Automatic, Prepared},
     control::{self, CacheVerb, CertificateReport, Control, LastReload, ReloadReport, StatusReport, UpstreamReport},
@@ -12,6 +12,7 @@ use crate::{
 };
 use saker_config::model::{Address, Listener};
 use saker_gateway::HealthChecks;
+use saker_handlers::page_cache::warm::Jobs;
 use saker_pipeline::{Generation, LocalFuture};
 use saker_telemetry::{
     Counters, Metric, Snapshot, error_log, message,
@@ -38,6 +39,7 @@ pub struct Operator {
     listeners: RefCell<Listeners>,
     last_reload: RefCell<Option<LastReload>>,
     automatic: Automatic,
+    warm_ups: Jobs,
     health: RefCell<HealthChecks>,
     /// On this thread, like everything here; nobody holds on to it across a wait but whoever stops it.
     php: RefCell<saker_php::Manager>,
@@ -84,6 +86,7 @@ impl Operator {
             listeners: RefCell::new(listeners),
             last_reload: RefCell::new(None),
             automatic,
+            warm_ups: Jobs::default(),
             health: RefCell::default(),
             php: RefCell::default(),
             stopping: Cell::new(false),
@@ -380,6 +383,7 @@ impl Control for Operator {
             counters: control::counters(&self.snapshot()),
             last_reload: self.last_reload.borrow().clone(),
             certificates: self.certificates(),
+            page_cache: self.shared.store().map(|store| cache_control::sites(&generation.model, &store, &self.shared.tallies)),
             upstreams: generation.model.upstreams.iter().map(|one| UpstreamReport::new(one)).collect(),
         }
     }
@@ -417,6 +421,10 @@ impl Control for Operator {
 
     fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<serde_json::Value, String>> {
         let (generation, store) = (Arc::clone(&self.generation.borrow()), self.shared.store());
-        Box::pin(async move { cache_control::answer(verb, &generation.model, store).await })
+        if let (CacheVerb::Warm(verb), Some(_)) = (verb, &store) {
+            let answer = warming::answer(verb, &self.warm_ups, &generation.model, &self.listeners.borrow(), &self.workers);
+            return Box::pin(std::future::ready(answer));
+        }
+        Box::pin(async move { cache_control::answer(verb, &generation.model, store, &self.shared.tallies).await })
     }
 }

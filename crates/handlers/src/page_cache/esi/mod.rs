@@ -13,11 +13,10 @@ mod source;
 
 use super::{
     PageCache,
-    page::{Page, Told},
+    page::{Manner, Page, Told},
     visit::Visit,
 };
 use saker_cache::{lscache::control::Control, rules::targeted};
-use saker_config::model::Settings;
 use saker_esi::{Inline, Template};
 use saker_http::{Fields, Method, Status, fields::known_name};
 use saker_pipeline::{Body, Chunk, Exchange, ReadyHead, Response};
@@ -32,6 +31,11 @@ const DEPTH_MAX: u8 = 5;
 const INCLUDES_MAX: usize = 256;
 /// Faults of one page that are told.
 const FAULTS_TOLD_MAX: usize = 3;
+
+/// All of a body, for those who read it themselves.
+pub async fn collect(body: Body, bytes_max: usize) -> Option<Vec<u8>> {
+    bodies::collect(body, bytes_max).await.ok().map(|chunk| chunk.bytes().to_vec())
+}
 
 /// A template with its text.
 pub struct Parsed {
@@ -146,8 +150,8 @@ fn parsed(exchange: &mut Exchange, response: &mut Response, plain: Chunk) -> Tak
 }
 
 /// The head of a hit, with the template behind it; the filter puts it together.
-pub fn hit(exchange: &mut Exchange, page: &Page, parsed: Rc<Parsed>, inside: Inside, settings: &Settings, told: Told) -> Response {
-    let fields = page.fields_of_template(settings, told, exchange.now);
+pub fn hit(exchange: &mut Exchange, page: &Page, parsed: Rc<Parsed>, inside: Inside, manner: &Manner, told: Told) -> Response {
+    let fields = page.fields_of_template(manner, told, exchange.now);
     let body = Body::Memory(parsed.page.clone());
     exchange.page_cache = Some(Box::new(Waiting { parsed, inside }));
     Response::ready(Rc::new(ReadyHead::new(page.status, fields)), body)

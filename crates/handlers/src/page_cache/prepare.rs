@@ -1,0 +1,125 @@
+//! The head of an entry: its key, its tags, and what its address varies by.
+//!
+//! Place in the walk: between the decision that a response is kept (`decide`) and its being written (`write`). Difficulty: an address whose responses
+//! vary has a sign that leads to them, and what was known before must not be forgotten with the next response.
+
+use super::{
+    decide::{Decision, Refusal},
+    look_up::private_probe,
+    mark,
+    record::{By, Record, Sign},
+    visit::{PRIVATE, Visit},
+};
+use saker_cache::{
+    lscache::{self, vary::VaryRules, visible},
+    names,
+    rules::{Vary, fields as rule_fields, tags as rule_tags},
+};
+use saker_http::Fields;
+use saker_pipeline::{Exchange, Response};
+use saker_store::EntryHead;
+
+/// A part of a page that can't be made anew is as good as it was for so long.
+const LAST_GOOD_MS: i64 = 86_400_000;
+
+/// A sign that is to be put up, and what it stands in the place of.
+pub struct Signed {
+    pub first: Vec<u8>,
+    pub key: Vec<u8>,
+    pub sign: Sign,
+}
+
+/// The head of the entry, and the sign that leads to it where there has to be one.
+pub fn prepare(
+    visit: &Visit,
+    exchange: &Exchange,
+    response: &Response,
+    decision: &Decision,
+) -> Result<(EntryHead, Option<Signed>), Refusal> {
+    let (fields, view) = (response.fields(), exchange.head.view());
+    let is_lscache = decision.by == By::Lscache;
+    let first = visit.first_key(view).ok_or_else(too_long)?;
+    let sign = sign(visit, fields, decision)?;
+    let (key, signed) = match (decision.is_private, sign.is_needed()) {
+        (true, _) => (visit.private_key(view).ok_or_else(too_long)?, None),
+        (false, true) => {
+            let key = visit.key_by(&sign, view).ok_or_else(too_long)?;
+            let is_new = visit.sign.as_deref() != Some(&sign);
+            (key, is_new.then_some(Signed { first, key: visit.sign_key(), sign }))
+        }
+        (false, false) => (first, None),
+    };
+    let tags = tags(visit, fields, decision)?;
+    let mut kept = rule_fields::stored_fields(fields, &decision.life, &visit.terms.http);
+    if is_lscache {
+        visible::strip_for_store(&mut kept);
+    }
+    // Ours are added to each answer, and the content is coded here.
+    for name in ["Date", "Server", "Content-Encoding", "Accept-Ranges"] {
+        kept.remove(name);
+    }
+    let head = EntryHead {
+        key,
+        site: visit.place.scope.clone(),
+        tags,
+        keep_until_ms: u64::try_from(decision.life.keep_until_ms.saturating_add(if visit.inside.is_some() { LAST_GOOD_MS } else { 0 }))
+            .unwrap_or(0),
+        moment: 0,
+        probes: probes(visit, decision),
+        status: response.status.0,
+        rules: Record::Page {
+            by: decision.by,
+            is_private: decision.is_private,
+            is_template: decision.is_template,
+            life: decision.life.clone(),
+        }
+        .encode(),
+        fields: kept.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.to_vec())).collect(),
+    };
+    Ok((head, signed))
+}
+
+fn too_long() -> Refusal {
+    Refusal::new("key", "its key is too long")
+}
+
+/// What responses of this address vary by, with what was known before.
+fn sign(visit: &Visit, fields: &Fields, decision: &Decision) -> Result<Sign, Refusal> {
+    let vary = Vary::of(fields).ok_or_else(|| Refusal::new("vary-all", "Vary is `*`, or no list of field names"))?;
+    // LSCache protocol 4.3: cookies are named one by one, and the origin of a request makes no other page.
+    let makes_another = |name: &str| decision.by == By::Http || !matches!(name, "cookie" | "origin");
+    let own = Sign {
+        fields: vary.iter().filter(|name| makes_another(name)).map(str::to_owned).collect(),
+        rules: if decision.by == By::Lscache { VaryRules::of_response(fields) } else { None },
+        is_one: decision.is_one,
+    };
+    let known = visit.sign.as_deref();
+    Ok(known.map_or(own.clone(), |known| own.joined(known)))
+}
+
+/// With what is the same for every entry of the address: that it is one of the site, and the address.
+fn tags(visit: &Visit, fields: &Fields, decision: &Decision) -> Result<Vec<Vec<u8>>, Refusal> {
+    let too_many = || Refusal::new("tags", "it has more tags than can be kept");
+    let of_all = rule_tags::tags(fields).map_err(|_| too_many())?;
+    let own = match decision.by {
+        By::Lscache => lscache::tags::tags(fields, decision.is_private).map_err(|_| too_many())?,
+        By::Http => lscache::tags::Tags::default(),
+    };
+    let url = names::url_tag(&visit.url());
+    let mut tags: Vec<Vec<u8>> = Vec::new();
+    let private = |tag: &[u8]| [&[PRIVATE], tag].concat();
+    match decision.is_private {
+        true => tags.extend([private(names::ALL), private(&url)]),
+        false => tags.extend([names::ALL.to_vec(), url]),
+    }
+    tags.extend(own.private.iter().map(|tag| private(&names::tag(tag))));
+    tags.extend(own.public.iter().chain(&of_all).map(|tag| names::tag(tag)));
+    Ok(tags)
+}
+
+fn probes(visit: &Visit, decision: &Decision) -> [u64; 2] {
+    match visit.private_scope().filter(|_| decision.is_private) {
+        Some(scope) => [mark(&scope, names::ALL).0, private_probe(&visit.place.scope).0],
+        None => [mark(&visit.place.scope, &names::url_tag(&visit.url())).0, 0],
+    }
+}

@@ -1,0 +1,115 @@
+//! Addresses of pages as people and sitemaps write them.
+
+use super::super::errand::Door;
+use saker_http::host::parse_authority;
+use std::fmt;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageUrl {
+    secure: bool,
+    /// As it was written, port included; in lower case.
+    pub authority: String,
+    host: String,
+    port: Option<u16>,
+    /// Path and query.
+    pub target: String,
+}
+
+impl PageUrl {
+    pub fn parse(text: &str) -> Option<PageUrl> {
+        let (scheme, rest) = text.trim().split_once("://")?;
+        let secure = match scheme.to_ascii_lowercase().as_str() {
+            "https" => true,
+            "http" => false,
+            _ => return None,
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let authority = authority.to_ascii_lowercase();
+        let parsed = parse_authority(authority.as_bytes())?;
+        let host = authority.get(..parsed.host.len())?.to_owned();
+        let target = if target.starts_with('/') { encoded(target) } else { encoded(&format!("/{target}")) };
+        Some(PageUrl { secure, port: parsed.port, host, target, authority })
+    }
+
+    pub fn is_at_host_of(&self, other: &PageUrl) -> bool {
+        self.host == other.host
+    }
+
+    /// The way in: by the port that is named, else by the scheme's own, else by any listener of the scheme. A server without TLS stands behind
+    /// something that has it.
+    pub fn door(&self, doors: &[Door]) -> Option<Door> {
+        let fits = |door: &&Door| door.secure == self.secure;
+        let of_port = |port: u16| doors.iter().filter(fits).find(|door| door.local.port() == port);
+        let usual = if self.secure { 443 } else { 80 };
+        let found = match self.port {
+            Some(port) => of_port(port),
+            None => of_port(usual).or_else(|| doors.iter().find(fits)),
+        };
+        let behind_proxy = || doors.first().filter(|_| self.secure && !doors.iter().any(|door| door.secure));
+        found.cloned().or_else(|| behind_proxy().map(|door| Door { secure: true, ..door.clone() }))
+    }
+}
+
+impl fmt::Display for PageUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}{}", if self.secure { "https" } else { "http" }, self.authority, self.target)
+    }
+}
+
+/// As browsers send it: what may not stand in a request line is encoded (RFC 3987 section 3.1).
+fn encoded(target: &str) -> String {
+    let mut out = String::with_capacity(target.len());
+    for byte in target.bytes() {
+        match byte {
+            0..=b' ' | 0x7f.. | b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => out.push_str(&format!("%{byte:02X}")),
+            _ => out.push(char::from(byte)),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_config::model::Address;
+    use std::sync::Arc;
+
+    #[test]
+    fn urls() {
+        let rows = [
+            ("https://Shop.example/a?b#c", Some("https://shop.example/a?b")),
+            (" http://h:81 ", Some("http://h:81/")),
+            ("http://h?q", Some("http://h/?q")),
+            ("http://h/\u{e4} b", Some("http://h/%C3%A4%20b")),
+            ("http://[::1]:81/x", Some("http://[::1]:81/x")),
+            ("ftp://h/", None),
+            ("/path", None),
+            ("http://", None),
+            ("http://a b/", None),
+            ("http://h/\r\nX: y", Some("http://h/%0D%0AX:%20y")),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(PageUrl::parse(text).map(|url| url.to_string()).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn doors() {
+        let door = |port: u16, tls: bool| {
+            let local = ([0, 0, 0, 0], port).into();
+            Door { listener: Arc::new(Address::Tcp(local)), local, tls, secure: tls }
+        };
+        let both = [door(8080, false), door(80, false), door(8443, true)];
+        let port = |text: &str, doors: &[Door]| {
+            let door = PageUrl::parse(text).and_then(|url| url.door(doors))?;
+            Some((door.local.port(), door.tls, door.secure))
+        };
+        assert_eq!(port("http://h/", &both), Some((80, false, false)));
+        assert_eq!(port("http://h:8080/", &both), Some((8080, false, false)));
+        assert_eq!(port("https://h/", &both), Some((8443, true, true)));
+        assert_eq!(port("http://h:9/", &both), None);
+        assert_eq!(port("https://h/", &both[..1]), Some((8080, false, true)), "behind a proxy");
+        assert_eq!(port("http://h/", &[]), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! Entries on their way into the store, and into this worker's memory.
+//!
+//! Place in the walk: the last step of keeping. Difficulty: a content that comes in pieces is written as it goes to the client, and is there
+//! when it has come whole; one that is there at once can be asked for at once.
+
+use super::{
+    Kept, MEMORY_BYTES_MAX, PageCache, content_of,
+    decide::{Decision, Refusal},
+    errand::Recipe,
+    page::{Page, Parts},
+    prepare::{self, Signed},
+    purge,
+    record::Record,
+    tee::Tee,
+    visit::{Visit, marks},
+};
+use saker_http::{Fields, Status};
+use saker_pipeline::{Body, Exchange, FilePart, Response};
+use saker_store::{EntryHead, Purge, Standing, Ticket};
+use saker_telemetry::{error_log, message};
+use std::{os::unix::fs::FileExt, rc::Rc};
+
+/// Of an entry whose life is prolonged; a larger one is made anew.
+const READ_BYTES_MAX: usize = 8 << 20;
+/// A sign outlives what it leads to.
+const SIGN_MS: i64 = 86_400_000;
+
+/// Keeps a response, and carries out what it purges.
+pub fn store(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    visit: &mut Visit,
+    response: &mut Response,
+    decision: Decision,
+    purges: Vec<Purge>,
+) -> Result<(), Refusal> {
+    let prepared = prepare::prepare(visit, exchange, response, &decision);
+    let (mut head, signed) = match prepared {
+        Ok(prepared) => prepared,
+        Err(why) => {
+            purge::carry_out(cache, purges);
+            return Err(why);
+        }
+    };
+    head.moment = visit.moment;
+    if !purges.is_empty() {
+        let (standing, number) = cache.store.purge_along(purges, visit.moment, &marks(&head));
+        if standing != Standing::Valid {
+            return Err(Refusal::new("purged", "it was purged while it was made"));
+        }
+        head.moment = number;
+    }
+    let recipe = match &signed {
+        Some(Signed { sign, .. }) => Recipe::of(visit, exchange, &sign.fields, sign.rules.as_ref()),
+        None => Recipe::of(
+            visit,
+            exchange,
+            visit.sign.as_ref().map_or(&[], |sign| &sign.fields),
+            visit.sign.as_ref().and_then(|sign| sign.rules.as_ref()),
+        ),
+    };
+    if let Some(signed) = signed {
+        put_sign(cache, &head, signed);
+    }
+    put(cache, Making { ticket: visit.ticket.take(), recipe: recipe.filter(|_| !decision.is_private) }, response, head, &decision)
+}
+
+fn put_sign(cache: &PageCache, page: &EntryHead, Signed { first, key, sign }: Signed) {
+    // From before it was known that the address has variants.
+    cache.store.remove(&first);
+    cache.tier.borrow_mut().remove(&first);
+    let record = Record::Sign(sign.clone());
+    let head = EntryHead {
+        key: key.clone(),
+        site: page.site.clone(),
+        keep_until_ms: page.keep_until_ms.saturating_add(SIGN_MS as u64),
+        moment: page.moment,
+        rules: record.encode(),
+        ..EntryHead::default()
+    };
+    match cache.store.write(&head).and_then(|writer| writer.finish()) {
+        Ok(_) => cache.hold(&key, &Kept::Sign(Rc::new(sign))),
+        Err(error) => error_log::log(&message::CACHE_NOT_STORED, format_args!("{error}")),
+    }
+}
+
+/// What comes along with an entry that is being made.
+struct Making {
+    ticket: Option<Ticket>,
+    recipe: Option<Recipe>,
+}
+
+/// Writes the entry: at once where the content is there, else as it comes.
+fn put(cache: &Rc<PageCache>, making: Making, response: &mut Response, head: EntryHead, decision: &Decision) -> Result<(), Refusal> {
+    let failed = |error: std::io::Error| {
+        error_log::log(&message::CACHE_NOT_STORED, format_args!("{error}"));
+        broken(&error)
+    };
+    let coding = response.fields().first("Content-Encoding").map(<[u8]>::to_vec);
+    match std::mem::take(&mut response.body) {
+        Body::Stream(stream) if coding.is_none() => {
+            let writer = match cache.store.write(&head) {
+                Ok(writer) => writer,
+                Err(error) => {
+                    response.body = Body::Stream(stream);
+                    return Err(failed(error));
+                }
+            };
+            let (forgetful, key) = (Rc::clone(cache), head.key.clone());
+            // What is in memory under that key is older.
+            let done = move || forgetful.tier.borrow_mut().remove(&key);
+            response.body = Body::Stream(Box::new(Tee::new(stream, writer, making.ticket, Box::new(done))));
+            Ok(())
+        }
+        Body::Stream(stream) => {
+            response.body = Body::Stream(stream);
+            Err(Refusal::new("coded", "it comes coded, in pieces"))
+        }
+        body => {
+            let plain = plain(&body, coding.as_deref());
+            response.body = body;
+            let plain = plain?;
+            let written = cache.store.write(&head).and_then(|mut writer| {
+                writer.write(&plain)?;
+                writer.finish()
+            });
+            let id = written.map_err(failed)?;
+            hold(cache, head, id, plain, decision, making.recipe);
+            drop(making.ticket);
+            Ok(())
+        }
+    }
+}
+
+fn broken(error: &std::io::Error) -> Refusal {
+    Refusal::new("store", error.to_string())
+}
+
+/// The content without its coding.
+fn plain(body: &Body, coding: Option<&[u8]>) -> Result<Vec<u8>, Refusal> {
+    let bytes = match body {
+        Body::Empty => &b""[..],
+        Body::Memory(chunk) => chunk.bytes(),
+        // An entry that holds a while longer.
+        Body::File(part) => return read(part).map_err(|error| broken(&error)),
+        Body::Parts(_) | Body::Stream(_) => return Err(Refusal::new("parts", "its content is not made here")),
+    };
+    match coding {
+        None => Ok(bytes.to_vec()),
+        Some(coding) => crate::coding::decode(coding, bytes).ok_or_else(|| Refusal::new("coded", "it comes in a coding that is not known")),
+    }
+}
+
+fn read(part: &FilePart) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(part.length).unwrap_or(usize::MAX).min(READ_BYTES_MAX)];
+    if bytes.len() as u64 != part.length {
+        return Err(std::io::ErrorKind::FileTooLarge.into());
+    }
+    part.file.read_exact_at(&mut bytes, part.offset)?;
+    Ok(bytes)
+}
+
+/// Puts it into this worker's memory, too: it is asked for again soon, if at all.
+fn hold(cache: &PageCache, head: EntryHead, id: u64, content: Vec<u8>, decision: &Decision, recipe: Option<Recipe>) {
+    let key = head.key.clone();
+    let mut fields = Fields::new();
+    for (name, value) in &head.fields {
+        fields.append(saker_http::fields::known_name(&String::from_utf8_lossy(name)), value.clone());
+    }
+    if content.len() as u64 > MEMORY_BYTES_MAX {
+        return cache.tier.borrow_mut().remove(&key);
+    }
+    let parts = Parts {
+        tags: head.tags.clone().into(),
+        site: head.site.clone().into(),
+        key: key.as_slice().into(),
+        id,
+        status: Status(head.status),
+        fields,
+        by: decision.by,
+        is_private: decision.is_private,
+        is_template: decision.is_template,
+        life: decision.life.clone(),
+        marks: marks(&head),
+        moment: head.moment,
+        content: content_of(saker_store::Content::Memory(content)),
+        boundaries: Rc::clone(&cache.boundaries),
+    };
+    let page = Page::new(parts);
+    recipe.into_iter().for_each(|recipe| drop(page.recipe.set(Rc::new(recipe))));
+    cache.hold(&key, &Kept::Page(Rc::new(page)));
+}

@@ -1,0 +1,118 @@
+//! Warm-ups of the page cache on the main thread: begun for whoever asks over the control socket, and by the clock where the configuration says so.
+//!
+//! The workers do the work (`saker_handlers::page_cache::warm`), and this thread knows by which doors requests come in. Nothing here waits.
+
+use super::{listeners::Listeners, workers::Workers};
+use crate::{
+    control::{WARM_LINES_MAX, WarmList, WarmOrder, WarmVerb},
+    worker::Command,
+};
+use saker_config::{
+    Model,
+    model::{Address, Listener},
+};
+use saker_handlers::page_cache::{
+    errand::{Door, Outcome},
+    warm::{Job, Jobs, Line, Order, url::PageUrl},
+};
+use serde_json::{Value, json};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+};
+
+/// Answers what was asked.
+pub fn answer(verb: &WarmVerb, jobs: &Jobs, model: &Model, listeners: &Listeners, workers: &Workers) -> Result<Value, String> {
+    let find = |job: u64| jobs.find(job).ok_or_else(|| format!("there is no warm-up {job}"));
+    match verb {
+        WarmVerb::Begin(WarmOrder { list, variations, concurrency, rate }) => {
+            let order = Order { variations: variations.clone(), concurrency: *concurrency, rate: *rate, is_watched: true };
+            let job = Job::new(order, doors(model, listeners), true);
+            add(&job, list)?;
+            let number = begin(&job, jobs, workers).ok_or("too many warm-ups are under way")?;
+            Ok(json!({ "ok": true, "job": number }))
+        }
+        WarmVerb::Add { job, list } => {
+            let job = find(*job)?;
+            add(&job, list)?;
+            Ok(json!({ "ok": true }))
+        }
+        WarmVerb::Look { job, from } => Ok(looked(&*find(*job)?, *from)),
+        WarmVerb::Stop { job } => {
+            find(*job)?.stop();
+            Ok(json!({ "ok": true }))
+        }
+    }
+}
+
+/// Its number; `None`: too many are under way.
+pub fn begin(job: &Arc<Job>, jobs: &Jobs, workers: &Workers) -> Option<u64> {
+    let number = jobs.begin(job)?;
+    let (all, count) = (job.concurrency(), workers.len().max(1));
+    for index in 0..count {
+        let share = all / count + usize::from(index < all % count);
+        if share > 0 {
+            workers.tell(index, Command::Warm(Arc::clone(job), share));
+        }
+    }
+    Some(number)
+}
+
+/// All or nothing: whoever mistypes one address wants to know before the others are asked for.
+pub fn add(job: &Job, list: &WarmList) -> Result<(), String> {
+    let parse = |text: &String| PageUrl::parse(text).ok_or_else(|| format!("{text} is no URL (http://HOST/PATH or https://HOST/PATH)"));
+    let pages = list.urls.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    let sitemaps = list.sitemaps.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    job.add(&pages, &sitemaps);
+    if !list.more {
+        job.close();
+    }
+    Ok(())
+}
+
+/// Ways in, as clients of this machine would come.
+pub fn doors(model: &Model, listeners: &Listeners) -> Vec<Door> {
+    let of = |(listener, actual): (Arc<Address>, &Address)| {
+        let Address::Tcp(actual) = actual else { return None };
+        let is_tls = |known: &Listener| known.address == *listener && known.tls.is_some();
+        let tls = model.listeners.iter().any(is_tls);
+        Some(Door { listener, local: local(*actual), tls, secure: tls })
+    };
+    listeners.ways().filter_map(of).collect()
+}
+
+/// A client of this machine that connects to all addresses connects to the loopback.
+fn local(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+fn looked(job: &Job, from: u64) -> Value {
+    let report = job.look(from, WARM_LINES_MAX);
+    let figures = report.figures;
+    json!({
+        "ok": true,
+        "known": figures.known,
+        "fetched": figures.kept,
+        "already_there": figures.there,
+        "not_cacheable": figures.not_kept,
+        "failed": figures.failed,
+        "lines": report.lines.iter().map(line).collect::<Vec<_>>(),
+        "next": report.next_line,
+        "is_over": report.is_over,
+    })
+}
+
+fn line(line: &Line) -> Value {
+    let (outcome, why, sentence) = match &line.outcome {
+        Outcome::Kept => ("fetched", None, None),
+        Outcome::There => ("already-there", None, None),
+        Outcome::NotKept(why) => ("not-cacheable", Some(why.word), Some(why.sentence.as_str())),
+        Outcome::Failed(why) => ("failed", None, Some(why.as_str())),
+    };
+    json!({ "url": line.url, "variation": line.variation, "outcome": outcome, "reason": why, "text": sentence })
+}
