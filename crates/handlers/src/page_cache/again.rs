@@ -20,10 +20,16 @@ const WAITING_MAX: usize = 100_000;
 /// As often must a page have been asked for that is made anew ahead of time.
 const HOT_HITS: u32 = 3;
 
+/// A page that is to be made again, and its site.
+struct Wanted {
+    site: Box<[u8]>,
+    recipe: Rc<Recipe>,
+}
+
 /// What a worker has to make again.
 #[derive(Default)]
 pub struct Again {
-    waiting: RefCell<VecDeque<(Box<[u8]>, Rc<Recipe>)>>,
+    waiting: RefCell<VecDeque<Wanted>>,
     under_way: Cell<usize>,
     /// The store's number when it was last looked.
     seen: Cell<u64>,
@@ -38,7 +44,7 @@ pub fn tick(cache: &Rc<PageCache>) {
     for (page, recipe) in purged(cache) {
         if waiting.len() < WAITING_MAX {
             page.is_renewed.set(true);
-            waiting.push_back((page.site.clone(), recipe));
+            waiting.push_back(Wanted { site: page.site.clone(), recipe });
         }
     }
     while cache.again.under_way.get() < AT_A_TIME.min(waiting.len()) {
@@ -79,7 +85,7 @@ async fn work(cache: Rc<PageCache>) {
     loop {
         make_way(&cache.counters).await;
         let next = cache.again.waiting.borrow_mut().pop_front();
-        let (Some((site, recipe)), Some(services)) = (next, cache.services.upgrade()) else { break };
+        let (Some(Wanted { site, recipe }), Some(services)) = (next, cache.services.upgrade()) else { break };
         cache.tallies.of(&site).add(Count::Refreshes, 1);
         // Whether it was kept is the application's to say.
         let _ = recipe.follow(&services).await;
