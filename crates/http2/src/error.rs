@@ -3,6 +3,8 @@
 //! One table of reasons: a variant per cause, the code that the peer sees, and the words for the log, which also go along as the debug
 //! data of a GOAWAY (RFC 9113 section 6.8) so that whoever debugs the other side need not guess.
 
+use saker_multiplexed::HeadFault;
+
 macro_rules! error_codes {
     ($($value:literal $name:ident $text:literal;)*) => {
         /// Why a stream or connection ended (RFC 9113 section 7).
@@ -79,19 +81,29 @@ macro_rules! reasons {
     ($($name:ident $code:ident $text:literal;)*) => {
         /// One cause of a stream or connection error.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Reason { $(#[doc = $text] $name,)* }
+        pub enum Reason {
+            $(#[doc = $text] $name,)*
+            /// A head or trailers are malformed (RFC 9113 section 8.1.1).
+            Malformed(HeadFault),
+        }
 
         impl Reason {
-            /// All causes, for counters and the reference page.
+            /// All causes but those for which a head is malformed.
             pub const ALL: &[Reason] = &[$(Reason::$name,)*];
 
             pub fn code(self) -> ErrorCode {
-                match self { $(Reason::$name => ErrorCode::$code,)* }
+                match self { $(Reason::$name => ErrorCode::$code,)* Reason::Malformed(_) => ErrorCode::ProtocolError }
             }
 
             /// For the log.
             pub fn as_str(self) -> &'static str {
-                match self { $(Reason::$name => $text,)* }
+                match self { $(Reason::$name => $text,)* Reason::Malformed(fault) => fault.as_str() }
+            }
+        }
+
+        impl From<HeadFault> for Reason {
+            fn from(fault: HeadFault) -> Reason {
+                Reason::Malformed(fault)
             }
         }
     };
@@ -136,30 +148,6 @@ reasons! {
     ContentUnexpected ProtocolError "content in a response that can have none";
     ContentTooLong ProtocolError "more content than Content-Length says";
     ContentTooShort ProtocolError "less content than Content-Length says";
-    EmptyFieldName ProtocolError "empty field name";
-    UpperCaseFieldName ProtocolError "field name with upper-case letters";
-    BadFieldName ProtocolError "bad byte in field name";
-    BadFieldValue ProtocolError "control character in field value";
-    SpaceAroundFieldValue ProtocolError "white space around a field value";
-    ConnectionField ProtocolError "connection-specific field";
-    BadTe ProtocolError "TE other than trailers";
-    PseudoFieldUnknown ProtocolError "unknown pseudo-field";
-    PseudoFieldDoubled ProtocolError "pseudo-field sent twice";
-    PseudoFieldLate ProtocolError "pseudo-field after a regular field";
-    PseudoFieldInTrailers ProtocolError "pseudo-field in trailers";
-    PseudoFieldMissing ProtocolError "pseudo-field missing";
-    PseudoFieldForbidden ProtocolError "pseudo-field that this request must not have";
-    BadMethod ProtocolError "method is not a token of acceptable length";
-    BadScheme ProtocolError "malformed scheme";
-    BadPath ProtocolError "malformed path";
-    BadAuthority ProtocolError "malformed authority";
-    MissingHost ProtocolError "neither authority nor Host";
-    SeveralHosts ProtocolError "several Host fields";
-    HostDiffers ProtocolError "Host differs from the authority";
-    BadStatus ProtocolError "malformed status";
-    BadLength ProtocolError "malformed Content-Length";
-    SeveralLengths ProtocolError "several Content-Length fields";
-    ContentInConnect ProtocolError "CONNECT with a Content-Length";
 }
 
 #[cfg(test)]
@@ -179,9 +167,10 @@ mod tests {
 
     #[test]
     fn every_reason_has_words_of_its_own_and_a_code_that_is_an_error() {
-        for (at, reason) in Reason::ALL.iter().enumerate() {
+        let reasons: Vec<Reason> = Reason::ALL.iter().copied().chain(HeadFault::ALL.iter().copied().map(Reason::from)).collect();
+        for (at, reason) in reasons.iter().enumerate() {
             assert_ne!(reason.code(), ErrorCode::NoError);
-            assert!(Reason::ALL[..at].iter().all(|other| other.as_str() != reason.as_str()), "{}", reason.as_str());
+            assert!(reasons[..at].iter().all(|other| other.as_str() != reason.as_str()), "{}", reason.as_str());
         }
     }
 }

@@ -3,6 +3,8 @@
 //! A head that is too large is an answer (431); a stream too many is refused; whatever floods is ENHANCE_YOUR_CALM and the end of
 //! the connection. Floods are counted by buckets: so many at once, so many per second after that.
 
+use saker_multiplexed::HeadLimits;
+
 /// One set for each listener; each connection has a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -84,6 +86,15 @@ impl Default for Limits {
 const WINDOW_MAX: u32 = (1 << 31) - 1;
 
 impl Limits {
+    pub(crate) fn of_heads(&self) -> HeadLimits {
+        HeadLimits {
+            list_bytes_max: self.header_list_bytes_max,
+            field_count_max: self.header_count_max,
+            target_bytes_max: self.target_bytes_max,
+            field_bytes_max: self.field_bytes_max,
+        }
+    }
+
     /// With values that the protocol can't express brought to the nearest that it can.
     pub(crate) fn normalized(mut self) -> Limits {
         self.stream_window_bytes = self.stream_window_bytes.min(WINDOW_MAX);

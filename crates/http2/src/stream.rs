@@ -4,10 +4,9 @@
 //! have. Idle and closed streams have no entry at all; see `streams.rs` for how they are told apart.
 
 use saker_http::Status;
+use saker_multiplexed::{HeadFacts, Transmitter};
 
 use crate::error::Reason;
-use crate::head_reader::HeadFacts;
-use crate::priority::Priority;
 use crate::window::{ReceiveWindow, SendWindow};
 
 /// A stream identifier (RFC 9113 section 5.1.1).
@@ -24,13 +23,8 @@ impl StreamId {
     }
 }
 
-/// Place of a stream in the table.
-pub(crate) type Slot = u32;
-pub(crate) const NO_SLOT: Slot = u32::MAX;
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
-    /// 0 where the slot is free.
     pub id: StreamId,
     pub send_window: SendWindow,
     pub receive_window: ReceiveWindow,
@@ -48,13 +42,8 @@ pub(crate) struct Stream {
     pub is_tunnel: bool,
     /// Client: the request was HEAD, so that Content-Length says nothing about this response.
     pub is_head_request: bool,
-    pub priority: Priority,
     /// The driver has content for it.
     pub is_ready: bool,
-    /// In the schedule; ready and with an open window of its own.
-    pub is_queued: bool,
-    pub previous: Slot,
-    pub next: Slot,
 }
 
 impl Stream {
@@ -70,16 +59,14 @@ impl Stream {
             head_received: false,
             is_tunnel: false,
             is_head_request: false,
-            priority: Priority::default(),
             is_ready: false,
-            is_queued: false,
-            previous: NO_SLOT,
-            next: NO_SLOT,
         }
     }
+}
 
-    /// Whether content could go out: END_STREAM does not need a window, content does.
-    pub fn can_send(&self) -> bool {
+impl Transmitter for Stream {
+    /// END_STREAM does not need a window, content does.
+    fn can_send(&self) -> bool {
         self.is_ready && !self.local_ended && self.send_window.is_open()
     }
 }

@@ -1,15 +1,13 @@
 //! Frames in that are neither fields nor content: SETTINGS, PING, WINDOW_UPDATE, RST_STREAM, PRIORITY, PRIORITY_UPDATE.
 
+use saker_multiplexed::Priority;
+
 use super::receive::Turn;
 use super::{Connection, Event};
 use crate::error::{ErrorCode, Reason};
 use crate::frame::{self, FrameHeader, STREAM_ID_MAX, flag};
-use crate::priority::Priority;
 use crate::settings::{self, Role};
 use crate::stream::StreamId;
-
-/// PRIORITY_UPDATE for streams still to come that are remembered (RFC 9218 section 7.1 leaves the number to us).
-const IDLE_PRIORITIES_MAX: usize = 16;
 
 impl Connection {
     /// RFC 9113 section 6.5.
@@ -176,7 +174,7 @@ impl Connection {
         }
         let priority = Priority::parse(value);
         if self.is_idle(id) {
-            self.keep_idle_priority(id, priority);
+            self.idle_priorities.keep(id.0.into(), priority);
         } else {
             self.streams.set_priority(id, priority);
         }
@@ -187,23 +185,6 @@ impl Connection {
         let limits = &self.limits;
         let fits = self.floods.priority_updates.take(limits.priority_updates_max, limits.priority_updates_per_second, now_ms);
         if fits { Ok(()) } else { Err(Reason::TooManyPriorityUpdates) }
-    }
-
-    fn keep_idle_priority(&mut self, id: StreamId, priority: Priority) {
-        self.idle_priorities.retain(|kept| kept.0 != id);
-        if self.idle_priorities.len() >= IDLE_PRIORITIES_MAX {
-            self.idle_priorities.remove(0);
-        }
-        self.idle_priorities.push((id, priority));
-    }
-
-    /// What was said about a stream before it began; streams that were passed over are forgotten.
-    pub(super) fn take_idle_priority(&mut self, id: StreamId) -> Option<Priority> {
-        let found = self.idle_priorities.iter().find(|kept| kept.0 == id).map(|kept| kept.1);
-        if !self.idle_priorities.is_empty() {
-            self.idle_priorities.retain(|kept| kept.0 > id);
-        }
-        found
     }
 }
 

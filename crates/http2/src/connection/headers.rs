@@ -3,12 +3,13 @@
 //!
 //! The one difficulty: a block is decoded whatever becomes of its stream, because the decoder's table is the connection's.
 
+use saker_http::Version;
+use saker_multiplexed::{HeadFacts, HeadReader, HeadStore, Shape, TooLarge};
+
 use super::receive::Turn;
 use super::{Connection, Event};
 use crate::error::Reason;
 use crate::frame::{FrameHeader, flag};
-use crate::head_reader::{HeadFacts, HeadReader, Shape, TooLarge};
-use crate::head_store::HeadStore;
 use crate::stream::{Stream, StreamId};
 
 /// What the HEADERS frame says besides its fields.
@@ -89,15 +90,14 @@ impl Connection {
         }
         self.streams.note_used(opening.stream);
         self.floods.priority_updates.credit(2);
-        let priority = self.take_idle_priority(opening.stream);
+        let priority = self.idle_priorities.take(opening.stream.0.into());
         let shape = Shape::Request { extended_connect: self.extended_connect };
         let facts = self.decode(bytes, shape, turn.head)?;
-        match self.admit(opening).and(facts).and_then(|facts| self.request_stream(opening, facts)) {
-            Ok((mut stream, too_large)) => {
-                stream.priority = priority.unwrap_or(stream.priority);
-                self.streams.insert(stream);
+        match self.admit(opening).and(facts).and_then(|facts| Ok((self.request_stream(opening, facts)?, facts))) {
+            Ok((stream, facts)) => {
+                self.streams.insert(stream, priority.unwrap_or(facts.priority));
                 self.last_processed = stream.id;
-                Ok(Some(head_event(opening, too_large)))
+                Ok(Some(head_event(opening, facts.too_large)))
             }
             Err(reason) => self.reset_for(opening.stream, reason, turn),
         }
@@ -116,14 +116,13 @@ impl Connection {
         }
     }
 
-    fn request_stream(&self, opening: Opening, facts: HeadFacts) -> Result<(Stream, Option<TooLarge>), Reason> {
+    fn request_stream(&self, opening: Opening, facts: HeadFacts) -> Result<Stream, Reason> {
         let mut stream = Stream::new(opening.stream, self.peer.initial_window_bytes, self.limits.stream_window_bytes);
         stream.head_received = true;
         stream.is_tunnel = facts.is_connect;
-        stream.priority = facts.priority;
         stream.content_left = facts.content_length.filter(|_| facts.too_large.is_none() && !facts.is_connect);
         stream.end_remote_if(opening.end_stream)?;
-        Ok((stream, facts.too_large))
+        Ok(stream)
     }
 
     fn receive_response<'a>(&mut self, opening: Opening, bytes: &[u8], turn: &mut Turn<'_>) -> Result<Option<Event<'a>>, Reason> {
@@ -187,9 +186,9 @@ impl Connection {
 
     /// The outer error is the connection's, the inner one the stream's.
     fn decode(&mut self, bytes: &[u8], shape: Shape, head: &mut HeadStore) -> Result<Result<HeadFacts, Reason>, Reason> {
-        let mut reader = HeadReader::new(head, shape, &self.limits);
+        let mut reader = HeadReader::new(head, shape, Version::Http2, &self.limits.of_heads());
         self.decoder.decode(bytes, &mut reader).map_err(|_| Reason::BadFieldBlock)?;
-        Ok(reader.finish())
+        Ok(reader.finish().map_err(Reason::from))
     }
 
     pub(super) fn close_if_ended(&mut self, id: StreamId) {

@@ -14,12 +14,12 @@ mod headers;
 mod receive;
 mod send;
 
+use saker_multiplexed::{Priority, PriorityNotes, TooLarge};
+
 use crate::error::{ErrorCode, Fault, Reason};
 use crate::flood::Floods;
-use crate::head_reader::TooLarge;
 use crate::hpack::{Decoder, Encoder};
 use crate::limits::Limits;
-use crate::priority::Priority;
 use crate::settings::{self, PeerSettings, Role};
 use crate::stream::{Stream, StreamId};
 use crate::streams::Streams;
@@ -74,7 +74,7 @@ pub struct Connection {
     /// A field block whose CONTINUATION is to come; nothing else may.
     block: Option<Box<PendingBlock>>,
     /// PRIORITY_UPDATE for streams that are still idle.
-    idle_priorities: Vec<(StreamId, Priority)>,
+    idle_priorities: PriorityNotes,
     floods: Floods,
     /// Replies since the output was last empty.
     control_bytes: usize,
@@ -105,7 +105,7 @@ impl Connection {
         let mut stream = Stream::new(StreamId(1), connection.peer.initial_window_bytes, connection.limits.stream_window_bytes);
         (stream.head_received, stream.remote_ended) = (true, true);
         connection.streams.note_used(stream.id);
-        connection.streams.insert(stream);
+        connection.streams.insert(stream, Priority::default());
         connection.last_processed = stream.id;
         Ok(connection)
     }
@@ -126,7 +126,7 @@ impl Connection {
             send_window: SendWindow::new(window::INITIAL_BYTES),
             receive_window: ReceiveWindow::new(limits.connection_window_bytes),
             block: None,
-            idle_priorities: Vec::new(),
+            idle_priorities: PriorityNotes::default(),
             floods: Floods::default(),
             control_bytes: 0,
             ending: Ending::No,
@@ -189,7 +189,7 @@ impl Connection {
     /// Gives back memory that streams of the past needed; for a connection that has been idle for a while.
     pub fn trim(&mut self) {
         self.streams.trim();
-        self.idle_priorities.shrink_to_fit();
+        self.idle_priorities.trim();
     }
 
     /// Streams that the other side did not open yet (RFC 9113 section 5.1). Nothing is pushed, so a server's streams stay idle.

@@ -1,9 +1,10 @@
 //! Frames in: cutting the input into frames, and which frame may come when (RFC 9113 sections 3.4, 4 and 6.2).
 
+use saker_multiplexed::HeadStore;
+
 use super::{Connection, Event, PREFACE};
 use crate::error::{Fault, Reason};
 use crate::frame::{self, FrameHeader, HEADER_BYTES, flag, kind};
-use crate::head_store::HeadStore;
 use crate::settings::Role;
 use crate::stream::StreamId;
 

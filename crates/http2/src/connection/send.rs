@@ -3,11 +3,12 @@
 //! A verb for a stream that is gone does nothing: the peer may have reset it while the driver was at work. What a driver must not do
 //! (two heads, content before the head) is asserted and ignored.
 
+use saker_multiplexed::Priority;
+
 use super::Connection;
 use crate::error::ErrorCode;
 use crate::frame::{self, FRAME_BYTES_MIN, FrameHeader, HEADER_BYTES, STREAM_ID_MAX, flag, kind};
 use crate::hpack::{Encoder, Indexing};
-use crate::priority::Priority;
 use crate::settings::Role;
 use crate::stream::{Stream, StreamId};
 
@@ -108,7 +109,7 @@ impl Connection {
         (stream.is_head_request, stream.is_tunnel) = self.write_block(id, end_stream, out, encode);
         (stream.head_sent, stream.local_ended) = (true, end_stream);
         self.streams.note_used(id);
-        self.streams.insert(stream);
+        self.streams.insert(stream, Priority::default());
         Ok(id)
     }
 
@@ -180,7 +181,7 @@ impl Connection {
 
     /// What the stream's request said about its priority, or was told since.
     pub fn priority(&self, stream: StreamId) -> Option<Priority> {
-        self.streams.get(stream).map(|stream| stream.priority)
+        self.streams.priority(stream)
     }
 
     /// For a response that knows better than its request (RFC 9218 section 8). What the client itself says is read by the machine.

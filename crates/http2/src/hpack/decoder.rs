@@ -4,25 +4,16 @@
 //! stands: from a table, from the block itself, or, if it came in the Huffman code, from a scratch buffer.
 
 use super::{
-    HpackError, NameKind,
-    dynamic_table::{DynamicTable, Found},
-    huffman,
-    integer::Cursor,
+    HpackError,
     static_table::{self, ROWS_COUNT, Row},
 };
-use std::ops::Range;
+use saker_multiplexed::dynamic_table::{DynamicTable, Found};
+use saker_multiplexed::integer::Cursor;
+use saker_multiplexed::strings::{Scratch, Text};
+use saker_multiplexed::{FieldSink, NameKind};
 
 /// Size of both ends' tables until SETTINGS_HEADER_TABLE_SIZE says otherwise (RFC 9113 section 6.5.2).
 pub(super) const TABLE_BYTES_INITIAL: usize = 4096;
-/// A scratch buffer of more than this is given back after its block.
-const SCRATCH_BYTES_KEPT: usize = 1024;
-
-/// Takes the fields of a block in their order.
-pub trait FieldSink {
-    /// `never_indexed`: must not be put in tables by intermediaries (RFC 7541 section 6.2.3). Returning false stops the decoder; the connection
-    /// has to end then, since the table state is lost.
-    fn field(&mut self, kind: NameKind, name: &[u8], value: &[u8], never_indexed: bool) -> bool;
-}
 
 /// One per connection, for what the peer sends.
 pub struct Decoder {
@@ -102,9 +93,9 @@ impl Decoder {
 
     fn literal_with(&mut self, keep: Keep, index: usize, cursor: &mut Cursor<'_>, sink: &mut impl FieldSink) -> Result<(), HpackError> {
         let Decoder { table, scratch, .. } = self;
-        scratch.used = 0;
+        scratch.clear();
         let name = read_name(table, scratch, index, cursor)?;
-        let value = scratch.string(cursor)?;
+        let value = string(scratch, cursor)?;
         let value = scratch.text(&value);
         let (kind, name) = match &name {
             Name::Static(row) => (row.kind, row.name),
@@ -134,12 +125,6 @@ enum Name<'b> {
     Text(Text<'b>),
 }
 
-/// Where a string stands.
-enum Text<'b> {
-    Block(&'b [u8]),
-    Scratch(Range<usize>),
-}
-
 /// The name of a literal. One from the dynamic table is copied, since making the new entry may evict it (RFC 7541 section 4.4).
 fn read_name<'b>(
     table: &DynamicTable<NameKind>,
@@ -148,12 +133,18 @@ fn read_name<'b>(
     cursor: &mut Cursor<'b>,
 ) -> Result<Name<'b>, HpackError> {
     if index == 0 {
-        return scratch.string(cursor).map(Name::Text);
+        return string(scratch, cursor).map(Name::Text);
     }
     match static_table::row(index) {
         Some(row) => Ok(Name::Static(row)),
         None => Ok(Name::Text(scratch.copy(dynamic(table, index)?.name))),
     }
+}
+
+/// RFC 7541 section 5.2.
+fn string<'b>(scratch: &mut Scratch, cursor: &mut Cursor<'b>) -> Result<Text<'b>, HpackError> {
+    let first = cursor.byte().ok_or(HpackError::Truncated)?;
+    Ok(scratch.string(first, 0x7f, cursor)?)
 }
 
 /// A field by its index in both tables (RFC 7541 section 2.3.3).
@@ -169,59 +160,6 @@ fn entry(table: &DynamicTable<NameKind>, index: usize) -> Result<Found<'_, NameK
 fn dynamic(table: &DynamicTable<NameKind>, index: usize) -> Result<Found<'_, NameKind>, HpackError> {
     let nth = index.checked_sub(ROWS_COUNT + 1).ok_or(HpackError::IndexZero)?;
     table.entry(nth).ok_or(HpackError::IndexBeyondTable)
-}
-
-/// Strings that don't stand anywhere as they are. Its bytes stay initialized, so that the next string finds room without being cleared.
-#[derive(Default)]
-struct Scratch {
-    bytes: Vec<u8>,
-    used: usize,
-}
-
-impl Scratch {
-    /// RFC 7541 section 5.2.
-    fn string<'b>(&mut self, cursor: &mut Cursor<'b>) -> Result<Text<'b>, HpackError> {
-        let first = cursor.byte().ok_or(HpackError::Truncated)?;
-        let len = cursor.integer(first, 0x7f)?;
-        let bytes = cursor.take(len)?;
-        if first & 0x80 == 0 {
-            return Ok(Text::Block(bytes));
-        }
-        let len = huffman::decode(bytes, self.room(huffman::decoded_len_max(len)))?;
-        Ok(self.take(len))
-    }
-
-    fn copy<'b>(&mut self, text: &[u8]) -> Text<'b> {
-        self.room(text.len()).copy_from_slice(text);
-        self.take(text.len())
-    }
-
-    fn text<'a>(&'a self, text: &'a Text<'_>) -> &'a [u8] {
-        match text {
-            Text::Block(bytes) => bytes,
-            Text::Scratch(range) => self.bytes.get(range.clone()).unwrap_or_default(),
-        }
-    }
-
-    fn room(&mut self, len: usize) -> &mut [u8] {
-        let end = self.used + len;
-        if self.bytes.len() < end {
-            self.bytes.resize(end.next_multiple_of(64), 0);
-        }
-        &mut self.bytes[self.used..end]
-    }
-
-    fn take<'b>(&mut self, len: usize) -> Text<'b> {
-        let start = self.used;
-        self.used += len;
-        Text::Scratch(start..self.used)
-    }
-
-    fn shrink(&mut self) {
-        if self.bytes.len() > SCRATCH_BYTES_KEPT {
-            self.bytes = Vec::new();
-        }
-    }
 }
 
 #[cfg(test)]

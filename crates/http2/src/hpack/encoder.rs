@@ -1,21 +1,17 @@
 //! Encoding of field lists (RFC 7541 section 6).
 //!
-//! The one difficulty: to find a field in the dynamic table without a search through it and without a map beside it. Entries of one name are
-//! chained from the newest to the oldest; a chain is entered by the name's place in the static table or by three of its bytes. Entries are
-//! known by the number of the insertion, which tells their index, and that they are gone, without anything to be done when they go.
-//!
 //! Absent on purpose: deciding what is worth an entry or must not have one; the caller says so by [`Indexing`].
 
 use super::{
     decoder::TABLE_BYTES_INITIAL,
-    dynamic_table::{DynamicTable, Found, entry_size},
-    huffman, integer,
     static_table::{self, ROWS_COUNT},
 };
+use saker_multiplexed::dynamic_table::entry_size;
+use saker_multiplexed::field_index::{self, FieldIndex};
+use saker_multiplexed::{Indexing, huffman, integer};
 
 /// We never keep more, whatever the peer offers.
 const TABLE_BYTES_MAX: usize = TABLE_BYTES_INITIAL;
-const BUCKETS: usize = 64;
 
 /// Literal with incremental indexing, without indexing, never indexed (RFC 7541 sections 6.2.1 to 6.2.3): pattern and mask of the index.
 const ADD: (u8, u8) = (0x40, 0x3f);
@@ -23,38 +19,16 @@ const WITHOUT: (u8, u8) = (0x00, 0x0f);
 const NEVER: (u8, u8) = (0x10, 0x0f);
 const INDEXED: (u8, u8) = (0x80, 0x7f);
 const SIZE_UPDATE: (u8, u8) = (0x20, 0x1f);
+/// RFC 7541 section 5.2.
+const STRING: (u8, u8) = (0, 0x7f);
 const STATUS_NAME: &[u8] = b":status";
-
-/// What may be done with a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Indexing {
-    /// Worth a table entry: it will come again on this connection.
-    Add,
-    /// Sent as a reference if it is there, but given no entry.
-    Without,
-    /// A secret: no table on the whole way may have it (RFC 7541 section 7.1.3).
-    Never,
-}
 
 /// One per connection, for what we send.
 pub struct Encoder {
-    table: DynamicTable<Link>,
-    /// Number of the newest entry by [`bucket`]; empty before the first.
-    newest: Vec<u32>,
-    /// Entries ever made; the number of the newest.
-    inserted: u32,
+    table: FieldIndex,
     /// What the table has to have at the next block, and the smallest of what it had to have since the last one.
     wanted: usize,
     smallest: usize,
-}
-
-/// What an entry knows beside its bytes.
-#[derive(Clone, Copy)]
-struct Link {
-    /// The name's first index in the static table, 0 if it isn't there.
-    name: u8,
-    /// Number of the next older entry in the same bucket.
-    older: u32,
 }
 
 /// How much of a field the tables have; the index is that of RFC 7541 section 2.3.3.
@@ -74,7 +48,7 @@ impl Encoder {
     /// With the table of 4096 bytes that every peer has until it says otherwise.
     pub fn new() -> Self {
         let size = TABLE_BYTES_INITIAL;
-        Encoder { table: DynamicTable::new(size), newest: Vec::new(), inserted: 0, wanted: size, smallest: size }
+        Encoder { table: FieldIndex::new(size), wanted: size, smallest: size }
     }
 
     /// The peer's SETTINGS_HEADER_TABLE_SIZE, from the next block on.
@@ -117,7 +91,7 @@ impl Encoder {
             return literal(WITHOUT, index, name, value, out);
         }
         literal(ADD, index, name, value, out);
-        self.insert(static_name, name, value);
+        self.table.insert(static_name, name, value);
     }
 
     /// Size of the table's entries as RFC 7541 section 4.1 counts it.
@@ -140,45 +114,10 @@ impl Encoder {
         if let Some(index) = static_name.and_then(|index| static_table::pair_index(index, value)) {
             return Match::Field(index);
         }
-        let mut found = static_name.map_or(Match::None, Match::Name);
-        let mut next = self.newest.get(bucket(static_name, name)).copied();
-        while let Some((nth, entry)) = next.and_then(|number| self.numbered(number)) {
-            if entry.has_name(static_name, name) {
-                if entry.value == value {
-                    return Match::Field(ROWS_COUNT + 1 + nth);
-                }
-                if matches!(found, Match::None) {
-                    found = Match::Name(ROWS_COUNT + 1 + nth);
-                }
-            }
-            // Older than this one, or its number has come round since.
-            next = Some(entry.note.older).filter(|older| self.inserted.wrapping_sub(*older) as usize > nth);
-        }
-        found
-    }
-
-    /// An entry that is still there, by the number of its insertion, with its place counted from the newest.
-    fn numbered(&self, number: u32) -> Option<(usize, Found<'_, Link>)> {
-        let nth = self.inserted.wrapping_sub(number) as usize;
-        self.table.entry(nth).map(|entry| (nth, entry))
-    }
-
-    fn insert(&mut self, static_name: Option<usize>, name: &[u8], value: &[u8]) {
-        if self.newest.is_empty() {
-            self.newest = vec![0; BUCKETS];
-        }
-        let number = self.inserted.wrapping_add(1);
-        let older = std::mem::replace(&mut self.newest[bucket(static_name, name)], number);
-        self.table.insert(name, value, Link { name: static_name.unwrap_or(0) as u8, older });
-        self.inserted = number;
-    }
-}
-
-impl Found<'_, Link> {
-    fn has_name(&self, static_name: Option<usize>, name: &[u8]) -> bool {
-        match static_name {
-            Some(index) => usize::from(self.note.name) == index,
-            None => self.note.name == 0 && self.name.eq_ignore_ascii_case(name),
+        match self.table.find(static_name, name, value) {
+            field_index::Match::Field(nth) => Match::Field(ROWS_COUNT + 1 + nth),
+            field_index::Match::Name(nth) => Match::Name(static_name.unwrap_or(ROWS_COUNT + 1 + nth)),
+            field_index::Match::None => static_name.map_or(Match::None, Match::Name),
         }
     }
 }
@@ -224,20 +163,14 @@ fn digits(status: u16) -> [u8; 3] {
 fn literal(form: (u8, u8), name_index: usize, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     encode(form, name_index, out);
     if name_index == 0 {
-        huffman::encode_string(name, |byte| byte.to_ascii_lowercase(), out);
+        huffman::encode_string(name, STRING, |byte| byte.to_ascii_lowercase(), out);
     }
-    huffman::encode_string(value, |byte| byte, out);
+    huffman::encode_string(value, STRING, |byte| byte, out);
 }
 
 #[inline]
 fn encode((pattern, mask): (u8, u8), value: usize, out: &mut Vec<u8>) {
     integer::encode(pattern, mask, value, out);
-}
-
-/// Names of the static table have a chain each, the others share.
-fn bucket(static_name: Option<usize>, name: &[u8]) -> usize {
-    let place = |at: usize| name.get(at).map_or(0, |byte| usize::from(*byte | 0x20));
-    static_name.unwrap_or_else(|| name.len() + 7 * place(name.len() / 2) + 13 * place(name.len().wrapping_sub(1))) % BUCKETS
 }
 
 #[cfg(test)]

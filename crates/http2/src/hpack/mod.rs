@@ -9,17 +9,14 @@
 //! Absent on purpose: limits on the size of a field list (the sink counts), and what a field may not be indexed for (the caller knows).
 
 mod decoder;
-mod dynamic_table;
 mod encoder;
-mod huffman;
-mod integer;
-mod kind;
 mod static_table;
 
-pub use decoder::{Decoder, FieldSink};
-pub use encoder::{Encoder, Indexing, encode_stateless, encode_status_stateless};
-pub use kind::NameKind;
+pub use decoder::Decoder;
+pub use encoder::{Encoder, encode_stateless, encode_status_stateless};
+pub use saker_multiplexed::{FieldSink, Indexing, NameKind};
 
+use saker_multiplexed::CodingError;
 use std::fmt;
 
 /// Why a block can't be decoded. The table state is lost with it, so that each ends the connection (RFC 9113 section 4.3): as
@@ -73,6 +70,17 @@ impl fmt::Display for HpackError {
 }
 
 impl std::error::Error for HpackError {}
+
+impl From<CodingError> for HpackError {
+    fn from(error: CodingError) -> Self {
+        match error {
+            CodingError::Truncated => HpackError::Truncated,
+            CodingError::IntegerTooLarge => HpackError::IntegerTooLarge,
+            CodingError::HuffmanEndOfString => HpackError::HuffmanEndOfString,
+            CodingError::HuffmanPadding => HpackError::HuffmanPadding,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -8,8 +8,10 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-net", 1),
     ("saker-files", 1),
     ("saker-telemetry", 1),
+    ("saker-multiplexed", 1),
     ("saker-http1", 2),
     ("saker-http2", 2),
+    ("saker-http3", 2),
     ("saker-cgi", 2),
     ("saker-config", 2),
     ("saker-expressions", 2),
@@ -30,8 +32,8 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker", 6),
 ];
 
-/// Neighbours that may be used all the same: the log's fields are HTTP's words.
-const NEIGHBOURS: &[(&str, &str)] = &[("saker-telemetry", "saker-http")];
+/// Neighbours that may be used all the same: the log's fields are HTTP's words, and so are the heads of HTTP/2 and HTTP/3.
+const NEIGHBOURS: &[(&str, &str)] = &[("saker-telemetry", "saker-http"), ("saker-multiplexed", "saker-http")];
 
 /// Checks one manifest of `crates/`.
 pub fn check(file: &File, findings: &mut Vec<Finding>) {

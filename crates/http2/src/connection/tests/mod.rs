@@ -11,8 +11,8 @@ mod rules;
 
 use super::*;
 use crate::frame::{FrameHeader, HEADER_BYTES, flag, kind};
-use crate::head_store::HeadStore;
 use crate::hpack::Indexing;
+use saker_multiplexed::HeadStore;
 
 /// A machine with what its driver would lend it.
 pub(super) struct Bench {

@@ -134,9 +134,9 @@ fn the_sink_stops_the_decoder() {
 #[test]
 fn a_large_string_leaves_no_large_buffer() {
     let mut decoder = Decoder::new(4096);
-    assert_eq!(decoder.scratch.bytes.capacity(), 0);
+    assert_eq!(decoder.scratch.bytes_held(), 0);
     decode(&mut decoder, &format!("0001 61ff da2e {}", "00".repeat(6105))).unwrap();
-    assert_eq!(decoder.scratch.bytes.capacity(), 0);
+    assert_eq!(decoder.scratch.bytes_held(), 0);
     decode(&mut decoder, "0001 6185 0000 0000 00").unwrap();
-    assert_eq!(decoder.scratch.bytes.len(), 64);
+    assert_eq!(decoder.scratch.bytes_held(), 64);
 }

@@ -1,48 +1,28 @@
 use super::*;
-use crate::hpack::Decoder;
 use saker_http::Method;
 
 const EXTENDED: Shape = Shape::Request { extended_connect: true };
 const REQUEST: Shape = Shape::Request { extended_connect: false };
 
+const DEFAULT: HeadLimits =
+    HeadLimits { list_bytes_max: 32 * 1024, field_count_max: 100, target_bytes_max: u32::MAX, field_bytes_max: u32::MAX };
+
 /// Names and values.
 type Lines<'a> = &'a [(&'a str, &'a str)];
 
-/// Literal fields without indexing and Huffman code (RFC 7541 section 6.2.2), so that any bytes may stand in them.
-pub(crate) fn literal_block(fields: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut block = Vec::new();
-    for (name, value) in fields {
-        block.push(0);
-        for text in [name.as_bytes(), value] {
-            push_length(text.len(), &mut block);
-            block.extend_from_slice(text);
-        }
-    }
-    block
-}
-
-/// RFC 7541 section 5.1 with a prefix of 7 bits.
-fn push_length(length: usize, block: &mut Vec<u8>) {
-    let Some(mut rest) = length.checked_sub(127) else { return block.push(length as u8) };
-    block.push(127);
-    while rest >= 128 {
-        block.push((rest % 128) as u8 | 128);
-        rest /= 128;
-    }
-    block.push(rest as u8);
-}
-
-fn read_with(fields: &[(&str, &[u8])], shape: Shape, limits: &Limits) -> (HeadStore, Result<HeadFacts, Reason>) {
+fn read_with(fields: &[(&str, &[u8])], shape: Shape, limits: &HeadLimits) -> (HeadStore, Result<HeadFacts, HeadFault>) {
     let mut store = HeadStore::default();
-    let mut reader = HeadReader::new(&mut store, shape, limits);
-    Decoder::new(4096).decode(&literal_block(fields), &mut reader).unwrap();
+    let mut reader = HeadReader::new(&mut store, shape, Version::Http2, limits);
+    for (name, value) in fields {
+        assert!(reader.field(NameKind::of_name(name.as_bytes()).with_value(value), name.as_bytes(), value, false));
+    }
     let facts = reader.finish();
     (store, facts)
 }
 
-fn read(fields: &[(&str, &str)], shape: Shape) -> (HeadStore, Result<HeadFacts, Reason>) {
+fn read(fields: &[(&str, &str)], shape: Shape) -> (HeadStore, Result<HeadFacts, HeadFault>) {
     let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
-    read_with(&fields, shape, &Limits::default())
+    read_with(&fields, shape, &DEFAULT)
 }
 
 /// A GET with more fields, or with other pseudo-fields than those.
@@ -96,62 +76,66 @@ fn requests_that_are_well_formed() {
 #[test]
 fn requests_that_are_malformed() {
     let long_method = "M".repeat(METHOD_BYTES_MAX + 1);
-    let rows: [(Lines<'_>, Shape, Reason); 55] = [
-        (&[], REQUEST, Reason::PseudoFieldMissing),
-        (&get(&[(":method", "")]), REQUEST, Reason::PseudoFieldMissing),
-        (&get(&[(":scheme", "")]), REQUEST, Reason::PseudoFieldMissing),
-        (&get(&[(":path", "")]), REQUEST, Reason::PseudoFieldMissing),
-        (&get(&[(":authority", "")]), REQUEST, Reason::MissingHost),
-        (&[(":method", "GET"), (":scheme", "http"), (":path", ""), ("host", "a")], REQUEST, Reason::BadPath),
-        (&[(":method", ""), (":scheme", "http"), (":path", "/"), ("host", "a")], REQUEST, Reason::BadMethod),
-        (&[(":method", "GET"), (":scheme", ""), (":path", "/"), ("host", "a")], REQUEST, Reason::BadScheme),
-        (&[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "")], REQUEST, Reason::BadAuthority),
-        (&[(":method", "GET"), (":method", "GET")], REQUEST, Reason::PseudoFieldDoubled),
-        (&[(":path", "/"), (":path", "/a")], REQUEST, Reason::PseudoFieldDoubled),
-        (&[(":scheme", "http"), (":scheme", "http")], REQUEST, Reason::PseudoFieldDoubled),
-        (&[(":authority", "a"), (":authority", "b")], REQUEST, Reason::PseudoFieldDoubled),
-        (&get(&[(":status", "200")]), REQUEST, Reason::PseudoFieldUnknown),
-        (&get(&[(":new", "1")]), REQUEST, Reason::PseudoFieldUnknown),
-        (&get(&[(":protocol", "websocket")]), REQUEST, Reason::PseudoFieldUnknown),
-        (&get(&[(":protocol", "websocket")]), EXTENDED, Reason::PseudoFieldForbidden),
-        (&get(&[(":method", "CONNECT"), (":protocol", "a b")]), EXTENDED, Reason::PseudoFieldForbidden),
-        (&[(":method", "CONNECT"), (":protocol", "x"), (":authority", "a")], EXTENDED, Reason::PseudoFieldMissing),
-        (&get(&[(":method", "CONNECT")]), REQUEST, Reason::PseudoFieldForbidden),
-        (&[(":method", "CONNECT"), (":authority", "a:1"), (":path", "/")], REQUEST, Reason::PseudoFieldForbidden),
-        (&[(":method", "CONNECT")], REQUEST, Reason::PseudoFieldMissing),
-        (&[(":method", "CONNECT"), (":authority", "a")], REQUEST, Reason::BadAuthority),
-        (&[(":method", "CONNECT"), (":authority", "a:1"), ("content-length", "1")], REQUEST, Reason::ContentInConnect),
-        (&[(":method", "GET"), (":scheme", "http"), ("a", "1"), (":path", "/")], REQUEST, Reason::PseudoFieldMissing),
-        (&[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("host", "a"), (":authority", "a")], REQUEST, Reason::PseudoFieldLate),
-        (&get(&[(":method", "GE T")]), REQUEST, Reason::BadMethod),
-        (&get(&[(":method", &long_method)]), REQUEST, Reason::BadMethod),
-        (&get(&[(":scheme", "1http")]), REQUEST, Reason::BadScheme),
-        (&get(&[(":scheme", "ht/tp")]), REQUEST, Reason::BadScheme),
-        (&get(&[(":path", "*")]), REQUEST, Reason::BadPath),
-        (&get(&[(":method", "OPTIONS"), (":path", "**")]), REQUEST, Reason::BadPath),
-        (&get(&[(":path", "a")]), REQUEST, Reason::BadPath),
-        (&get(&[(":path", "http://a.example/")]), REQUEST, Reason::BadPath),
-        (&get(&[(":path", "/a b")]), REQUEST, Reason::BadPath),
-        (&get(&[(":path", "/a#b")]), REQUEST, Reason::BadPath),
-        (&get(&[(":path", "/\u{7f}")]), REQUEST, Reason::BadFieldValue),
-        (&get(&[(":authority", "u@a.example")]), REQUEST, Reason::BadAuthority),
-        (&get(&[(":authority", "a/b")]), REQUEST, Reason::BadAuthority),
-        (&get(&[(":authority", ""), ("host", "a b")]), REQUEST, Reason::BadAuthority),
-        (&get(&[("host", "b.example")]), REQUEST, Reason::HostDiffers),
-        (&get(&[("host", "a.example"), ("host", "a.example")]), REQUEST, Reason::SeveralHosts),
-        (&get(&[("connection", "close")]), REQUEST, Reason::ConnectionField),
-        (&get(&[("keep-alive", "1")]), REQUEST, Reason::ConnectionField),
-        (&get(&[("proxy-connection", "x")]), REQUEST, Reason::ConnectionField),
-        (&get(&[("transfer-encoding", "chunked")]), REQUEST, Reason::ConnectionField),
-        (&get(&[("upgrade", "h2c")]), REQUEST, Reason::ConnectionField),
-        (&get(&[("te", "gzip")]), REQUEST, Reason::BadTe),
-        (&get(&[("te", "trailers, gzip")]), REQUEST, Reason::BadTe),
-        (&get(&[("content-length", "+1")]), REQUEST, Reason::BadLength),
-        (&get(&[("content-length", "")]), REQUEST, Reason::BadLength),
-        (&get(&[("content-length", "18446744073709551616")]), REQUEST, Reason::BadLength),
-        (&get(&[("content-length", "1"), ("content-length", "1")]), REQUEST, Reason::SeveralLengths),
-        (&get(&[("X-Upper", "1")]), REQUEST, Reason::UpperCaseFieldName),
-        (&get(&[("", "1")]), REQUEST, Reason::EmptyFieldName),
+    let rows: [(Lines<'_>, Shape, HeadFault); 55] = [
+        (&[], REQUEST, HeadFault::PseudoFieldMissing),
+        (&get(&[(":method", "")]), REQUEST, HeadFault::PseudoFieldMissing),
+        (&get(&[(":scheme", "")]), REQUEST, HeadFault::PseudoFieldMissing),
+        (&get(&[(":path", "")]), REQUEST, HeadFault::PseudoFieldMissing),
+        (&get(&[(":authority", "")]), REQUEST, HeadFault::MissingHost),
+        (&[(":method", "GET"), (":scheme", "http"), (":path", ""), ("host", "a")], REQUEST, HeadFault::BadPath),
+        (&[(":method", ""), (":scheme", "http"), (":path", "/"), ("host", "a")], REQUEST, HeadFault::BadMethod),
+        (&[(":method", "GET"), (":scheme", ""), (":path", "/"), ("host", "a")], REQUEST, HeadFault::BadScheme),
+        (&[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "")], REQUEST, HeadFault::BadAuthority),
+        (&[(":method", "GET"), (":method", "GET")], REQUEST, HeadFault::PseudoFieldDoubled),
+        (&[(":path", "/"), (":path", "/a")], REQUEST, HeadFault::PseudoFieldDoubled),
+        (&[(":scheme", "http"), (":scheme", "http")], REQUEST, HeadFault::PseudoFieldDoubled),
+        (&[(":authority", "a"), (":authority", "b")], REQUEST, HeadFault::PseudoFieldDoubled),
+        (&get(&[(":status", "200")]), REQUEST, HeadFault::PseudoFieldUnknown),
+        (&get(&[(":new", "1")]), REQUEST, HeadFault::PseudoFieldUnknown),
+        (&get(&[(":protocol", "websocket")]), REQUEST, HeadFault::PseudoFieldUnknown),
+        (&get(&[(":protocol", "websocket")]), EXTENDED, HeadFault::PseudoFieldForbidden),
+        (&get(&[(":method", "CONNECT"), (":protocol", "a b")]), EXTENDED, HeadFault::PseudoFieldForbidden),
+        (&[(":method", "CONNECT"), (":protocol", "x"), (":authority", "a")], EXTENDED, HeadFault::PseudoFieldMissing),
+        (&get(&[(":method", "CONNECT")]), REQUEST, HeadFault::PseudoFieldForbidden),
+        (&[(":method", "CONNECT"), (":authority", "a:1"), (":path", "/")], REQUEST, HeadFault::PseudoFieldForbidden),
+        (&[(":method", "CONNECT")], REQUEST, HeadFault::PseudoFieldMissing),
+        (&[(":method", "CONNECT"), (":authority", "a")], REQUEST, HeadFault::BadAuthority),
+        (&[(":method", "CONNECT"), (":authority", "a:1"), ("content-length", "1")], REQUEST, HeadFault::ContentInConnect),
+        (&[(":method", "GET"), (":scheme", "http"), ("a", "1"), (":path", "/")], REQUEST, HeadFault::PseudoFieldMissing),
+        (
+            &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("host", "a"), (":authority", "a")],
+            REQUEST,
+            HeadFault::PseudoFieldLate,
+        ),
+        (&get(&[(":method", "GE T")]), REQUEST, HeadFault::BadMethod),
+        (&get(&[(":method", &long_method)]), REQUEST, HeadFault::BadMethod),
+        (&get(&[(":scheme", "1http")]), REQUEST, HeadFault::BadScheme),
+        (&get(&[(":scheme", "ht/tp")]), REQUEST, HeadFault::BadScheme),
+        (&get(&[(":path", "*")]), REQUEST, HeadFault::BadPath),
+        (&get(&[(":method", "OPTIONS"), (":path", "**")]), REQUEST, HeadFault::BadPath),
+        (&get(&[(":path", "a")]), REQUEST, HeadFault::BadPath),
+        (&get(&[(":path", "http://a.example/")]), REQUEST, HeadFault::BadPath),
+        (&get(&[(":path", "/a b")]), REQUEST, HeadFault::BadPath),
+        (&get(&[(":path", "/a#b")]), REQUEST, HeadFault::BadPath),
+        (&get(&[(":path", "/\u{7f}")]), REQUEST, HeadFault::BadFieldValue),
+        (&get(&[(":authority", "u@a.example")]), REQUEST, HeadFault::BadAuthority),
+        (&get(&[(":authority", "a/b")]), REQUEST, HeadFault::BadAuthority),
+        (&get(&[(":authority", ""), ("host", "a b")]), REQUEST, HeadFault::BadAuthority),
+        (&get(&[("host", "b.example")]), REQUEST, HeadFault::HostDiffers),
+        (&get(&[("host", "a.example"), ("host", "a.example")]), REQUEST, HeadFault::SeveralHosts),
+        (&get(&[("connection", "close")]), REQUEST, HeadFault::ConnectionField),
+        (&get(&[("keep-alive", "1")]), REQUEST, HeadFault::ConnectionField),
+        (&get(&[("proxy-connection", "x")]), REQUEST, HeadFault::ConnectionField),
+        (&get(&[("transfer-encoding", "chunked")]), REQUEST, HeadFault::ConnectionField),
+        (&get(&[("upgrade", "h2c")]), REQUEST, HeadFault::ConnectionField),
+        (&get(&[("te", "gzip")]), REQUEST, HeadFault::BadTe),
+        (&get(&[("te", "trailers, gzip")]), REQUEST, HeadFault::BadTe),
+        (&get(&[("content-length", "+1")]), REQUEST, HeadFault::BadLength),
+        (&get(&[("content-length", "")]), REQUEST, HeadFault::BadLength),
+        (&get(&[("content-length", "18446744073709551616")]), REQUEST, HeadFault::BadLength),
+        (&get(&[("content-length", "1"), ("content-length", "1")]), REQUEST, HeadFault::SeveralLengths),
+        (&get(&[("X-Upper", "1")]), REQUEST, HeadFault::UpperCaseFieldName),
+        (&get(&[("", "1")]), REQUEST, HeadFault::EmptyFieldName),
     ];
     for (fields, shape, want) in rows {
         assert_eq!(read(fields, shape).1, Err(want), "{fields:?}");
@@ -160,24 +144,24 @@ fn requests_that_are_malformed() {
 
 #[test]
 fn bytes_that_names_and_values_may_not_have() {
-    let rows: [(&str, &[u8], Reason); 12] = [
-        ("a b", b"1", Reason::BadFieldName),
-        ("a:b", b"1", Reason::BadFieldName),
-        ("a\0", b"1", Reason::BadFieldName),
-        ("\u{e4}", b"1", Reason::BadFieldName),
-        ("a", b"x\0", Reason::BadFieldValue),
-        ("a", b"x\ry", Reason::BadFieldValue),
-        ("a", b"x\ny", Reason::BadFieldValue),
-        ("a", b"\x7f", Reason::BadFieldValue),
-        ("a", b" x", Reason::SpaceAroundFieldValue),
-        ("a", b"x\t", Reason::SpaceAroundFieldValue),
-        ("cookie", b"a=1\r\nb", Reason::BadFieldValue),
-        (":path", b"/\r\nx: y", Reason::BadFieldValue),
+    let rows: [(&str, &[u8], HeadFault); 12] = [
+        ("a b", b"1", HeadFault::BadFieldName),
+        ("a:b", b"1", HeadFault::BadFieldName),
+        ("a\0", b"1", HeadFault::BadFieldName),
+        ("\u{e4}", b"1", HeadFault::BadFieldName),
+        ("a", b"x\0", HeadFault::BadFieldValue),
+        ("a", b"x\ry", HeadFault::BadFieldValue),
+        ("a", b"x\ny", HeadFault::BadFieldValue),
+        ("a", b"\x7f", HeadFault::BadFieldValue),
+        ("a", b" x", HeadFault::SpaceAroundFieldValue),
+        ("a", b"x\t", HeadFault::SpaceAroundFieldValue),
+        ("cookie", b"a=1\r\nb", HeadFault::BadFieldValue),
+        (":path", b"/\r\nx: y", HeadFault::BadFieldValue),
     ];
     for (name, value, want) in rows {
         let pseudo: [(&str, &[u8]); 3] = [(":method", b"GET"), (":scheme", b"http"), (":authority", b"a")];
         let fields = [&pseudo[..], if name == ":path" { &[] } else { &[(":path", b"/")] }, &[(name, value)]].concat();
-        assert_eq!(read_with(&fields, REQUEST, &Limits::default()).1, Err(want), "{name:?} {value:?}");
+        assert_eq!(read_with(&fields, REQUEST, &DEFAULT).1, Err(want), "{name:?} {value:?}");
     }
 }
 
@@ -195,10 +179,22 @@ fn the_parts_of_a_request_are_found() {
     assert_eq!((view.known(KnownField::Cookie), view.known_count(KnownField::Cookie)), (Some(&b"a"[..]), 1));
 }
 
+/// The version of the start line is the protocol's.
+#[test]
+fn a_head_of_http_3() {
+    let mut store = HeadStore::default();
+    let mut reader = HeadReader::new(&mut store, REQUEST, Version::Http3, &DEFAULT);
+    for (name, value) in get(&[]) {
+        reader.field(NameKind::of_name(name.as_bytes()), name.as_bytes(), value.as_bytes(), false);
+    }
+    reader.finish().unwrap();
+    assert_eq!((line(&store), store.view().version()), ("GET / HTTP/3.0|host=a.example".into(), Version::Http3));
+}
+
 #[test]
 fn a_store_forgets_what_it_held() {
     let mut store = read(&get(&[(":method", "CONNECT"), (":protocol", "x"), ("cookie", "a")]), EXTENDED).0;
-    let reader = HeadReader::new(&mut store, Shape::Trailers, &Limits::default());
+    let reader = HeadReader::new(&mut store, Shape::Trailers, Version::Http2, &DEFAULT);
     reader.finish().unwrap();
     assert_eq!((store.protocol(), store.scheme(), store.status().0), (None, &b""[..], 0));
     assert!(store.bytes.is_empty() && store.view().fields().next().is_none() && store.view().method_token().is_empty());
@@ -213,19 +209,19 @@ fn priorities_and_lengths_are_facts() {
 
 #[test]
 fn responses() {
-    let rows: [(Lines<'_>, Result<u16, Reason>); 12] = [
+    let rows: [(Lines<'_>, Result<u16, HeadFault>); 12] = [
         (&[(":status", "200"), ("a", "1")], Ok(200)),
         (&[(":status", "103")], Ok(103)),
         (&[(":status", "999"), ("host", "x y")], Ok(999)),
-        (&[(":status", "101")], Err(Reason::BadStatus)),
-        (&[(":status", "099")], Err(Reason::BadStatus)),
-        (&[(":status", "20")], Err(Reason::BadStatus)),
-        (&[(":status", "2000")], Err(Reason::BadStatus)),
-        (&[(":status", "200"), (":status", "200")], Err(Reason::PseudoFieldDoubled)),
-        (&[("a", "1")], Err(Reason::PseudoFieldMissing)),
-        (&[(":status", "200"), (":path", "/")], Err(Reason::PseudoFieldUnknown)),
-        (&[(":status", "200"), ("a", "1"), (":status", "200")], Err(Reason::PseudoFieldLate)),
-        (&[(":status", "200"), ("connection", "close")], Err(Reason::ConnectionField)),
+        (&[(":status", "101")], Err(HeadFault::BadStatus)),
+        (&[(":status", "099")], Err(HeadFault::BadStatus)),
+        (&[(":status", "20")], Err(HeadFault::BadStatus)),
+        (&[(":status", "2000")], Err(HeadFault::BadStatus)),
+        (&[(":status", "200"), (":status", "200")], Err(HeadFault::PseudoFieldDoubled)),
+        (&[("a", "1")], Err(HeadFault::PseudoFieldMissing)),
+        (&[(":status", "200"), (":path", "/")], Err(HeadFault::PseudoFieldUnknown)),
+        (&[(":status", "200"), ("a", "1"), (":status", "200")], Err(HeadFault::PseudoFieldLate)),
+        (&[(":status", "200"), ("connection", "close")], Err(HeadFault::ConnectionField)),
     ];
     for (fields, want) in rows {
         let (store, facts) = read(fields, Shape::Response);
@@ -239,8 +235,8 @@ fn trailers() {
     assert!(facts.is_ok());
     assert_eq!(store.view().fields().collect::<Vec<_>>(), [(&b"x-sum"[..], &b"1"[..]), (b"cookie", b"a")]);
     assert!(read(&[], Shape::Trailers).1.is_ok());
-    assert_eq!(read(&[(":status", "200")], Shape::Trailers).1, Err(Reason::PseudoFieldInTrailers));
-    assert_eq!(read(&[("transfer-encoding", "x")], Shape::Trailers).1, Err(Reason::ConnectionField));
+    assert_eq!(read(&[(":status", "200")], Shape::Trailers).1, Err(HeadFault::PseudoFieldInTrailers));
+    assert_eq!(read(&[("transfer-encoding", "x")], Shape::Trailers).1, Err(HeadFault::ConnectionField));
 }
 
 #[test]
@@ -248,7 +244,7 @@ fn the_list_may_be_as_large_as_the_limit_and_no_larger() {
     let fields = get(&[("name", "value")]);
     let size: u32 = fields.iter().map(|field| (field.0.len() + field.1.len() + 32) as u32).sum();
     for (less, want) in [(0, false), (1, true)] {
-        let limits = Limits { header_list_bytes_max: size - less, ..Limits::default() };
+        let limits = HeadLimits { list_bytes_max: size - less, ..DEFAULT };
         let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
         let (store, facts) = read_with(&fields, REQUEST, &limits);
         assert_eq!(facts.unwrap().too_large.is_some(), want);
@@ -259,7 +255,7 @@ fn the_list_may_be_as_large_as_the_limit_and_no_larger() {
 
 #[test]
 fn the_count_of_fields_has_a_limit_in_which_cookies_are_one() {
-    let limits = Limits { header_count_max: 6, ..Limits::default() };
+    let limits = HeadLimits { field_count_max: 6, ..DEFAULT };
     let count = |fields: &[(&str, &str)]| {
         let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
         read_with(&fields, REQUEST, &limits).1.unwrap().too_large.is_some()
@@ -272,7 +268,7 @@ fn the_count_of_fields_has_a_limit_in_which_cookies_are_one() {
 
 #[test]
 fn a_target_and_a_field_have_limits_of_their_own() {
-    let limits = Limits { target_bytes_max: 6, field_bytes_max: 20, ..Limits::default() };
+    let limits = HeadLimits { target_bytes_max: 6, field_bytes_max: 20, ..DEFAULT };
     let over = |path: &str, value: &str| {
         let fields = get(&[(":path", path), ("name", value)]);
         let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
@@ -298,5 +294,5 @@ fn a_head_that_does_not_fit_keeps_what_came() {
         assert_eq!(line(&store), want);
     }
     // What was malformed before the limit stays so.
-    assert_eq!(read(&get(&[("connection", "x"), ("b", &long)]), REQUEST).1, Err(Reason::ConnectionField));
+    assert_eq!(read(&get(&[("connection", "x"), ("b", &long)]), REQUEST).1, Err(HeadFault::ConnectionField));
 }

@@ -4,7 +4,7 @@
 
 use saker_http::{KnownField, chars::is_token_char};
 
-/// Which field it is. Every kind but `Malformed` says that name and value are what RFC 9113 section 8.2.1 allows.
+/// Which field it is. Every kind but `Malformed` says that name and value are what RFC 9113 section 8.2.1 allows, and RFC 9114 section 4.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameKind {
     Method,
@@ -12,7 +12,7 @@ pub enum NameKind {
     Authority,
     Path,
     Status,
-    /// `:protocol` of extended CONNECT (RFC 8441).
+    /// `:protocol` of extended CONNECT (RFC 8441, RFC 9220).
     Protocol,
     /// Begins with a colon and is none of the above.
     OtherPseudo,
@@ -36,7 +36,7 @@ impl NameKind {
 
     /// The kind of a field with such a name and this value.
     #[inline]
-    pub(super) fn with_value(self, value: &[u8]) -> NameKind {
+    pub fn with_value(self, value: &[u8]) -> NameKind {
         if is_field_value(value) { self } else { NameKind::Malformed }
     }
 }

@@ -1,10 +1,10 @@
-//! The Huffman code of RFC 7541 section 5.2 and Appendix B.
+//! The Huffman code of RFC 7541 section 5.2 and Appendix B, which QPACK uses too (RFC 9204 section 4.1.2).
 //!
 //! The code is canonical (codes of one length follow each other in the order of their symbols), so the lengths say everything and the tables
 //! are computed from them when this is compiled. Decoding looks at 10 bits at a time, which is a symbol of nearly every field that there is in
 //! practice; what is longer is found by comparing with the last code of each length. 2 kB of tables stay in the cache beside everything else.
 
-use super::{HpackError, integer};
+use crate::{CodingError, integer};
 
 /// Length of each symbol's code in bits; the last is EOS.
 const LENGTHS: [u8; SYMBOLS] = [
@@ -24,8 +24,6 @@ const LENGTHS: [u8; SYMBOLS] = [
     30,
 ];
 
-const HUFFMAN: u8 = 0x80;
-const LEN_MASK: u8 = 0x7f;
 const SYMBOLS: usize = 257;
 const LENGTH_MAX: usize = 30;
 const LENGTH_MIN: usize = 5;
@@ -50,12 +48,12 @@ struct Level {
 }
 
 /// The most bytes that `len` bytes can stand for.
-pub(super) fn decoded_len_max(len: usize) -> usize {
+pub fn decoded_len_max(len: usize) -> usize {
     len.saturating_mul(8) / LENGTH_MIN
 }
 
 /// Decodes into `room`, of which [`decoded_len_max`] bytes are enough, and says how many there are.
-pub(super) fn decode(code: &[u8], room: &mut [u8]) -> Result<usize, HpackError> {
+pub fn decode(code: &[u8], room: &mut [u8]) -> Result<usize, CodingError> {
     // The next bits are at the upper end of `window`; `count` of them are the string's.
     let (mut rest, mut window, mut count) = (code, 0u64, 0);
     let room_len = room.len();
@@ -65,7 +63,7 @@ pub(super) fn decode(code: &[u8], room: &mut [u8]) -> Result<usize, HpackError> 
         (rest, count) = (after, count + 32);
         // The longest code is in the window.
         while count >= LENGTH_MAX as u32 {
-            let (symbol, len) = first_symbol(window).ok_or(HpackError::HuffmanEndOfString)?;
+            let (symbol, len) = first_symbol(window).ok_or(CodingError::HuffmanEndOfString)?;
             window <<= len;
             count -= len;
             let Some(slot) = slots.next() else { break };
@@ -104,36 +102,38 @@ fn long_code(window: u64) -> Option<(u8, u32)> {
 }
 
 /// What is left at the end of a string. RFC 7541 section 5.2: at most 7 bits, and those the first of EOS, which are ones.
-fn check_padding(window: u64, count: u32) -> Result<(), HpackError> {
+fn check_padding(window: u64, count: u32) -> Result<(), CodingError> {
     match count {
         0..8 if window.leading_ones() >= count => Ok(()),
-        _ if window.leading_ones() >= LENGTH_MAX as u32 => Err(HpackError::HuffmanEndOfString),
-        _ => Err(HpackError::HuffmanPadding),
+        _ if window.leading_ones() >= LENGTH_MAX as u32 => Err(CodingError::HuffmanEndOfString),
+        _ => Err(CodingError::HuffmanPadding),
     }
 }
 
-/// Appends `text` as a string literal (RFC 7541 section 5.2), in this code where that is shorter. `map` is applied to each byte.
+/// Appends `text` as a string literal (RFC 7541 section 5.2, RFC 9204 section 4.1.2), in this code where that is shorter. `mask`: the bits
+/// of the first byte that begin its length, with the bit above them for the code; `pattern`: what is above that. `map` is applied to each byte.
 #[inline]
-pub(super) fn encode_string(text: &[u8], map: impl Fn(u8) -> u8 + Copy, out: &mut Vec<u8>) {
-    if text.len() < usize::from(LEN_MASK) {
+pub fn encode_string(text: &[u8], (pattern, mask): (u8, u8), map: impl Fn(u8) -> u8 + Copy, out: &mut Vec<u8>) {
+    let coded = pattern | (mask + 1);
+    if text.len() < usize::from(mask) {
         // One byte holds either length, so the text is looked at once, and the length written when it is known.
         let start = out.len();
         out.push(0);
         encode(text, map, out);
         let len = out.len() - start - 1;
         if len < text.len() {
-            out[start] = HUFFMAN | len as u8;
+            out[start] = coded | len as u8;
             return;
         }
         out.truncate(start);
     } else {
         let len = encoded_len(text, map);
         if len < text.len() {
-            integer::encode(HUFFMAN, LEN_MASK, len, out);
+            integer::encode(coded, mask, len, out);
             return encode(text, map, out);
         }
     }
-    integer::encode(0, LEN_MASK, text.len(), out);
+    integer::encode(pattern, mask, text.len(), out);
     out.extend(text.iter().map(|byte| map(*byte)));
 }
 

@@ -1,29 +1,46 @@
-//! Reads decoded fields into a [`HeadStore`] and refuses what is malformed (RFC 9113 sections 8.1.1, 8.2 and 8.3).
+//! Reads decoded fields into a [`HeadStore`] and refuses what is malformed (RFC 9113 sections 8.1.1, 8.2 and 8.3; RFC 9114 sections 4.1.2,
+//! 4.2 and 4.3 say the same, so that only the first is cited below).
 //!
-//! Place in the walk: between HPACK, which says what each field is and whether its bytes are allowed, and the connection, which makes a
-//! stream of what is left. The one difficulty: the decoder must see the whole block whatever is wrong with it, or its table is out of
+//! Place in the walk: between HPACK or QPACK, which say what each field is and whether its bytes are allowed, and the connection, which
+//! makes a stream of what is left. The one difficulty: the decoder must see the whole block whatever is wrong with it, or its table is out of
 //! step with the peer's; so after a fault or beyond a limit fields are dropped and decoding goes on.
 //!
 //! Methods, targets and hosts are held to what `http1` accepts, since both end in the same places.
 
 use saker_http::chars::{is_target_char, is_token};
 use saker_http::host::parse_authority;
-use saker_http::{KnownField, Method, Span};
+use saker_http::{KnownField, Method, Span, Version};
 
-use crate::error::Reason;
-use crate::head_store::HeadStore;
-use crate::hpack::{FieldSink, NameKind};
-use crate::limits::Limits;
-use crate::priority::Priority;
+use crate::{HeadFault, HeadStore, NameKind, Priority};
 
 /// As `http1` has it; longer than any registered method.
 const METHOD_BYTES_MAX: usize = 64;
 /// What each field counts on top of its bytes (RFC 9113 section 6.5.2).
 const FIELD_OVERHEAD_BYTES: usize = 32;
 
+/// Takes the fields of a block in their order.
+pub trait FieldSink {
+    /// `never_indexed`: must not be put in tables by intermediaries (RFC 7541 section 6.2.3, RFC 9204 section 7.1.3). Returning false stops
+    /// the decoder; the connection has to end then, since the table state may be lost.
+    fn field(&mut self, kind: NameKind, name: &[u8], value: &[u8], never_indexed: bool) -> bool;
+}
+
+/// How large a head or trailers may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadLimits {
+    /// All fields, each with 32 bytes on top (RFC 9113 section 6.5.2, RFC 9114 section 4.2.2).
+    pub list_bytes_max: u32,
+    /// Fields; all `cookie` fields count as one.
+    pub field_count_max: u32,
+    /// `:path` of a request.
+    pub target_bytes_max: u32,
+    /// Name and value of one field together.
+    pub field_bytes_max: u32,
+}
+
 /// What is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// `extended_connect`: `:protocol` is allowed, because our SETTINGS said so (RFC 8441 section 3).
     Request {
         extended_connect: bool,
@@ -43,7 +60,7 @@ pub enum TooLarge {
 
 /// What the connection wants to know of a head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct HeadFacts {
+pub struct HeadFacts {
     /// Over a limit: the store has what fitted.
     pub too_large: Option<TooLarge>,
     pub content_length: Option<u64>,
@@ -61,7 +78,7 @@ struct PseudoFields {
     status: bool,
 }
 
-pub(crate) struct HeadReader<'s> {
+pub struct HeadReader<'s> {
     store: &'s mut HeadStore,
     shape: Shape,
     bytes_left: usize,
@@ -72,7 +89,7 @@ pub(crate) struct HeadReader<'s> {
     /// The pseudo-fields are complete, because a regular one has come.
     in_fields: bool,
     has_host: bool,
-    fault: Option<Reason>,
+    fault: Option<HeadFault>,
     facts: HeadFacts,
 }
 
@@ -87,13 +104,13 @@ impl FieldSink for HeadReader<'_> {
 }
 
 impl<'s> HeadReader<'s> {
-    pub fn new(store: &'s mut HeadStore, shape: Shape, limits: &Limits) -> Self {
-        store.clear();
+    pub fn new(store: &'s mut HeadStore, shape: Shape, version: Version, limits: &HeadLimits) -> Self {
+        store.clear(version);
         HeadReader {
             store,
             shape,
-            bytes_left: limits.header_list_bytes_max as usize,
-            fields_left: limits.header_count_max,
+            bytes_left: limits.list_bytes_max as usize,
+            fields_left: limits.field_count_max,
             target_bytes_max: limits.target_bytes_max as usize,
             field_bytes_max: limits.field_bytes_max as usize,
             pseudo: PseudoFields::default(),
@@ -105,9 +122,9 @@ impl<'s> HeadReader<'s> {
     }
 
     /// After the last field.
-    pub fn finish(mut self) -> Result<HeadFacts, Reason> {
-        if let Some(reason) = self.fault {
-            return Err(reason);
+    pub fn finish(mut self) -> Result<HeadFacts, HeadFault> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
         }
         if self.facts.too_large.is_some() {
             self.finish_cut_off();
@@ -127,9 +144,9 @@ impl<'s> HeadReader<'s> {
     }
 
     /// RFC 9113 section 8.3.1: http and https must have one of the two.
-    fn check_host(&self) -> Result<(), Reason> {
+    fn check_host(&self) -> Result<(), HeadFault> {
         let is_request = matches!(self.shape, Shape::Request { .. });
-        if is_request && !self.has_host && self.pseudo.authority.is_none() { Err(Reason::MissingHost) } else { Ok(()) }
+        if is_request && !self.has_host && self.pseudo.authority.is_none() { Err(HeadFault::MissingHost) } else { Ok(()) }
     }
 
     /// Counts a field; `false`: it is over a limit, as everything after it is.
@@ -155,7 +172,7 @@ impl<'s> HeadReader<'s> {
         true
     }
 
-    fn take(&mut self, kind: NameKind, name: &[u8], value: &[u8]) -> Result<(), Reason> {
+    fn take(&mut self, kind: NameKind, name: &[u8], value: &[u8]) -> Result<(), HeadFault> {
         match kind {
             NameKind::Known(known) => {
                 self.end_pseudo_fields()?;
@@ -170,13 +187,13 @@ impl<'s> HeadReader<'s> {
         }
     }
 
-    fn pseudo_field(&mut self, kind: NameKind, value: &[u8]) -> Result<(), Reason> {
+    fn pseudo_field(&mut self, kind: NameKind, value: &[u8]) -> Result<(), HeadFault> {
         // RFC 9113 section 8.1: none in trailers. Section 8.3: all before the first regular field.
         if self.shape == Shape::Trailers {
-            return Err(Reason::PseudoFieldInTrailers);
+            return Err(HeadFault::PseudoFieldInTrailers);
         }
         if self.in_fields {
-            return Err(Reason::PseudoFieldLate);
+            return Err(HeadFault::PseudoFieldLate);
         }
         let slot = match (kind, self.shape) {
             (NameKind::Status, Shape::Response) => return self.status(value),
@@ -185,53 +202,53 @@ impl<'s> HeadReader<'s> {
             (NameKind::Authority, Shape::Request { .. }) => &mut self.pseudo.authority,
             (NameKind::Path, Shape::Request { .. }) => &mut self.pseudo.path,
             (NameKind::Protocol, Shape::Request { extended_connect: true }) => &mut self.pseudo.protocol,
-            _ => return Err(Reason::PseudoFieldUnknown),
+            _ => return Err(HeadFault::PseudoFieldUnknown),
         };
         if slot.is_some() {
-            return Err(Reason::PseudoFieldDoubled);
+            return Err(HeadFault::PseudoFieldDoubled);
         }
         *slot = Some(self.store.keep_pseudo(value));
         Ok(())
     }
 
     /// RFC 9113 section 8.3.2. 101 is not used in HTTP/2 (section 8.6).
-    fn status(&mut self, value: &[u8]) -> Result<(), Reason> {
+    fn status(&mut self, value: &[u8]) -> Result<(), HeadFault> {
         if std::mem::replace(&mut self.pseudo.status, true) {
-            return Err(Reason::PseudoFieldDoubled);
+            return Err(HeadFault::PseudoFieldDoubled);
         }
-        let [hundreds @ b'1'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = value else { return Err(Reason::BadStatus) };
+        let [hundreds @ b'1'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = value else { return Err(HeadFault::BadStatus) };
         let digit = |byte: &u8| u16::from(byte - b'0');
         let status = 100 * digit(hundreds) + 10 * digit(tens) + digit(ones);
         self.store.set_status(status);
-        if status == 101 { Err(Reason::BadStatus) } else { Ok(()) }
+        if status == 101 { Err(HeadFault::BadStatus) } else { Ok(()) }
     }
 
     /// Before the first regular field, or at the end if there is none.
     #[inline]
-    fn end_pseudo_fields(&mut self) -> Result<(), Reason> {
+    fn end_pseudo_fields(&mut self) -> Result<(), HeadFault> {
         if self.in_fields {
             return Ok(());
         }
         self.in_fields = true;
         match self.shape {
             Shape::Request { .. } => self.begin_request(),
-            Shape::Response if !self.pseudo.status => Err(Reason::PseudoFieldMissing),
+            Shape::Response if !self.pseudo.status => Err(HeadFault::PseudoFieldMissing),
             _ => Ok(()),
         }
     }
 
-    fn begin_request(&mut self) -> Result<(), Reason> {
+    fn begin_request(&mut self) -> Result<(), HeadFault> {
         let PseudoFields { method, authority, .. } = self.pseudo;
-        let method = method.ok_or(Reason::PseudoFieldMissing)?;
+        let method = method.ok_or(HeadFault::PseudoFieldMissing)?;
         let token = self.store.pseudo(method);
         let known = Method::from_token(token);
         if known == Method::Extension && (!is_token(token) || token.len() > METHOD_BYTES_MAX) {
-            return Err(Reason::BadMethod);
+            return Err(HeadFault::BadMethod);
         }
         self.facts.is_connect = known == Method::Connect;
         let target = self.target()?;
         if authority.is_some_and(|span| !self.store.check_authority(span)) {
-            return Err(Reason::BadAuthority);
+            return Err(HeadFault::BadAuthority);
         }
         self.store.write_line(method, target);
         if let Some(authority) = authority {
@@ -241,18 +258,18 @@ impl<'s> HeadReader<'s> {
     }
 
     /// Which pseudo-fields there must be, and which of them is the target.
-    fn target(&mut self) -> Result<Span, Reason> {
+    fn target(&mut self) -> Result<Span, HeadFault> {
         match self.pseudo {
             // RFC 9113 section 8.5.
             PseudoFields { scheme: None, path: None, protocol: None, authority: Some(authority), .. } if self.facts.is_connect => {
                 let with_port = parse_authority(self.store.pseudo(authority)).is_some_and(|authority| authority.port.is_some());
-                if with_port { Ok(authority) } else { Err(Reason::BadAuthority) }
+                if with_port { Ok(authority) } else { Err(HeadFault::BadAuthority) }
             }
-            PseudoFields { authority: None, .. } if self.facts.is_connect => Err(Reason::PseudoFieldMissing),
-            PseudoFields { protocol: None, .. } if self.facts.is_connect => Err(Reason::PseudoFieldForbidden),
+            PseudoFields { authority: None, .. } if self.facts.is_connect => Err(HeadFault::PseudoFieldMissing),
+            PseudoFields { protocol: None, .. } if self.facts.is_connect => Err(HeadFault::PseudoFieldForbidden),
             // RFC 8441 section 4.
             PseudoFields { protocol: Some(protocol), .. } if !self.facts.is_connect || protocol.len == 0 => {
-                Err(Reason::PseudoFieldForbidden)
+                Err(HeadFault::PseudoFieldForbidden)
             }
             PseudoFields { scheme: Some(scheme), path: Some(path), protocol, .. } => {
                 self.check_scheme(scheme)?;
@@ -262,31 +279,31 @@ impl<'s> HeadReader<'s> {
                 }
                 Ok(path)
             }
-            _ => Err(Reason::PseudoFieldMissing),
+            _ => Err(HeadFault::PseudoFieldMissing),
         }
     }
 
     /// RFC 3986 section 3.1.
-    fn check_scheme(&mut self, scheme: Span) -> Result<(), Reason> {
+    fn check_scheme(&mut self, scheme: Span) -> Result<(), HeadFault> {
         let text = self.store.pseudo(scheme);
         let follows = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
         if !text.first().is_some_and(u8::is_ascii_alphabetic) || !text.iter().all(follows) {
-            return Err(Reason::BadScheme);
+            return Err(HeadFault::BadScheme);
         }
         self.store.set_scheme(scheme);
         Ok(())
     }
 
-    fn check_protocol(&mut self, protocol: Span) -> Result<(), Reason> {
+    fn check_protocol(&mut self, protocol: Span) -> Result<(), HeadFault> {
         if !is_token(self.store.pseudo(protocol)) {
-            return Err(Reason::PseudoFieldForbidden);
+            return Err(HeadFault::PseudoFieldForbidden);
         }
         self.store.set_protocol(protocol);
         Ok(())
     }
 
     /// RFC 9113 section 8.3.1: absolute, or `*` for OPTIONS.
-    fn check_path(&self, path: Span) -> Result<(), Reason> {
+    fn check_path(&self, path: Span) -> Result<(), HeadFault> {
         let text = self.store.pseudo(path);
         let is_options = || self.pseudo.method.is_some_and(|method| self.store.pseudo(method) == b"OPTIONS");
         let valid = match text.first() {
@@ -294,14 +311,14 @@ impl<'s> HeadReader<'s> {
             Some(b'*') => text.len() == 1 && is_options(),
             _ => false,
         };
-        if valid { Ok(()) } else { Err(Reason::BadPath) }
+        if valid { Ok(()) } else { Err(HeadFault::BadPath) }
     }
 
-    fn known(&mut self, known: KnownField, name: &[u8], value: &[u8]) -> Result<(), Reason> {
+    fn known(&mut self, known: KnownField, name: &[u8], value: &[u8]) -> Result<(), HeadFault> {
         match known {
             // RFC 9113 section 8.2.2.
-            KnownField::Connection | KnownField::TransferEncoding | KnownField::Upgrade => return Err(Reason::ConnectionField),
-            KnownField::Te if !value.eq_ignore_ascii_case(b"trailers") => return Err(Reason::BadTe),
+            KnownField::Connection | KnownField::TransferEncoding | KnownField::Upgrade => return Err(HeadFault::ConnectionField),
+            KnownField::Te if !value.eq_ignore_ascii_case(b"trailers") => return Err(HeadFault::BadTe),
             KnownField::Host if matches!(self.shape, Shape::Request { .. }) => return self.host(name, value),
             KnownField::ContentLength if self.shape != Shape::Trailers => self.content_length(value)?,
             KnownField::Cookie => {
@@ -315,39 +332,39 @@ impl<'s> HeadReader<'s> {
     }
 
     /// RFC 9113 section 8.3.1: `:authority` stands for Host, which may repeat it.
-    fn host(&mut self, name: &[u8], value: &[u8]) -> Result<(), Reason> {
+    fn host(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadFault> {
         if std::mem::replace(&mut self.has_host, true) {
-            return Err(Reason::SeveralHosts);
+            return Err(HeadFault::SeveralHosts);
         }
         match self.pseudo.authority {
             Some(authority) if self.store.pseudo(authority).eq_ignore_ascii_case(value) => {}
-            Some(_) => return Err(Reason::HostDiffers),
-            None if parse_authority(value).is_none() => return Err(Reason::BadAuthority),
+            Some(_) => return Err(HeadFault::HostDiffers),
+            None if parse_authority(value).is_none() => return Err(HeadFault::BadAuthority),
             None => self.store.push(name, value, Some(KnownField::Host)),
         }
         Ok(())
     }
 
     /// RFC 9110 section 8.6: digits only, and once, though equal ones could be let pass.
-    fn content_length(&mut self, value: &[u8]) -> Result<(), Reason> {
+    fn content_length(&mut self, value: &[u8]) -> Result<(), HeadFault> {
         if self.facts.content_length.is_some() {
-            return Err(Reason::SeveralLengths);
+            return Err(HeadFault::SeveralLengths);
         }
         let digits = value.iter().map(|byte| byte.is_ascii_digit().then(|| u64::from(byte - b'0')));
         let length = digits.into_iter().try_fold(0u64, |length, digit| length.checked_mul(10)?.checked_add(digit?));
         self.facts.content_length = length.filter(|_| !value.is_empty());
         match self.facts.content_length {
-            None => Err(Reason::BadLength),
+            None => Err(HeadFault::BadLength),
             // RFC 9110 section 9.3.6.
-            Some(1..) if self.facts.is_connect => Err(Reason::ContentInConnect),
+            Some(1..) if self.facts.is_connect => Err(HeadFault::ContentInConnect),
             Some(_) => Ok(()),
         }
     }
 
-    fn other(&mut self, name: &[u8], value: &[u8]) -> Result<(), Reason> {
+    fn other(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadFault> {
         match name {
             // RFC 9113 section 8.2.2.
-            b"keep-alive" | b"proxy-connection" => return Err(Reason::ConnectionField),
+            b"keep-alive" | b"proxy-connection" => return Err(HeadFault::ConnectionField),
             b"priority" => self.facts.priority = self.facts.priority.updated(value),
             _ => {}
         }
@@ -358,18 +375,18 @@ impl<'s> HeadReader<'s> {
 
 /// HPACK said that a field is malformed; which rule of RFC 9113 section 8.2.1 it breaks is for the log.
 #[cold]
-fn why_malformed(name: &[u8], value: &[u8]) -> Reason {
+fn why_malformed(name: &[u8], value: &[u8]) -> HeadFault {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     if name.is_empty() {
-        Reason::EmptyFieldName
+        HeadFault::EmptyFieldName
     } else if name.iter().any(u8::is_ascii_uppercase) {
-        Reason::UpperCaseFieldName
+        HeadFault::UpperCaseFieldName
     } else if !is_token(name.strip_prefix(b":").unwrap_or(name)) {
-        Reason::BadFieldName
+        HeadFault::BadFieldName
     } else if value.first().is_some_and(is_blank) || value.last().is_some_and(is_blank) {
-        Reason::SpaceAroundFieldValue
+        HeadFault::SpaceAroundFieldValue
     } else {
-        Reason::BadFieldValue
+        HeadFault::BadFieldValue
     }
 }
 

@@ -1,4 +1,4 @@
-//! The dynamic table (RFC 7541 section 2.3.2), for the decoder and, with other notes on its entries, for the encoder.
+//! The dynamic table (RFC 7541 section 2.3.2, RFC 9204 section 3.2), for the decoder and, with other notes on its entries, for the encoder.
 //!
 //! Names and values stand behind each other in one buffer in the order in which they came, so that an entry is one slice and an insertion one
 //! copy. Evicted bytes stay in front until a new entry does not fit; then those that live are moved down. That is done only when a third of the
@@ -10,9 +10,9 @@
 use std::collections::VecDeque;
 
 /// What an entry counts beside its name and value (RFC 7541 section 4.1).
-const ENTRY_OVERHEAD: usize = 32;
+pub const ENTRY_OVERHEAD: usize = 32;
 
-pub(super) struct DynamicTable<Note> {
+pub struct DynamicTable<Note> {
     /// The oldest in front.
     entries: VecDeque<Entry<Note>>,
     bytes: Vec<u8>,
@@ -28,45 +28,58 @@ struct Entry<Note> {
     note: Note,
 }
 
+impl<Note> Entry<Note> {
+    fn size(&self) -> usize {
+        (self.name_len + self.value_len) as usize + ENTRY_OVERHEAD
+    }
+}
+
 /// An entry as it is read.
-pub(super) struct Found<'a, Note> {
-    pub(super) name: &'a [u8],
-    pub(super) value: &'a [u8],
-    pub(super) note: Note,
+pub struct Found<'a, Note> {
+    pub name: &'a [u8],
+    pub value: &'a [u8],
+    pub note: Note,
 }
 
 /// Size of an entry as RFC 7541 section 4.1 counts it.
-pub(super) fn entry_size(name: &[u8], value: &[u8]) -> usize {
+pub fn entry_size(name: &[u8], value: &[u8]) -> usize {
     name.len() + value.len() + ENTRY_OVERHEAD
 }
 
 impl<Note: Copy> DynamicTable<Note> {
-    pub(super) fn new(size_max: usize) -> Self {
+    pub fn new(size_max: usize) -> Self {
         DynamicTable { entries: VecDeque::new(), bytes: Vec::new(), base: 0, size: 0, size_max }
     }
 
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub fn holds_no_memory(&self) -> bool {
+        self.entries.capacity() == 0 && self.bytes.capacity() == 0
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    pub(super) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.size
     }
 
-    pub(super) fn size_max(&self) -> usize {
+    pub fn size_max(&self) -> usize {
         self.size_max
     }
 
     /// RFC 7541 section 4.3: what does not fit any more is evicted.
-    pub(super) fn set_size_max(&mut self, size_max: usize) {
+    pub fn set_size_max(&mut self, size_max: usize) {
         self.size_max = size_max;
         self.evict_to(size_max);
     }
 
     /// `nth` counts from 0, the newest.
     #[inline]
-    pub(super) fn entry(&self, nth: usize) -> Option<Found<'_, Note>> {
+    pub fn entry(&self, nth: usize) -> Option<Found<'_, Note>> {
         let entry = self.entries.get(self.entries.len().checked_sub(nth + 1)?)?;
         let start = entry.start.wrapping_sub(self.base) as usize;
         let both = self.bytes.get(start..start + (entry.name_len + entry.value_len) as usize)?;
@@ -75,7 +88,7 @@ impl<Note: Copy> DynamicTable<Note> {
     }
 
     /// RFC 7541 section 4.4: evicts until it fits; an entry larger than the table empties it and is not kept.
-    pub(super) fn insert(&mut self, name: &[u8], value: &[u8], note: Note) {
+    pub fn insert(&mut self, name: &[u8], value: &[u8], note: Note) {
         let size = entry_size(name, value);
         let Some(others_max) = self.size_max.checked_sub(size) else {
             return self.evict_to(0);
@@ -89,10 +102,21 @@ impl<Note: Copy> DynamicTable<Note> {
         self.size += size;
     }
 
+    /// How many of the oldest entries an insertion of that size would evict.
+    pub fn evictions_for(&self, size: usize) -> usize {
+        let mut left = self.size.saturating_sub(self.size_max.saturating_sub(size));
+        let goes = |entry: &&Entry<Note>| {
+            let is_needed = left > 0;
+            left = left.saturating_sub(entry.size());
+            is_needed
+        };
+        self.entries.iter().take_while(goes).count()
+    }
+
     fn evict_to(&mut self, size_max: usize) {
         while self.size > size_max {
             let Some(entry) = self.entries.pop_front() else { break };
-            self.size -= (entry.name_len + entry.value_len) as usize + ENTRY_OVERHEAD;
+            self.size -= entry.size();
         }
     }
 
@@ -133,6 +157,16 @@ mod tests {
         assert_eq!(table.size(), 3 * 34);
         table.set_size_max(2 * 34 - 1);
         assert_eq!((listed(&table), table.size()), (vec![("a=3".into(), 3)], 34));
+    }
+
+    #[test]
+    fn evictions_are_foreseen() {
+        let mut table = DynamicTable::new(100);
+        table.insert(b"", b"", 1);
+        table.insert(b"a", b"b", 2);
+        for (size, want) in [(0, 0), (34, 0), (35, 1), (66, 1), (67, 2), (100, 2), (1_000, 2)] {
+            assert_eq!(table.evictions_for(size), want, "{size}");
+        }
     }
 
     #[test]

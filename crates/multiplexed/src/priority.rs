@@ -4,7 +4,7 @@
 //! its syntax, so that a string with a comma in it does not become a member. A value that is no dictionary says nothing.
 
 /// RFC 9218 section 4.1.
-pub(crate) const URGENCY_MAX: u8 = 7;
+pub const URGENCY_MAX: u8 = 7;
 const URGENCY_DEFAULT: u8 = 3;
 
 /// How soon a response is wanted.
@@ -41,6 +41,45 @@ impl Priority {
             (b"i", Value::Boolean(incremental)) => Priority { incremental, ..self },
             _ => self,
         }
+    }
+}
+
+/// PRIORITY_UPDATE for streams still to come that are remembered (RFC 9218 section 7 leaves the number to us).
+const NOTES_MAX: usize = 16;
+
+/// What was said about streams that have not begun.
+#[derive(Clone, Debug, Default)]
+pub struct PriorityNotes(Vec<(u64, Priority)>);
+
+impl PriorityNotes {
+    /// The latest counts; the oldest is forgotten where there are too many.
+    pub fn keep(&mut self, stream: u64, priority: Priority) {
+        self.0.retain(|kept| kept.0 != stream);
+        if self.0.len() >= NOTES_MAX {
+            self.0.remove(0);
+        }
+        self.0.push((stream, priority));
+    }
+
+    /// A stream begins. Streams that were passed over are forgotten.
+    pub fn take(&mut self, stream: u64) -> Option<Priority> {
+        let found = self.0.iter().find(|kept| kept.0 == stream).map(|kept| kept.1);
+        if !self.0.is_empty() {
+            self.0.retain(|kept| kept.0 > stream);
+        }
+        found
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn trim(&mut self) {
+        self.0.shrink_to_fit();
     }
 }
 

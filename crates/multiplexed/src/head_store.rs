@@ -1,11 +1,11 @@
 //! Where a decoded head is put for the driver to read.
 //!
-//! Place in the walk: the driver lends one store per worker to [`crate::Connection::receive`], so that a request which is answered at
+//! Place in the walk: the driver lends one store per worker to the machine that reads its input, so that a request which is answered at
 //! once allocates nothing; one that has to wait takes an owned copy of the view.
 //!
-//! A request is laid out as HTTP/1 would begin it: first the line `METHOD SP path SP HTTP/2.0 CR LF`, so that logs and everything else
+//! A request is laid out as HTTP/1 would begin it: first the line `METHOD SP path SP HTTP/2.0 CR LF` (or `HTTP/3.0`), so that logs and everything else
 //! that asks for a start line have one (for CONNECT the authority stands for the path); then `host` from `:authority`, then the fields as
-//! they were sent, names and values without anything between, and one `cookie` at the end (RFC 9113 section 8.2.3).
+//! they were sent, names and values without anything between, and one `cookie` at the end (RFC 9113 section 8.2.3, RFC 9114 section 4.2.1).
 
 use saker_http::host::parse_authority;
 use saker_http::{FieldSpan, HeadIndex, HeadView, KnownField, Method, Span, Status, Version};
@@ -35,7 +35,7 @@ impl HeadStore {
         Status(self.status)
     }
 
-    /// `:protocol` of an extended CONNECT (RFC 8441 section 4).
+    /// `:protocol` of an extended CONNECT (RFC 8441 section 4, RFC 9220 section 3).
     pub fn protocol(&self) -> Option<&[u8]> {
         self.protocol.map(|span| span.of(&self.pseudo))
     }
@@ -45,12 +45,12 @@ impl HeadStore {
         self.scheme.of(&self.pseudo)
     }
 
-    pub(crate) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self, version: Version) {
         self.bytes.clear();
         self.pseudo.clear();
         self.cookies.clear();
         self.index.clear();
-        (self.index.version, self.index.method) = (Version::Http2, Method::Extension);
+        (self.index.version, self.index.method) = (version, Method::Extension);
         (self.index.method_token, self.index.target) = (Span::default(), Span::default());
         (self.scheme, self.protocol, self.status) = (Span::default(), None, 0);
     }
@@ -94,7 +94,9 @@ impl HeadStore {
         self.index.method_token = append(&mut self.bytes, method.of(&self.pseudo));
         self.bytes.push(b' ');
         self.index.target = append(&mut self.bytes, target.of(&self.pseudo));
-        self.bytes.extend_from_slice(b" HTTP/2.0\r\n");
+        self.bytes.push(b' ');
+        self.bytes.extend_from_slice(self.index.version.as_str().as_bytes());
+        self.bytes.extend_from_slice(b"\r\n");
         self.index.method = Method::from_token(method.of(&self.pseudo));
     }
 

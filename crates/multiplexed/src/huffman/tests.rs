@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-fn decoded(code: &[u8]) -> Result<Vec<u8>, HpackError> {
+fn decoded(code: &[u8]) -> Result<Vec<u8>, CodingError> {
     let mut room = vec![0; decoded_len_max(code.len())];
     let len = decode(code, &mut room)?;
     room.truncate(len);
@@ -67,18 +67,18 @@ fn every_pair_there_and_back() {
 
 #[test]
 fn padding() {
-    type Row = (&'static [u8], Result<&'static [u8], HpackError>);
+    type Row = (&'static [u8], Result<&'static [u8], CodingError>);
     let rows: [Row; 11] = [
         (&[0x07], Ok(b"0")),
-        (&[0x06], Err(HpackError::HuffmanPadding)),
-        (&[0x03], Err(HpackError::HuffmanPadding)),
-        (&[0xff], Err(HpackError::HuffmanPadding)),
-        (&[0x07, 0xff], Err(HpackError::HuffmanPadding)),
+        (&[0x06], Err(CodingError::HuffmanPadding)),
+        (&[0x03], Err(CodingError::HuffmanPadding)),
+        (&[0xff], Err(CodingError::HuffmanPadding)),
+        (&[0x07, 0xff], Err(CodingError::HuffmanPadding)),
         (&[0xf8], Ok(b"&")),
-        (&[0xf8, 0xff], Err(HpackError::HuffmanPadding)),
-        (&[0xff, 0xff, 0xff], Err(HpackError::HuffmanPadding)),
-        (&[0xff, 0xff, 0xff, 0xff], Err(HpackError::HuffmanEndOfString)),
-        (&[0x07, 0xff, 0xff, 0xff, 0xff], Err(HpackError::HuffmanEndOfString)),
+        (&[0xf8, 0xff], Err(CodingError::HuffmanPadding)),
+        (&[0xff, 0xff, 0xff], Err(CodingError::HuffmanPadding)),
+        (&[0xff, 0xff, 0xff, 0xff], Err(CodingError::HuffmanEndOfString)),
+        (&[0x07, 0xff, 0xff, 0xff, 0xff], Err(CodingError::HuffmanEndOfString)),
         (&[0xff, 0xff, 0xff, 0xf0, 0x07], Ok(b"\n0o")),
     ];
     for (code, want) in rows {
@@ -93,11 +93,11 @@ fn strings() {
         for (byte, shorter) in [(b'a', len > 2), (b'&', false), (b'X', false), (0, false)] {
             let text = vec![byte; len];
             let mut out = Vec::new();
-            encode_string(&text, |byte| byte, &mut out);
-            assert_eq!(out[0] & HUFFMAN != 0, shorter, "{len} {byte}");
+            encode_string(&text, (0, 0x7f), |byte| byte, &mut out);
+            assert_eq!(out[0] & 0x80 != 0, shorter, "{len} {byte}");
             let mut cursor = integer::Cursor::new(&out);
             let first = cursor.byte().unwrap();
-            let coded_len = cursor.integer(first, LEN_MASK).unwrap();
+            let coded_len = cursor.integer(first, 0x7f).unwrap();
             let rest = cursor.take(coded_len).unwrap();
             assert_eq!(if shorter { decoded(rest) } else { Ok(rest.to_vec()) }, Ok(text));
             assert!(cursor.byte().is_none() && coded_len <= len);
@@ -108,11 +108,25 @@ fn strings() {
 #[test]
 fn a_mapped_string() {
     let mut out = Vec::new();
-    encode_string(b"X-Request-ID", |byte| byte.to_ascii_lowercase(), &mut out);
+    encode_string(b"X-Request-ID", (0, 0x7f), |byte| byte.to_ascii_lowercase(), &mut out);
     assert_eq!(decoded(&out[1..]).unwrap(), b"x-request-id");
     out.clear();
-    encode_string(b"\0X", |byte| byte.to_ascii_lowercase(), &mut out);
+    encode_string(b"\0X", (0, 0x7f), |byte| byte.to_ascii_lowercase(), &mut out);
     assert_eq!(out, b"\x02\0x");
+}
+
+/// Three bits of length, below a pattern (RFC 9204 section 4.5.6).
+#[test]
+fn a_prefix_of_few_bits() {
+    for (text, want) in [
+        (&b"&"[..], &[0x21, b'&'][..]),
+        (b"aaaa", &[0x2b, 0x18, 0xc6, 0x3f]),
+        (b"&&&&&&&", &[0x27, 0, b'&', b'&', b'&', b'&', b'&', b'&', b'&']),
+    ] {
+        let mut out = Vec::new();
+        encode_string(text, (0x20, 0x07), |byte| byte, &mut out);
+        assert_eq!(out, want);
+    }
 }
 
 proptest! {

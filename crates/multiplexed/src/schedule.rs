@@ -6,9 +6,35 @@
 //! Absent on purpose: weights and dependencies of RFC 7540, which RFC 9113 section 5.3 took out.
 
 use crate::priority::{Priority, URGENCY_MAX};
-use crate::stream::{NO_SLOT, Slot, Stream};
+
+/// Place of a stream in the table.
+pub(crate) type Slot = u32;
+pub(crate) const NO_SLOT: Slot = u32::MAX;
 
 const LISTS: usize = 2 * (URGENCY_MAX as usize + 1);
+
+/// A stream as its turn is found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    pub id: u64,
+    pub priority: Priority,
+    /// In a list.
+    pub is_queued: bool,
+    pub previous: Slot,
+    pub next: Slot,
+}
+
+impl Turn {
+    pub fn new(id: u64, priority: Priority) -> Turn {
+        Turn { id, priority, is_queued: false, previous: NO_SLOT, next: NO_SLOT }
+    }
+}
+
+/// What has a turn: the rows of the stream table.
+pub(crate) trait HasTurn {
+    fn turn(&self) -> &Turn;
+    fn turn_mut(&mut self) -> &mut Turn;
+}
 
 #[derive(Clone, Copy, Debug)]
 struct List {
@@ -30,23 +56,23 @@ impl Schedule {
     }
 
     /// Adds a stream that is not in.
-    pub fn insert(&mut self, streams: &mut [Stream], slot: Slot) {
-        let Some(stream) = streams.get(slot as usize) else { return };
+    pub fn insert(&mut self, streams: &mut [impl HasTurn], slot: Slot) {
+        let Some(stream) = streams.get(slot as usize).map(HasTurn::turn) else { return };
         let list = list_of(stream.priority);
-        let after = if stream.priority.incremental { self.lists[list].last } else { self.last_before(streams, list, stream.id.0) };
+        let after = if stream.priority.incremental { self.lists[list].last } else { self.last_before(streams, list, stream.id) };
         self.link(streams, list, slot, after);
     }
 
     /// Takes out a stream that is in, with the priority it was put in with.
-    pub fn remove(&mut self, streams: &mut [Stream], slot: Slot) {
-        let Some(stream) = streams.get_mut(slot as usize) else { return };
+    pub fn remove(&mut self, streams: &mut [impl HasTurn], slot: Slot) {
+        let Some(stream) = streams.get_mut(slot as usize).map(HasTurn::turn_mut) else { return };
         let (list, previous, next) = (list_of(stream.priority), stream.previous, stream.next);
         (stream.previous, stream.next, stream.is_queued) = (NO_SLOT, NO_SLOT, false);
-        match streams.get_mut(previous as usize) {
+        match streams.get_mut(previous as usize).map(HasTurn::turn_mut) {
             Some(stream) => stream.next = next,
             None => self.lists[list].first = next,
         }
-        match streams.get_mut(next as usize) {
+        match streams.get_mut(next as usize).map(HasTurn::turn_mut) {
             Some(stream) => stream.previous = previous,
             None => self.lists[list].last = previous,
         }
@@ -56,7 +82,7 @@ impl Schedule {
     }
 
     /// Whose turn it is. An incremental stream goes to the end of its list by that.
-    pub fn next(&mut self, streams: &mut [Stream]) -> Option<Slot> {
+    pub fn next(&mut self, streams: &mut [impl HasTurn]) -> Option<Slot> {
         let list = self.occupied.trailing_zeros() as usize;
         let slot = self.lists.get(list)?.first;
         if is_incremental(list) && self.lists[list].last != slot {
@@ -73,10 +99,10 @@ impl Schedule {
     }
 
     /// The last stream of the list whose identifier is lower.
-    fn last_before(&self, streams: &[Stream], list: usize, id: u32) -> Slot {
+    fn last_before(&self, streams: &[impl HasTurn], list: usize, id: u64) -> Slot {
         let mut at = self.lists[list].last;
-        while let Some(stream) = streams.get(at as usize)
-            && stream.id.0 > id
+        while let Some(stream) = streams.get(at as usize).map(HasTurn::turn)
+            && stream.id > id
         {
             at = stream.previous;
         }
@@ -84,16 +110,16 @@ impl Schedule {
     }
 
     /// `after` may be no slot: to the front.
-    fn link(&mut self, streams: &mut [Stream], list: usize, slot: Slot, after: Slot) {
-        let next = streams.get(after as usize).map_or(self.lists[list].first, |stream| stream.next);
-        if let Some(stream) = streams.get_mut(slot as usize) {
+    fn link(&mut self, streams: &mut [impl HasTurn], list: usize, slot: Slot, after: Slot) {
+        let next = streams.get(after as usize).map_or(self.lists[list].first, |stream| stream.turn().next);
+        if let Some(stream) = streams.get_mut(slot as usize).map(HasTurn::turn_mut) {
             (stream.previous, stream.next, stream.is_queued) = (after, next, true);
         }
-        match streams.get_mut(after as usize) {
+        match streams.get_mut(after as usize).map(HasTurn::turn_mut) {
             Some(stream) => stream.next = slot,
             None => self.lists[list].first = slot,
         }
-        match streams.get_mut(next as usize) {
+        match streams.get_mut(next as usize).map(HasTurn::turn_mut) {
             Some(stream) => stream.previous = slot,
             None => self.lists[list].last = slot,
         }
@@ -104,18 +130,18 @@ impl Schedule {
 #[cfg(any(test, debug_assertions))]
 impl Schedule {
     /// The lists hold exactly the queued streams, linked both ways, and the bits say which are empty.
-    pub fn check_invariants(&self, streams: &[Stream]) {
+    pub fn check_invariants(&self, streams: &[impl HasTurn]) {
         let mut linked = 0;
         for (at, list) in self.lists.iter().enumerate() {
             assert_eq!(self.occupied & (1 << at) != 0, list.first != NO_SLOT);
             let (mut before, mut slot) = (NO_SLOT, list.first);
-            while let Some(stream) = streams.get(slot as usize) {
+            while let Some(stream) = streams.get(slot as usize).map(HasTurn::turn) {
                 assert!(stream.is_queued && stream.previous == before && list_of(stream.priority) == at);
                 (before, slot, linked) = (slot, stream.next, linked + 1);
             }
             assert_eq!(list.last, before);
         }
-        assert_eq!(linked, streams.iter().filter(|stream| stream.is_queued).count());
+        assert_eq!(linked, streams.iter().filter(|stream| stream.turn().is_queued).count());
     }
 }
 
@@ -130,20 +156,24 @@ fn is_incremental(list: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::StreamId;
     use proptest::prelude::*;
 
-    fn table(rows: &[(u32, u8, bool)]) -> Vec<Stream> {
-        let stream = |(id, urgency, incremental): &(u32, u8, bool)| {
-            let mut stream = Stream::new(StreamId(*id), 1, 1);
-            stream.priority = Priority { urgency: *urgency, incremental: *incremental };
-            stream
-        };
-        rows.iter().map(stream).collect()
+    impl HasTurn for Turn {
+        fn turn(&self) -> &Turn {
+            self
+        }
+
+        fn turn_mut(&mut self) -> &mut Turn {
+            self
+        }
     }
 
-    fn turns(schedule: &mut Schedule, streams: &mut [Stream], count: usize) -> Vec<u32> {
-        (0..count).map(|_| schedule.next(streams).map_or(0, |slot| streams[slot as usize].id.0)).collect()
+    fn table(rows: &[(u64, u8, bool)]) -> Vec<Turn> {
+        rows.iter().map(|(id, urgency, incremental)| Turn::new(*id, Priority { urgency: *urgency, incremental: *incremental })).collect()
+    }
+
+    fn turns(schedule: &mut Schedule, streams: &mut [Turn], count: usize) -> Vec<u64> {
+        (0..count).map(|_| schedule.next(streams).map_or(0, |slot| streams[slot as usize].id)).collect()
     }
 
     #[test]
@@ -178,7 +208,7 @@ mod tests {
         /// Against the plain rule: the least of (urgency, incremental), and the least identifier where not incremental.
         #[test]
         fn agrees_with_sorting(rows in prop::collection::vec((0u8..8, any::<bool>()), 1..40), order in any::<u64>()) {
-            let ids: Vec<_> = rows.iter().enumerate().map(|(at, row)| (2 * at as u32 + 1, row.0, row.1)).collect();
+            let ids: Vec<_> = rows.iter().enumerate().map(|(at, row)| (2 * at as u64 + 1, row.0, row.1)).collect();
             let mut streams = table(&ids);
             let mut schedule = Schedule::new();
             let mut slots: Vec<u32> = (0..ids.len() as u32).collect();

@@ -1,0 +1,12 @@
+//! What a peer of HTTP/3 can do too often.
+
+use saker_multiplexed::Bucket;
+
+/// The buckets of one connection, one for each rate in [`crate::Limits`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Floods {
+    pub resets: Bucket,
+    pub priority_updates: Bucket,
+    pub empty_frames: Bucket,
+    pub table_updates: Bucket,
+}
