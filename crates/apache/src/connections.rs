@@ -7,7 +7,7 @@ use crate::{
     modules::{core::texts, dir::set_flag},
     server::ServerSet,
 };
-use saker_config::model::{Limits, Listener, Model};
+use saker_config::model::{Http3, Limits, Listener, Model};
 use saker_config_apache::Node;
 use saker_net::Network;
 use std::net::IpAddr;
@@ -42,6 +42,7 @@ pub struct HostConnections {
 struct Protocols {
     h2: bool,
     h2c: bool,
+    h3: bool,
 }
 
 /// Longer than anything runs: how a shutdown without a time limit is said.
@@ -87,6 +88,7 @@ impl HostConnections {
             let is_tls = listener.tls.is_some();
             listener.http2 = protocols.iter().any(|protocols| if is_tls { protocols.h2 } else { protocols.h2c });
         }
+
         listener.http2_direct = last(|host| host.h2_direct).unwrap_or(true);
         listener.http2_upgrade = last(|host| host.h2_upgrade).unwrap_or(true);
         // Off by default in Apache, where it is new; what a site's rules say about `Upgrade` holds for it here as well.
@@ -95,6 +97,10 @@ impl HostConnections {
             let networks = ["0.0.0.0/0", "::/0"];
             listener.proxy_protocol_from = networks.iter().filter_map(|network| network.parse().ok()).collect();
             listener.proxy_protocol_except = all.iter().flat_map(|host| host.proxy_preface_exceptions.clone()).collect();
+        }
+        // Apache has none; without a word about protocols clients get the best, as with HTTP/2.
+        if protocols.is_empty() || protocols.iter().any(|protocols| protocols.h3) {
+            listener.http3 = listener.http3_where_possible(Http3::default());
         }
     }
 }
@@ -126,7 +132,7 @@ const OTHERS: &[(&str, ServerSet)] = &[
     ("Protocols", |node, host, _, _| {
         let words: Vec<String> = texts(node).iter().map(|word| word.to_ascii_lowercase()).collect();
         let has = |name: &str| words.iter().any(|word| word == name);
-        host.connections.protocols = Some(Protocols { h2: has("h2"), h2c: has("h2c") });
+        host.connections.protocols = Some(Protocols { h2: has("h2"), h2c: has("h2c"), h3: has("h3") });
         Ok(())
     }),
     ("H2Direct", |node, host, _, _| set_flag(node, &mut host.connections.h2_direct)),
@@ -176,7 +182,7 @@ mod tests {
 
     #[test]
     fn one_host_is_enough_for_a_protocol() {
-        let of = |h2, h2c| HostConnections { protocols: Some(Protocols { h2, h2c }), ..HostConnections::default() };
+        let of = |h2, h2c| HostConnections { protocols: Some(Protocols { h2, h2c, h3: false }), ..HostConnections::default() };
         for (hosts, tls, expected) in [
             (vec![], true, true),
             (vec![of(false, false)], true, false),
@@ -187,6 +193,23 @@ mod tests {
             let mut listener = listener(tls);
             HostConnections::apply(&HostConnections::default(), &hosts.iter().collect::<Vec<_>>(), &mut listener);
             assert_eq!(listener.http2, expected, "{hosts:?} {tls}");
+        }
+    }
+
+    #[test]
+    fn http3_is_there_unless_protocols_leave_it_out() {
+        let of = |h3| HostConnections { protocols: Some(Protocols { h2: true, h2c: false, h3 }), ..HostConnections::default() };
+        let behind_proxy = HostConnections { proxy_preface: Some(true), ..HostConnections::default() };
+        for (hosts, tls, expected) in [
+            (vec![], true, true),
+            (vec![], false, false),
+            (vec![of(false)], true, false),
+            (vec![of(false), of(true)], true, true),
+            (vec![behind_proxy], true, false),
+        ] {
+            let mut listener = listener(tls);
+            HostConnections::apply(&HostConnections::default(), &hosts.iter().collect::<Vec<_>>(), &mut listener);
+            assert_eq!(listener.http3.is_some(), expected, "{hosts:?} {tls}");
         }
     }
 

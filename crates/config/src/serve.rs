@@ -4,8 +4,8 @@
 //! with a certificate signed by this machine's own authority.
 
 use crate::model::{
-    AccessLog, AccessLogTarget, Acme, Address, Automatic, CacheStore, CacheUse, CertificateFiles, Limits, Listener, ListenerTls, Model,
-    Origin, Php, PhpPools, PhpUse, Server, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
+    AccessLog, AccessLogTarget, Acme, Address, Automatic, CacheStore, CacheUse, CertificateFiles, Http3, Limits, Listener, ListenerTls,
+    Model, Origin, Php, PhpPools, PhpUse, Server, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
 };
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
@@ -93,9 +93,10 @@ impl Model {
     pub fn for_directory(options: ServeOptions) -> Model {
         let (http, https) = options.addresses();
         let plain = http.into_iter().map(|address| Listener::new(address, Origin::command_line()));
-        let encrypted = https
-            .into_iter()
-            .map(|address| Listener { tls: Some(ListenerTls::default()), ..Listener::new(address, Origin::command_line()) });
+        let encrypted = https.into_iter().map(|address| {
+            let listener = Listener { tls: Some(ListenerTls::default()), ..Listener::new(address, Origin::command_line()) };
+            Listener { http3: listener.http3_where_possible(Http3::default()), ..listener }
+        });
         let mut server = Server { workers: options.workers.clone(), ..Server::default() };
         server.state_dir = options.state_dir.clone().unwrap_or(server.state_dir);
         Model {

@@ -12,10 +12,11 @@ use quinn_proto::{
     transport_parameters::TransportParameters,
 };
 use rustls::{
-    ClientConfig, HandshakeKind, ServerConfig, SupportedCipherSuite,
+    CipherSuite, ClientConfig, HandshakeKind, NamedGroup, ServerConfig,
     crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256,
     pki_types::{CertificateDer, ServerName},
     quic::{self, KeyChange, Secrets, Suite, Version},
+    sign::CertifiedKey,
 };
 use std::{any::Any, fmt, io::Cursor, sync::Arc};
 
@@ -27,10 +28,13 @@ pub struct Hello {
     /// Of clients that said one; on the server only.
     pub server_name: Option<String>,
     pub alpn: Option<Vec<u8>>,
-    pub suite: Option<SupportedCipherSuite>,
-    /// `None` while the handshake is under way.
-    pub resumed: Option<bool>,
+    pub suite: Option<CipherSuite>,
+    pub group: Option<NamedGroup>,
+    pub kind: Option<HandshakeKind>,
+    /// They come with the end of the handshake.
     pub client_certificates: Vec<CertificateDer<'static>>,
+    /// What the server showed.
+    pub shown: Option<Arc<CertifiedKey>>,
     /// 1 or 2.
     pub quic_version: u8,
 }
@@ -47,13 +51,17 @@ impl fmt::Display for Unusable {
 
 /// The suite that protects first packets whatever else is agreed on (RFC 9001 section 5.2).
 #[derive(Clone, Copy)]
-pub struct Initials(Suite);
+struct Initials(Suite);
 
 /// Server's side. To be made anew when certificates change.
 pub struct ServerCrypto {
     config: Arc<ServerConfig>,
     initials: Initials,
+    take_shown: TakeShown,
 }
+
+/// The certificate that the step of a handshake just made on this thread has chosen, as far as the configuration's resolver tells.
+pub type TakeShown = fn() -> Option<Arc<CertifiedKey>>;
 
 /// Client's side, for tests and load generators.
 pub struct ClientCrypto {
@@ -62,7 +70,7 @@ pub struct ClientCrypto {
 }
 
 impl Initials {
-    pub fn new() -> Result<Initials, Unusable> {
+    fn new() -> Result<Initials, Unusable> {
         let suite = TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
         suite.map(Initials).ok_or_else(|| Unusable("the cryptography in use knows no QUIC".into()))
     }
@@ -73,10 +81,10 @@ impl Initials {
 }
 
 impl ServerCrypto {
-    pub fn new(config: Arc<ServerConfig>) -> Result<ServerCrypto, Unusable> {
+    pub fn new(config: Arc<ServerConfig>, take_shown: TakeShown) -> Result<ServerCrypto, Unusable> {
         // A session that is thrown away: what rustls may find wrong with a configuration it says here and not to a client.
         quic::ServerConnection::new(Arc::clone(&config), Version::V1, Vec::new()).map_err(|error| Unusable(error.to_string()))?;
-        Ok(ServerCrypto { config, initials: Initials::new()? })
+        Ok(ServerCrypto { config, initials: Initials::new()?, take_shown })
     }
 }
 
@@ -105,7 +113,7 @@ impl crypto::ServerConfig for ServerCrypto {
         let session = quic::ServerConnection::new(Arc::clone(&self.config), version, encoded(parameters));
         // What rustls looks at is the configuration, which has passed in `new`.
         let session = session.expect("a configuration that was good for a session before");
-        Box::new(Session::new(quic::Connection::Server(session), version, self.initials))
+        Box::new(Session::new(quic::Connection::Server(session), version, self.initials, self.take_shown))
     }
 }
 
@@ -121,7 +129,7 @@ impl crypto::ClientConfig for ClientCrypto {
         let name = ServerName::try_from(server_name).map_err(|_| bad_name())?.to_owned();
         let session = quic::ClientConnection::new(Arc::clone(&self.config), version, name, encoded(parameters));
         let session = session.map_err(|_| bad_name())?;
-        Ok(Box::new(Session::new(quic::Connection::Client(session), version, self.initials)))
+        Ok(Box::new(Session::new(quic::Connection::Client(session), version, self.initials, || None)))
     }
 }
 
@@ -131,11 +139,13 @@ struct Session {
     initials: Initials,
     next: Option<Secrets>,
     is_told: bool,
+    take_shown: TakeShown,
+    shown: Option<Arc<CertifiedKey>>,
 }
 
 impl Session {
-    fn new(tls: quic::Connection, version: Version, initials: Initials) -> Session {
-        Session { tls, version, initials, next: None, is_told: false }
+    fn new(tls: quic::Connection, version: Version, initials: Initials, take_shown: TakeShown) -> Session {
+        Session { tls, version, initials, next: None, is_told: false, take_shown, shown: None }
     }
 
     fn side(&self) -> Side {
@@ -172,9 +182,11 @@ impl crypto::Session for Session {
         Some(Box::new(Hello {
             server_name: self.server_name().map(str::to_owned),
             alpn: self.tls.alpn_protocol().map(<[u8]>::to_vec),
-            suite: self.tls.negotiated_cipher_suite(),
-            resumed: self.tls.handshake_kind().map(|kind| kind == HandshakeKind::Resumed),
+            suite: self.tls.negotiated_cipher_suite().map(|suite| suite.suite()),
+            group: self.tls.negotiated_key_exchange_group().map(|group| group.name()),
+            kind: self.tls.handshake_kind(),
             client_certificates: certificates.iter().map(|one| one.clone().into_owned()).collect(),
+            shown: self.shown.clone(),
             quic_version: if matches!(self.version, Version::V2) { 2 } else { 1 },
         }))
     }
@@ -200,7 +212,9 @@ impl crypto::Session for Session {
     }
 
     fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
-        self.tls.read_hs(bytes).map_err(|error| self.fault(&error))?;
+        let read = self.tls.read_hs(bytes);
+        self.shown = (self.take_shown)().or(self.shown.take());
+        read.map_err(|error| self.fault(&error))?;
         let known = self.tls.alpn_protocol().is_some() || self.server_name().is_some() || !self.tls.is_handshaking();
         Ok(known && !std::mem::replace(&mut self.is_told, known))
     }

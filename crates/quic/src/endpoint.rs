@@ -333,6 +333,11 @@ impl<G> Endpoint<G> {
         None
     }
 
+    /// How many turns there are to give, some perhaps to connections that are gone.
+    pub fn work_len(&self) -> usize {
+        self.work.len()
+    }
+
     pub fn has_work(&self) -> bool {
         !self.work.is_empty()
     }

@@ -22,7 +22,7 @@ mod time_limits;
 
 pub use connection::{Connection, Event, Figures, Lost, Read, Written};
 pub use counts::Counts;
-pub use crypto::{ClientCrypto, Hello, Initials, ServerCrypto, Unusable};
+pub use crypto::{ClientCrypto, Hello, ServerCrypto, TakeShown, Unusable};
 pub use endpoint::{Door, Endpoint, Id, Place, Settled, Sink};
 pub use secrets::Secrets;
 pub use settings::{Congestion, Settings};

@@ -20,6 +20,7 @@ pub mod log_files;
 pub mod multiplexed;
 pub mod pieces;
 pub mod process;
+pub mod quic;
 pub mod registry;
 pub mod secured;
 pub mod serving;

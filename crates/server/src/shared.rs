@@ -1,6 +1,6 @@
 //! Everything that cores share, declared in one place. All else belongs to one worker and is `!Send`.
 
-use crate::log_files::LogFiles;
+use crate::{log_files::LogFiles, quic::QuicShared};
 use saker_acme::Challenges;
 use saker_files::Watcher;
 use saker_handlers::page_cache::tally::Tallies;
@@ -28,6 +28,8 @@ pub struct Shared {
     pub tallies: Vec<Arc<Tallies>>,
     /// Written by the main thread alone.
     pub main_counters: Arc<Counters>,
+    /// Secrets of QUIC, made when first asked for.
+    pub quic: OnceLock<Option<QuicShared>>,
     /// Open connections of all workers, for `limits.connections`.
     pub connections: ConnectionCount,
     /// Requests that are worked on, for `limits.requests_at_a_time`.
@@ -63,6 +65,11 @@ impl Shared {
     /// The page cache's entries; `None`: there is no page cache.
     pub fn store(&self) -> Option<Arc<Store>> {
         self.page_cache.get().map(|cache| Arc::clone(&cache.store))
+    }
+
+    /// `None`: the system gives no random bytes, and there can be no QUIC.
+    pub fn quic(&self) -> Option<&QuicShared> {
+        self.quic.get_or_init(QuicShared::new).as_ref()
     }
 
     /// As many connections as are allowed and leave descriptors for the files that they ask for: a client that has to wait is better off

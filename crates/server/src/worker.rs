@@ -4,6 +4,7 @@ use crate::{
     buffers::Buffers,
     figures::Live,
     listener::{self, WorkerListener},
+    quic::QuicListener,
     registry,
     secured::Secured,
     shared::Shared,
@@ -78,6 +79,7 @@ pub struct Worker {
     pub tail: RefCell<Tail>,
     pub draining: Cell<bool>,
     pub listeners: RefCell<Vec<Rc<WorkerListener>>>,
+    pub quic_listeners: RefCell<Vec<Rc<QuicListener>>>,
 }
 
 /// Starts a worker's thread; returns once its runtime stands.
@@ -123,10 +125,11 @@ async fn live(worker: Worker, ticker: Ticker, mut commands: UnboundedReceiver<Co
     let worker = Rc::new(worker);
     let ticking = tokio::task::spawn_local(tick(Rc::clone(&worker), ticker));
     while let Some(command) = commands.recv().await {
-        if matches!(command, Command::Stop) {
+        let is_last = matches!(command, Command::Stop);
+        worker.obey(command);
+        if is_last {
             break;
         }
-        worker.obey(command);
     }
     ticking.abort();
     worker.flush_logs();
@@ -171,6 +174,7 @@ impl Worker {
             tail: RefCell::new(Tail::new(&generation.model.server.server_field)),
             draining: Cell::new(false),
             listeners: RefCell::default(),
+            quic_listeners: RefCell::default(),
             shared,
         }
     }
@@ -198,10 +202,11 @@ impl Worker {
             Command::Drain => {
                 self.draining.set(true);
                 self.unlisten(None);
+                self.unlisten_quic(None);
                 self.deadlines.wake_all();
             }
             Command::Warm(job, at_a_time) => self.warm(&job, at_a_time),
-            Command::Stop => {}
+            Command::Stop => self.quic_listeners.borrow().iter().for_each(|listener| listener.cut()),
         }
     }
 
@@ -229,6 +234,12 @@ impl Worker {
             }
             !goes
         });
+    }
+
+    /// The loops stay in the list as long as the worker lives: at its end their connections are cut.
+    fn unlisten_quic(&self, address: Option<&Address>) {
+        let listeners = self.quic_listeners.borrow();
+        listeners.iter().filter(|listener| address.is_none_or(|address| *listener.address == *address)).for_each(|one| one.close());
     }
 
     fn publish_resource_counts(&self) {

@@ -72,6 +72,18 @@ metrics! {
     TlsHandshakesFull Counter "tls_handshakes_total" "result=\"full\"" "handshakes" "TLS handshakes, by result.";
     TlsHandshakesResumed Counter "tls_handshakes_total" "result=\"resumed\"" "handshakes" "TLS handshakes, by result.";
     TlsHandshakesFailed Counter "tls_handshakes_total" "result=\"failed\"" "handshakes" "TLS handshakes, by result.";
+    QuicHandshakes Counter "quic_handshakes_total" "result=\"begun\"" "handshakes" "QUIC handshakes, by what became of them.";
+    QuicHandshakesFailed Counter "quic_handshakes_total" "result=\"failed\"" "handshakes" "QUIC handshakes, by what became of them.";
+    QuicHandshakesRefused Counter "quic_handshakes_total" "result=\"refused\"" "handshakes" "QUIC handshakes, by what became of them.";
+    QuicRetries Counter "quic_retries_total" "" "packets" "Clients that had to prove their address first (Retry).";
+    QuicVersionNegotiations Counter "quic_version_negotiations_total" "" "packets" "Clients that came with a version of QUIC that is not spoken.";
+    QuicStatelessResets Counter "quic_stateless_resets_total" "" "packets" "Packets of connections that are not known any more, answered with a reset.";
+    QuicMigrations Counter "quic_migrations_total" "" "connections" "Times that clients changed their address in mid-connection.";
+    QuicEarlyData Counter "quic_early_data_total" "" "connections" "Connections that began with early data (0-RTT).";
+    QuicDatagramsIn Counter "quic_datagrams_in_total" "" "datagrams" "UDP datagrams received.";
+    QuicDatagramsOut Counter "quic_datagrams_out_total" "" "datagrams" "UDP datagrams sent.";
+    QuicPacketsSent Counter "quic_packets_sent_total" "" "packets" "Packets sent over connections that have ended.";
+    QuicPacketsLost Counter "quic_packets_lost_total" "" "packets" "Packets lost over connections that have ended.";
     Responses1xx Counter "responses_total" "class=\"1xx\"" "responses" "Responses, by class of status code.";
     Responses2xx Counter "responses_total" "class=\"2xx\"" "responses" "Responses, by class of status code.";
     Responses3xx Counter "responses_total" "class=\"3xx\"" "responses" "Responses, by class of status code.";

@@ -6,9 +6,10 @@
 
 use crate::{
     client_hello::ClientHello,
+    early::EarlySessions,
     identities::{Identities, RunTime, Table},
     policy::{Policy, Variant},
-    session::ServerSession,
+    session::{Agreed, ServerSession, SessionInfo},
     tickets::{PolicyTickets, Tickets},
 };
 use rustls::{
@@ -49,13 +50,26 @@ impl Acceptor {
     }
 
     /// For QUIC: the same certificates and tickets, TLS 1.3, ALPN `h3`. To be asked for again when [`Identities::version`] has changed.
-    /// Sites with other demands than the first one are not shown here: their clients come over TCP.
-    pub fn rustls_config_for_quic(&self) -> Result<Arc<ServerConfig>, Error> {
+    /// Sites with other demands than the first one are not shown here: their clients come over TCP. With `early` clients may come back by
+    /// 0-RTT, but not where certificates are asked of them, which come later than that.
+    pub fn rustls_config_for_quic(&self, early: Option<&EarlySessions>) -> Result<Arc<ServerConfig>, Error> {
         let current = self.0.current();
-        let mut config = current.configuration(current.table.policy(None), Variant::default())?.as_ref().clone();
+        let index = current.table.policy(None);
+        let mut config = current.configuration(index, Variant::default())?.as_ref().clone();
         config.alpn_protocols = vec![b"h3".to_vec()];
         config.enable_secret_extraction = false;
+        let policy = index.and_then(|index| current.table.policies.get(index)).filter(|policy| policy.allows_early_data());
+        if let (Some(early), Some(policy)) = (early, policy) {
+            early.apply(policy.digest, &mut config);
+        }
         Ok(Arc::new(config))
+    }
+
+    /// What a QUIC handshake by [`Acceptor::rustls_config_for_quic`] settled, once it is over.
+    pub fn session_info_of_quic(&self, agreed: Agreed) -> SessionInfo {
+        let current = self.0.current();
+        let policy = current.table.policy(None).and_then(|index| current.table.policies.get(index));
+        SessionInfo::of_quic(agreed, policy.map(|policy| &**policy))
     }
 
     pub fn identities(&self) -> &Arc<Identities> {

@@ -4,7 +4,7 @@
 //! [`Identities`] holds the certificates of a configuration and swaps them while handshakes run; an [`Acceptor`] per listener makes
 //! sessions; [`Tickets`] lets clients resume on any worker, and on any machine that has the same key files.
 //! The handshake is rustls', with the cryptography of aws-lc-rs; records after it are sealed and opened here (`records`).
-//! Absent on purpose: TLS 1.1 and below, renegotiation, early data, compression, session ids kept by the server.
+//! Absent on purpose: TLS 1.1 and below, renegotiation, early data over TCP, compression, session ids kept by the server but for QUIC.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
@@ -14,6 +14,7 @@ mod client_files;
 mod client_hello;
 mod client_verifier;
 mod der;
+mod early;
 mod encrypted_key;
 mod fault;
 mod identities;
@@ -27,14 +28,15 @@ mod tickets;
 mod variables;
 mod x509;
 
-pub use acceptor::Acceptor;
+pub use acceptor::{Acceptor, take_shown};
 pub use client::{ClientSession, ClientTls};
+pub use early::EarlySessions;
 pub use fault::{Fault, Whose};
 pub use identities::{Certificate, Identities, Installed, LoadProblem, OnDemand, RunTime, Severity, SiteIdentity};
 pub use local_authority::{LocalCertificate, local_certificate};
 pub use ocsp::Question as OcspQuestion;
 pub use policy::PolicyDigest;
-pub use session::{ClientVerification, INPUT_BYTES_MAX, Received, ServerSession, SessionInfo, State, Version};
+pub use session::{Agreed, ClientVerification, INPUT_BYTES_MAX, Received, ServerSession, SessionInfo, State, Version};
 pub use tickets::Tickets;
 pub use x509::NameForm;
 

@@ -123,6 +123,11 @@ impl Policy {
         }
     }
 
+    /// Clients' certificates come after early data, and what ends sooner than a day is not to be remembered by the server.
+    pub fn allows_early_data(&self) -> bool {
+        self.verifier.is_none() && !self.without_tickets && self.ticket_lifetime_s.is_none()
+    }
+
     /// What is known about certificates that a handshake has let pass.
     pub fn verification(&self, chain: &[CertificateDer<'static>]) -> ClientVerification {
         self.verifier.as_ref().map_or(ClientVerification::None, |verifier| verifier.verification(chain))

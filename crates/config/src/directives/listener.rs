@@ -1,7 +1,7 @@
 //! `[[listener]]`.
 
 use crate::{
-    model::{Address, Listener, ListenerTls},
+    model::{Address, Congestion, Http3, Listener, ListenerTls},
     reader::{Reader, Table, is_meant},
     row::{Fault, Kind, LISTENER, ROW, Row, Set, Target, Word},
     source::At,
@@ -34,6 +34,8 @@ pub struct ListenerDraft {
     strict_sni: Option<(bool, At)>,
     http2: Option<bool>,
     http2_websockets: Option<bool>,
+    http3: Option<(bool, At)>,
+    terms: Http3,
 }
 
 impl Target for ListenerDraft {
@@ -151,6 +153,60 @@ pub static ROWS: &[Row] = &[
         set: Set::Listener(|listener, given| listener.http2_websockets = Some(given.boolean())),
         ..ROW
     },
+    Row {
+        name: "http3",
+        contexts: LISTENER,
+        kind: Kind::Boolean,
+        example: Some("false"),
+        summary: "HTTP/3 too; without a word where `tls` is on: over UDP (QUIC) on the same port, which a firewall has to let through.",
+        apache: Some("Protocols"),
+        aliases: &["h3", "quic"],
+        set: Set::Listener(|listener, given| {
+            let at = given.at.clone();
+            listener.http3 = Some((given.boolean(), at));
+        }),
+        ..ROW
+    },
+    Row {
+        name: "http3_congestion",
+        contexts: LISTENER,
+        kind: Kind::Choice(&["cubic", "bbr", "newreno"]),
+        default: Some("\"cubic\""),
+        example: Some("\"bbr\""),
+        summary: "How senders of HTTP/3 find out what a path carries: by loss (cubic, newreno), or by measured bandwidth and delay (bbr).",
+        aliases: &["quic_congestion", "congestion_control"],
+        set: Set::Listener(|listener, given| {
+            listener.terms.congestion = match given.text().as_str() {
+                "bbr" => Congestion::Bbr,
+                "newreno" => Congestion::NewReno,
+                _ => Congestion::Cubic,
+            };
+        }),
+        ..ROW
+    },
+    Row {
+        name: "http3_early_data",
+        contexts: LISTENER,
+        kind: Kind::Boolean,
+        default: Some("true"),
+        example: Some("false"),
+        summary: "May clients that come back ask before the handshake is over (0-RTT)? Only requests that change nothing (GET, HEAD) are \
+                  answered so early, and each session may be used once.",
+        aliases: &["early_data", "ssl_early_data", "0rtt", "zero_rtt"],
+        set: Set::Listener(|listener, given| listener.terms.early_data = given.boolean()),
+        ..ROW
+    },
+    Row {
+        name: "http3_advertise",
+        contexts: LISTENER,
+        kind: Kind::Boolean,
+        default: Some("true"),
+        example: Some("false"),
+        summary: "Tell clients of HTTP/1 and HTTP/2 that HTTP/3 is here (`Alt-Svc`, for a day)? A site's own `Alt-Svc` comes first.",
+        aliases: &["alt_svc"],
+        set: Set::Listener(|listener, given| listener.terms.advertised_s = given.boolean().then_some(Http3::ADVERTISED_S)),
+        ..ROW
+    },
 ];
 
 /// Reads one `[[listener]]`: a listener per address, with where the address stands.
@@ -170,6 +226,9 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: &At) -> Vec<(Lis
     if let Some((true, at)) = draft.strict_sni.as_ref().filter(|_| !draft.tls) {
         reader.error(at, "`strict_sni` without `tls`", Some("add tls = true, or take it away".into()));
     }
+    if let Some((true, at)) = draft.http3.as_ref().filter(|_| !draft.tls) {
+        reader.error(at, "`http3` without `tls`", Some("add tls = true, or take it away: HTTP/3 is always encrypted".into()));
+    }
     draft.listeners()
 }
 
@@ -181,7 +240,9 @@ impl ListenerDraft {
     }
 
     fn listeners(self) -> Vec<(Listener, At)> {
-        let ListenerDraft { addresses, proxy_protocol_from, backlog, mode, tls, strict_sni, http2, http2_websockets, .. } = self;
+        let ListenerDraft { addresses, proxy_protocol_from, backlog, mode, tls, strict_sni, http2, http2_websockets, http3, terms, .. } =
+            self;
+        let has_http3 = http3.is_none_or(|(wanted, _)| wanted);
         let strict_sni = strict_sni.is_some_and(|(strict, _)| strict);
         let listener = |(address, at): (Address, At)| {
             let mut listener = Listener::new(address, at.origin());
@@ -191,6 +252,7 @@ impl ListenerDraft {
             listener.http2 = http2.unwrap_or(listener.http2);
             listener.http2_websockets = http2_websockets.unwrap_or(listener.http2_websockets);
             listener.mode = mode.as_ref().filter(|_| matches!(listener.address, Address::Unix(_))).map(|(mode, _)| *mode);
+            listener.http3 = listener.http3_where_possible(terms.clone()).filter(|_| has_http3);
             (listener, at)
         };
         addresses.into_iter().map(listener).collect()

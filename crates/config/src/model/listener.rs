@@ -89,13 +89,49 @@ pub struct Listener {
     pub http2_upgrade: bool,
     /// WebSockets over HTTP/2 (RFC 8441).
     pub http2_websockets: bool,
+    /// HTTP/3 too, over UDP on the same port; `None`: not.
+    pub http3: Option<Http3>,
     /// Of the kernel's buffers; `None`: its own choice, which grows as needed. Only Apache's configuration has such.
     pub send_buffer_bytes: Option<u32>,
     pub receive_buffer_bytes: Option<u32>,
     pub origin: Origin,
 }
 
+/// HTTP/3 on a TLS listener's port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Http3 {
+    pub congestion: Congestion,
+    /// 0-RTT (RFC 8470): clients that come back may ask before the handshake is over.
+    pub early_data: bool,
+    /// How long clients of HTTP/1 and 2 may remember that HTTP/3 is here (`Alt-Svc`, RFC 7838); `None`: they are not told.
+    pub advertised_s: Option<u32>,
+}
+
+impl Http3 {
+    pub const ADVERTISED_S: u32 = 86_400;
+}
+
+impl Default for Http3 {
+    fn default() -> Self {
+        Http3 { congestion: Congestion::Cubic, early_data: true, advertised_s: Some(Http3::ADVERTISED_S) }
+    }
+}
+
+/// How HTTP/3's senders find out what a path carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Congestion {
+    Cubic,
+    Bbr,
+    NewReno,
+}
+
 impl Listener {
+    /// HTTP/3 needs TLS, a port, and clients that come themselves: behind a proxy that writes prefaces nobody would find it.
+    pub fn http3_where_possible(&self, http3: Http3) -> Option<Http3> {
+        let is_direct = self.proxy_protocol_from.is_empty() && matches!(self.address, Address::Tcp(_));
+        (self.tls.is_some() && is_direct).then_some(http3)
+    }
+
     pub fn new(address: Address, origin: Origin) -> Listener {
         Listener {
             address,
@@ -108,6 +144,7 @@ impl Listener {
             http2_direct: true,
             http2_upgrade: true,
             http2_websockets: true,
+            http3: None,
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
             origin,

@@ -18,7 +18,7 @@ pub use action::{Action, Proxy, Redirect, RedirectPiece};
 pub use cache::{CacheOffer, CacheStore, CacheUse};
 pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, Standing};
 pub use limits::Limits;
-pub use listener::{Address, Listener};
+pub use listener::{Address, Congestion, Http3, Listener};
 pub use origin::{Origin, Sourced};
 pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpUse};
 pub use saker_net::program::ProgramUser;

@@ -2,6 +2,7 @@
 
 use super::pair::{CLIENT, Pair, client_config};
 use crate::{Event, Lost, Settings, VERSION_1, VERSION_2};
+use rustls::HandshakeKind;
 use saker_net::{Arrival, steering};
 use std::{net::SocketAddr, time::Duration};
 
@@ -15,8 +16,8 @@ fn a_handshake_tells_what_was_agreed_on() {
     let hello = connection.hello().unwrap();
     assert_eq!(hello.server_name.as_deref(), Some("example.org"));
     assert_eq!(hello.alpn.as_deref(), Some(&b"h3"[..]));
-    assert_eq!(hello.suite.map(|suite| suite.suite()), Some(rustls::CipherSuite::TLS13_AES_256_GCM_SHA384));
-    assert_eq!((hello.resumed, hello.quic_version), (Some(false), 1));
+    assert_eq!(hello.suite, Some(rustls::CipherSuite::TLS13_AES_256_GCM_SHA384));
+    assert_eq!((hello.kind, hello.quic_version), (Some(HandshakeKind::Full), 1));
     assert_eq!(connection.peer(), CLIENT.parse::<SocketAddr>().unwrap());
     assert!(!connection.is_early());
     assert_eq!((pair.server.counts.handshakes, pair.server.counts.handshakes_failed, pair.server.counts.retries), (1, 0, 0));
@@ -169,7 +170,7 @@ fn early_data_arrives_before_the_handshake_ends_and_is_known_as_such() {
     pair.run(WHILE);
     assert!(pair.client(again).0.has_early_data());
     assert_eq!(pair.client(again).1.received[&stream], b"early");
-    assert_eq!(pair.server().0.hello().unwrap().resumed, Some(true));
+    assert_eq!(pair.server().0.hello().unwrap().kind, Some(HandshakeKind::Resumed));
     assert_eq!(pair.server.counts.early_data_connections, 1);
 }
 

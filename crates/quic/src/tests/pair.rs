@@ -291,7 +291,7 @@ fn server_crypto(sessions: &Arc<dyn StoresServerSessions>) -> ServerCrypto {
     config.alpn_protocols = vec![b"h3".to_vec()];
     config.max_early_data_size = u32::MAX;
     config.session_storage = Arc::clone(sessions);
-    ServerCrypto::new(Arc::new(config)).unwrap()
+    ServerCrypto::new(Arc::new(config), || None).unwrap()
 }
 
 pub fn client_config() -> ClientConfig {

@@ -215,6 +215,7 @@ fn shared(workers: usize, started: Instant, descriptors_max: u64, starter: Optio
         main_counters: Counters::new(),
         connections: Default::default(),
         busy: Default::default(),
+        quic: OnceLock::new(),
         addresses: Arc::new(AddressTable::new(ADDRESSES_MAX)),
         challenges: Arc::default(),
         logs: LogFiles::default(),

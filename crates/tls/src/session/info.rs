@@ -2,7 +2,8 @@
 
 use crate::{policy::Policy, provider::suite_names};
 use rustls::{
-    HandshakeKind, NamedGroup, ProtocolVersion, pki_types::CertificateDer, server::UnbufferedServerConnection, sign::CertifiedKey,
+    CipherSuite, HandshakeKind, NamedGroup, ProtocolVersion, pki_types::CertificateDer, server::UnbufferedServerConnection,
+    sign::CertifiedKey,
 };
 use std::sync::Arc;
 
@@ -55,6 +56,19 @@ pub struct SessionInfo {
     pub(crate) shown: Option<Arc<CertifiedKey>>,
 }
 
+/// What QUIC's handshake tells.
+#[derive(Debug)]
+pub struct Agreed {
+    pub server_name: Option<String>,
+    pub alpn: Option<Vec<u8>>,
+    pub suite: CipherSuite,
+    pub group: Option<NamedGroup>,
+    pub kind: Option<HandshakeKind>,
+    pub client_certificates: Vec<CertificateDer<'static>>,
+    /// See [`crate::take_shown`].
+    pub shown: Option<Arc<CertifiedKey>>,
+}
+
 impl SessionInfo {
     /// `None` if the handshake is not over.
     pub(crate) fn new(
@@ -82,6 +96,25 @@ impl SessionInfo {
             client_verification,
             shown,
         })
+    }
+
+    /// Of a handshake that was made elsewhere, under TLS 1.3.
+    pub(crate) fn of_quic(agreed: Agreed, policy: Option<&Policy>) -> SessionInfo {
+        let client_verification = policy.map_or(ClientVerification::None, |policy| policy.verification(&agreed.client_certificates));
+        let (cipher, cipher_openssl) = suite_names(agreed.suite);
+        SessionInfo {
+            server_name: agreed.server_name.map(|name| name.to_ascii_lowercase()),
+            alpn: agreed.alpn,
+            version: Version::Tls13,
+            cipher,
+            cipher_openssl,
+            group: agreed.group.map(group_name),
+            resumed: agreed.kind == Some(HandshakeKind::Resumed),
+            retried: agreed.kind == Some(HandshakeKind::FullWithHelloRetryRequest),
+            client_certificates: agreed.client_certificates,
+            client_verification,
+            shown: agreed.shown,
+        }
     }
 
     /// The server's own, DER.

@@ -9,7 +9,7 @@ mod info;
 mod record_key;
 mod records;
 
-pub use info::{ClientVerification, SessionInfo, Version};
+pub use info::{Agreed, ClientVerification, SessionInfo, Version};
 
 use crate::{
     acceptor::{Answer, Configurations},

@@ -256,7 +256,7 @@ fn a_session_may_serve_hosts_with_the_same_demands_only() {
 fn the_configuration_for_quic() {
     let authority = Authority::new("A");
     let leaf = authority.leaf(Key::Ecdsa, &["a.example"]);
-    let config = Sites::new().with(&["a.example"], &[&leaf]).acceptor().rustls_config_for_quic().unwrap();
+    let config = Sites::new().with(&["a.example"], &[&leaf]).acceptor().rustls_config_for_quic(None).unwrap();
     assert_eq!(config.alpn_protocols, [b"h3"]);
     assert_eq!(config.max_early_data_size, 0);
     let connection = rustls::quic::ServerConnection::new(config, rustls::quic::Version::V1, Vec::new());

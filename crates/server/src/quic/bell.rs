@@ -1,0 +1,92 @@
+//! How whatever a connection waits for calls it: a waker per connection that notes it down and wakes the loop.
+//!
+//! As `multiplexed::Wakeups` does it for streams: wakers may be called by any thread, more than once, and after their connection has gone.
+
+use saker_quic::Id;
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Wake, Waker},
+};
+
+/// Of one loop.
+#[derive(Clone, Default)]
+pub struct Bell(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    rung: Vec<Arc<Cord>>,
+    task: Option<Waker>,
+    is_over: bool,
+}
+
+/// Of one connection.
+struct Cord {
+    id: Id,
+    bell: Bell,
+    /// Stands in the list already.
+    is_noted: AtomicBool,
+}
+
+impl Bell {
+    pub fn waker(&self, id: Id) -> Waker {
+        Waker::from(Arc::new(Cord { id, bell: self.clone(), is_noted: AtomicBool::new(false) }))
+    }
+
+    /// To be called by the loop before it looks who has rung.
+    pub fn register(&self, cx: &Context<'_>) {
+        let mut state = self.lock();
+        if !state.task.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            state.task = Some(cx.waker().clone());
+        }
+    }
+
+    /// Wakes the loop itself.
+    pub fn ring(&self) {
+        let task = self.lock().task.clone();
+        task.iter().for_each(Waker::wake_by_ref);
+    }
+
+    pub fn take(&self, mut each: impl FnMut(Id)) {
+        let rung = std::mem::take(&mut self.lock().rung);
+        for cord in rung {
+            cord.is_noted.store(false, Ordering::Release);
+            each(cord.id);
+        }
+    }
+
+    /// The loop has ended: nobody takes anything any more.
+    pub fn end(&self) {
+        let mut state = self.lock();
+        state.is_over = true;
+        let left = (std::mem::take(&mut state.rung), state.task.take());
+        drop(state);
+        drop(left);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Cord {
+    fn wake(self: Arc<Self>) {
+        if self.is_noted.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let bell = self.bell.clone();
+        let mut state = bell.lock();
+        if state.is_over {
+            return;
+        }
+        let is_first = state.rung.is_empty();
+        state.rung.push(self);
+        let task = state.task.clone().filter(|_| is_first);
+        drop(state);
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+}

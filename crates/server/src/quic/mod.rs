@@ -1,0 +1,40 @@
+//! HTTP/3's way in: a worker's UDP sockets, and the loops that turn what happens on them into turns of connections.
+//!
+//! Place in the walk: beside `listener`, `accept` and the transports of TCP; a connection's driver comes after it. A loop per socket is one
+//! task ([`turns`]); connections are no tasks but what the loop's endpoint keeps ([`guest`]), and whoever has news for one rings its bell
+//! ([`bell`]). The difficulty is batches: all datagrams that are there are taken in before any connection has its turn, so that each sends
+//! once. Absent on purpose: HTTP/3 itself (a [`Driver`]), packets (crate `quic`), sockets (`net`).
+
+mod bell;
+mod door;
+mod guest;
+mod listen;
+mod publish;
+mod terms;
+mod turns;
+
+pub use listen::{QuicListener, start};
+pub use terms::QuicShared;
+
+use crate::serving::Session;
+use std::task::Context;
+
+/// What a driver wants after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// To wait.
+    Open,
+    /// Another turn, once others have had theirs.
+    Again,
+    /// Nothing any more: it has closed the connection, or somebody else did.
+    Over,
+}
+
+/// What goes on over a connection.
+pub trait Driver: Sized + 'static {
+    /// The handshake is over, or may carry early data. Dropping it gives the connection's place back.
+    fn new(session: Session) -> Self;
+
+    /// Packets have come, or the waker of `cx` was called. Has to take all events.
+    fn turn(&mut self, cx: &mut Context<'_>, quic: &mut saker_quic::Connection) -> Turn;
+}

@@ -1,0 +1,72 @@
+//! What QUIC's endpoints are made with: the model's settings, the process' secrets, and certificates as they are now.
+
+use crate::worker::Worker;
+use saker_config::model::{Address, Congestion, Http3, Limits};
+use saker_quic::{Secrets, ServerCrypto, Settings, Unusable};
+use saker_tls::{Acceptor, EarlySessions, take_shown};
+
+/// Of the process: all workers', and kept over reloads.
+pub struct QuicShared {
+    pub secrets: Secrets,
+    pub sessions: EarlySessions,
+}
+
+impl QuicShared {
+    /// `None`: the system gives no random bytes.
+    pub fn new() -> Option<QuicShared> {
+        Some(QuicShared { secrets: Secrets::random()?, sessions: EarlySessions::default() })
+    }
+}
+
+/// What a listener's endpoint follows; made anew after a reload.
+pub struct Terms {
+    pub acceptor: Acceptor,
+    pub http3: Http3,
+    pub settings: Settings,
+    /// Of the configuration, and of the certificates.
+    pub generation: u64,
+    pub certificates: u64,
+}
+
+impl Terms {
+    /// `None`: the listener is not in the configuration any more, or speaks no HTTP/3.
+    pub fn of(worker: &Worker, address: &Address) -> Option<Terms> {
+        let services = worker.services();
+        let model = &services.generation.model;
+        let listener = model.listeners.iter().find(|listener| listener.address == *address)?;
+        let http3 = listener.http3.clone()?;
+        let acceptor = worker.secured.borrow().acceptor(address)?.clone();
+        let certificates = acceptor.identities().version();
+        let settings = settings(&http3, &model.limits);
+        Some(Terms { acceptor, http3, settings, generation: services.generation.number, certificates })
+    }
+
+    /// Costs two comparisons while nothing has changed.
+    pub fn is_current(&self, worker: &Worker) -> bool {
+        worker.services.borrow().generation.number == self.generation && self.acceptor.identities().version() == self.certificates
+    }
+
+    pub fn crypto(&self, shared: &QuicShared) -> Result<ServerCrypto, Unusable> {
+        let sessions = self.http3.early_data.then_some(&shared.sessions);
+        let config = self.acceptor.rustls_config_for_quic(sessions).map_err(|error| Unusable(error.to_string()))?;
+        ServerCrypto::new(config, take_shown)
+    }
+}
+
+/// The limits of HTTP/2 that mean the same here. The driver ends connections by time limits of its own; QUIC's idle timeout is for
+/// clients that have gone without a word, and a little longer, so that the driver's comes first.
+fn settings(http3: &Http3, limits: &Limits) -> Settings {
+    const LONGER_MS: u64 = 5_000;
+    Settings {
+        congestion: match http3.congestion {
+            Congestion::Cubic => saker_quic::Congestion::Cubic,
+            Congestion::Bbr => saker_quic::Congestion::Bbr,
+            Congestion::NewReno => saker_quic::Congestion::NewReno,
+        },
+        idle_timeout_ms: limits.keep_alive_timeout_ms.max(limits.body_timeout_ms).saturating_add(LONGER_MS),
+        handshake_timeout_ms: limits.tls_handshake_timeout_ms,
+        streams_max: u32::try_from(limits.http2_streams_max).unwrap_or(u32::MAX),
+        stream_window_bytes: u32::try_from(limits.http2_window_bytes).unwrap_or(u32::MAX).max(Settings::default().stream_window_bytes),
+        ..Settings::default()
+    }
+}
