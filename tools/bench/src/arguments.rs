@@ -6,8 +6,12 @@ use std::path::PathBuf;
 
 pub enum Mode {
     Help,
-    Floor { port: u16 },
+    Floor {
+        port: u16,
+    },
     Handshakes(handshakes::Setting),
+    /// HTTP/3's, as `saker-load` takes it.
+    Load(Vec<String>),
     Bench(Arguments),
 }
 
@@ -20,6 +24,8 @@ pub struct Arguments {
     /// Names of rows, or beginnings of them; empty for all.
     pub only: Vec<String>,
     pub peers: Vec<Peer>,
+    /// A tenth of the requests where they are counted.
+    pub is_quick: bool,
     pub json: Option<PathBuf>,
 }
 
@@ -31,6 +37,7 @@ impl Default for Arguments {
             seconds: 4,
             only: Vec::new(),
             peers: vec![Peer::Nginx, Peer::Lighttpd, Peer::H2o],
+            is_quick: false,
             json: None,
         }
     }
@@ -44,10 +51,10 @@ pub fn help() -> String {
   --saker PATH    the binary to measure (target/release/saker); where there is none, the peers are measured alone
   --rounds N      interleaved rounds (5)
   --seconds N     of load per trial (4)
-  --only ROW      a row or a beginning of its name; may be repeated
+  --only ROW      a row or a beginning of its name; may be repeated (those over a link are only run when they are named)
   --peers LIST    of nginx,lighttpd,h2o,apache (the first three)
   --json FILE     everything measured, as JSON
-  --quick         2 rounds of 1 second: to see that it runs, not to quote
+  --quick         2 rounds of 1 second, a tenth of the requests: to see that it runs, not to quote
 
 Rows:
 {rows}"
@@ -62,6 +69,9 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Mode, String> {
     if words.next_if_eq("handshakes").is_some() {
         return handshakes(&words.collect::<Vec<_>>());
     }
+    if words.next_if_eq("load").is_some() {
+        return Ok(Mode::Load(words.collect()));
+    }
     let mut arguments = Arguments::default();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -73,7 +83,7 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Mode, String> {
             "--only" => arguments.only.push(known_row(value()?)?),
             "--peers" => arguments.peers = value()?.split(',').map(peer).collect::<Result<_, _>>()?,
             "--json" => arguments.json = Some(value()?.into()),
-            "--quick" => (arguments.rounds, arguments.seconds) = (2, 1),
+            "--quick" => (arguments.rounds, arguments.seconds, arguments.is_quick) = (2, 1, true),
             other => return Err(format!("`{other}` is not an option; --help lists them")),
         }
     }

@@ -5,7 +5,7 @@ use crate::{arguments::Arguments, load::pinning, rows, rows::Site};
 use saker_testkit::{KEPT, Peer, PeerSetting, PeerSite, ServerProcess, free_port, require};
 use std::{
     fs,
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -59,7 +59,7 @@ fn server(root: &Path, work: &Path, core: Option<usize>) -> Result<ServerProcess
     let work = work.join("behind");
     fs::create_dir_all(&work).map_err(|error| error.to_string())?;
     let port = free_port().map_err(|error| error.to_string())?;
-    let setting = PeerSetting { root, port, work: &work, tls: None, site: PeerSite::Files };
+    let setting = PeerSetting { root, host: Ipv4Addr::LOCALHOST, port, work: &work, tls: None, site: PeerSite::Files };
     let command = Peer::Nginx.command(setting).map_err(|error| error.to_string())?;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     ServerProcess::start(&mut on_core(&command, core)?, address).map_err(|error| error.to_string())

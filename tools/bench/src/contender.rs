@@ -13,6 +13,8 @@ use std::{
 pub enum Contender {
     /// As `saker serve` runs, without a log.
     Saker,
+    /// The same, asked over HTTP/2 where the row is about HTTP/3.
+    SakerHttp2,
     /// From a configuration file that is the same but for the feature.
     SakerWithout(Feature),
     SakerWith(Feature),
@@ -26,6 +28,7 @@ pub struct Ground<'a> {
     pub saker: &'a Path,
     /// The files.
     pub root: &'a Path,
+    pub host: Ipv4Addr,
     pub work: &'a Path,
     /// For the rows over TLS.
     pub tls: Option<PeerTls<'a>>,
@@ -35,14 +38,19 @@ pub struct Ground<'a> {
 
 impl Contender {
     pub fn is_saker(self) -> bool {
-        matches!(self, Contender::Saker | Contender::SakerWith(_) | Contender::SakerWithout(_))
+        matches!(self, Contender::Saker | Contender::SakerHttp2 | Contender::SakerWith(_) | Contender::SakerWithout(_))
     }
 
     pub fn start(self, ground: Ground<'_>) -> Result<ServerProcess, String> {
         let port = free_port().map_err(|error| error.to_string())?;
+        let (mut command, address) = self.pinned_command(ground, port)?;
+        ServerProcess::start(&mut command, address).map_err(|error| format!("{self}: {error}"))
+    }
+
+    /// What starts it on its core, and where it listens then.
+    pub fn pinned_command(self, ground: Ground<'_>, port: u16) -> Result<(Command, SocketAddr), String> {
         let command = self.command(ground, port).map_err(|error| format!("{self}: {error}"))?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        ServerProcess::start(&mut pinned(&command, ground.core)?, address).map_err(|error| format!("{self}: {error}"))
+        Ok((pinned(&command, ground.core)?, SocketAddr::from((ground.host, port))))
     }
 
     fn command(self, ground: Ground<'_>, port: u16) -> io::Result<Command> {
@@ -51,8 +59,8 @@ impl Contender {
             Contender::Saker if !matches!(ground.site, PeerSite::Files) => {
                 by_configuration(&mut command, ground, port)?;
             }
-            Contender::Saker => {
-                let address = format!("127.0.0.1:{port}");
+            Contender::Saker | Contender::SakerHttp2 => {
+                let address = format!("{}:{port}", ground.host);
                 command.arg("serve").arg(ground.root).args([if ground.tls.is_some() { "--https" } else { "--http" }, &address]);
                 if let Some(PeerTls { chain, key }) = ground.tls {
                     command.arg("--cert").arg(chain).arg("--key").arg(key);
@@ -73,7 +81,14 @@ impl Contender {
                 command.arg("run").arg("-c").arg(configure(ground, port, Some(feature))?);
             }
             Contender::Peer(peer) => {
-                return peer.command(PeerSetting { root: ground.root, port, work: ground.work, tls: ground.tls, site: ground.site });
+                return peer.command(PeerSetting {
+                    root: ground.root,
+                    host: ground.host,
+                    port,
+                    work: ground.work,
+                    tls: ground.tls,
+                    site: ground.site,
+                });
             }
             Contender::Floor => {
                 command = Command::new(env::current_exe()?);
@@ -88,6 +103,7 @@ impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Contender::Saker => f.write_str("saker"),
+            Contender::SakerHttp2 => f.write_str("saker, HTTP/2"),
             Contender::SakerWithout(feature) => write!(f, "saker, {feature} off"),
             Contender::SakerWith(feature) => write!(f, "saker, {feature} on"),
             Contender::Peer(peer) => peer.fmt(f),
@@ -186,8 +202,15 @@ mod tests {
 
     #[test]
     fn on_and_off_differ_by_the_feature_alone() {
-        let ground =
-            Ground { saker: Path::new("/s"), root: Path::new("/r"), work: Path::new("/w"), tls: None, core: None, site: PeerSite::Files };
+        let ground = Ground {
+            saker: Path::new("/s"),
+            root: Path::new("/r"),
+            host: Ipv4Addr::LOCALHOST,
+            work: Path::new("/w"),
+            tls: None,
+            core: None,
+            site: PeerSite::Files,
+        };
         let off = configuration(ground, 80, None);
         for feature in [Feature::AccessLog, Feature::Throttle] {
             let on = configuration(ground, 80, Some(feature));

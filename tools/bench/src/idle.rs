@@ -24,6 +24,9 @@ pub struct Idle {
 }
 
 pub fn measure(server: &ServerProcess, protocol: Protocol, tls: Option<PeerTls<'_>>, connections: usize) -> io::Result<Idle> {
+    if protocol == Protocol::Http3 {
+        return measure_http3(server, tls, connections);
+    }
     let opener = Opener::new(server.address(), protocol, tls)?;
     opener.open()?; // Closed at once: lighttpd may have room for exactly as many connections as are counted.
     thread::sleep(SETTLE);
@@ -33,6 +36,19 @@ pub fn measure(server: &ServerProcess, protocol: Protocol, tls: Option<PeerTls<'
     let after = server.tree().memory().rss_bytes;
     let dropped = open.iter_mut().step_by(ASK_EVERY).filter_map(|waiting| waiting.ask().err()).count();
     Ok(Idle { bytes_per_connection: after.saturating_sub(before) as f64 / connections as f64, errors: dropped as f64 })
+}
+
+/// The load itself holds them all, and acknowledges what it is sent meanwhile.
+fn measure_http3(server: &ServerProcess, tls: Option<PeerTls<'_>>, connections: usize) -> io::Result<Idle> {
+    let chain = tls.ok_or_else(|| io::Error::other("no certificate"))?.chain;
+    let path = format!("/{}", bench_files::SMALL);
+    let rss = || server.tree().memory().rss_bytes;
+    let held =
+        |connections| saker_load::idle(server.address(), &path, chain, connections, SETTLE, ASK_EVERY, rss).map_err(io::Error::other);
+    held(1)?;
+    let before = rss();
+    let (after, errors) = held(connections)?;
+    Ok(Idle { bytes_per_connection: after.saturating_sub(before) as f64 / connections as f64, errors: errors as f64 })
 }
 
 struct Opener {
@@ -63,7 +79,7 @@ impl Opener {
             tls_client::connect(self.address, config).map(Box::new)
         };
         let mut waiting = match self.protocol {
-            Protocol::Http1 => Waiting::Http1(Client::connect(self.address)?),
+            Protocol::Http1 | Protocol::Http3 => Waiting::Http1(Client::connect(self.address)?),
             Protocol::Http1OverTls => Waiting::Http1OverTls(secure()?),
             Protocol::Http2OverTls => {
                 let mut connection = secure()?;

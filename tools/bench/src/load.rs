@@ -6,10 +6,12 @@
 
 mod ab;
 mod h2load;
+mod h3load;
 mod own;
 mod wrk;
 
 use crate::rows::Tool;
+pub use saker_load::tally::{COUNTING_BEGINS, COUNTING_ENDS, EXACT_FIGURES};
 use saker_testkit::{PeerTls, require};
 use std::{
     io::{self, BufRead, BufReader},
@@ -19,11 +21,6 @@ use std::{
     time::Duration,
 };
 
-/// As h2load says it.
-pub const COUNTING_BEGINS: &str = "Main benchmark duration is started";
-pub const COUNTING_ENDS: &str = "Main benchmark duration is over";
-/// Before the figures of tools that print them for us.
-pub const EXACT_FIGURES: &str = "exact-figures";
 /// Before the number of handshakes that were of the wanted kind.
 pub const VERIFIED: &str = "verified";
 
@@ -44,15 +41,32 @@ pub struct Load {
     pub verified: f64,
 }
 
+/// How much of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    Seconds(u64),
+    /// Handshakes and all; tools for HTTP/2 and HTTP/3 alone.
+    Requests(u64),
+}
+
+impl Amount {
+    /// Zero where it is not a time.
+    pub fn seconds(self) -> u64 {
+        if let Amount::Seconds(seconds) = self { seconds } else { 0 }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct LoadSetting<'a> {
     pub tool: Tool,
     pub address: SocketAddr,
     pub paths: &'a [&'a str],
     pub connections: usize,
-    pub seconds: u64,
+    pub amount: Amount,
     /// `None`: wherever the kernel likes.
     pub core: Option<usize>,
+    /// The file of another network namespace, where there is one.
+    pub network: Option<&'a Path>,
     /// For scripts and lists.
     pub work: &'a Path,
     pub tls: Option<PeerTls<'a>>,
@@ -64,7 +78,7 @@ impl LoadSetting<'_> {
         let words = self.words()?;
         let run = watch(&words, cpu).map_err(|error| format!("{}: {error}", words[0]))?;
         let load = match self.tool {
-            Tool::Wrk | Tool::WrkGzip => exact_figures(&run.said),
+            Tool::Wrk | Tool::WrkGzip | Tool::H3load { .. } => exact_figures(&run.said),
             Tool::Ab => ab::parse(&run.said),
             Tool::H2load { .. } | Tool::H1load => h2load::parse(self, &run.said),
             Tool::Handshakes { .. } => own::parse(&run.said),
@@ -79,15 +93,28 @@ impl LoadSetting<'_> {
 
     /// The command, as it would be typed.
     pub fn words(&self) -> Result<Vec<String>, String> {
-        let words = match self.tool {
+        Ok([entering(self.network)?, pinning(self.core)?, self.own_words()?].concat())
+    }
+
+    /// A row may have more than one tool: the first command of each is put down.
+    pub fn note(&self, commands: &mut String) -> Result<(), String> {
+        let is_new = self.own_words()?.first().is_some_and(|program| !commands.contains(program));
+        if is_new {
+            *commands = format!("{commands}{}{}", if commands.is_empty() { "" } else { "\n" }, self.words()?.join(" "));
+        }
+        Ok(())
+    }
+
+    fn own_words(&self) -> Result<Vec<String>, String> {
+        match self.tool {
             Tool::Wrk => wrk::words(self, &[]),
             Tool::WrkGzip => wrk::words(self, &["-H", "Accept-Encoding: gzip"]),
             Tool::Ab => ab::words(self),
             Tool::H2load { streams } => h2load::words(self, streams),
             Tool::H1load => h2load::words(self, 1),
             Tool::Handshakes { resumed } => own::words(self, resumed),
-        };
-        Ok([pinning(self.core)?, words?].concat())
+            Tool::H3load { streams, .. } => h3load::words(self, streams),
+        }
     }
 
     /// Of the first path.
@@ -111,6 +138,12 @@ impl Tool {
 pub fn pinning(core: Option<usize>) -> Result<Vec<String>, String> {
     let Some(core) = core else { return Ok(Vec::new()) };
     Ok(vec![program("taskset")?, "-c".into(), core.to_string()])
+}
+
+/// What goes before a command to have it in another network.
+fn entering(network: Option<&Path>) -> Result<Vec<String>, String> {
+    let Some(network) = network else { return Ok(Vec::new()) };
+    Ok(vec![program("nsenter")?, format!("--net={}", network.display())])
 }
 
 fn program(name: &str) -> Result<String, String> {

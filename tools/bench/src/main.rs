@@ -11,6 +11,7 @@ mod contender;
 mod floor;
 mod handshakes;
 mod idle;
+mod links;
 mod load;
 mod report;
 mod rows;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         }
         Ok(Mode::Floor { port }) => floor::serve(port).map_err(|error| error.to_string()),
         Ok(Mode::Handshakes(setting)) => handshakes::run(&setting),
+        Ok(Mode::Load(words)) => saker_load::run(words),
         Ok(Mode::Bench(arguments)) => bench(&arguments),
         Err(complaint) => Err(complaint),
     };

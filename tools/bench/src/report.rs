@@ -5,7 +5,7 @@
 use crate::{
     arguments::Arguments,
     contender::Contender,
-    rows::{Kind, Row, Targets, Tool},
+    rows::{Kind, LinkTargets, Row, Targets, Tool},
     runner::{RowResult, Series, Trial},
     statistics::{Spread, spread},
 };
@@ -63,6 +63,7 @@ pub fn verdicts(result: &RowResult) -> Result<Vec<Verdict>, String> {
     match result.row.kind {
         Kind::Compare { targets, .. } => Ok(compared(&result.series, targets)),
         Kind::Switch { at_most, .. } => Ok(switched(&result.series, at_most)),
+        Kind::Link { targets, requests, .. } => Ok(over_link(&result.series, targets, requests)),
         Kind::Idle { bytes_at_most, .. } => {
             let own = cost_of(&result.series, Contender::is_saker);
             Ok(own.map(|(_, bytes)| Verdict { against: "bytes".into(), ratio: bytes, at_most: Some(bytes_at_most) }).into_iter().collect())
@@ -87,6 +88,23 @@ fn compared(series: &[Series], targets: Targets) -> Vec<Verdict> {
         targets.peers.iter().filter_map(|(peer, at_most)| against(peer.name(), &|other| other == Contender::Peer(*peer), Some(*at_most)));
     let floor = targets.floor.and_then(|at_most| against("floor", &|contender| contender == Contender::Floor, Some(at_most)));
     best.into_iter().chain(peers).chain(floor).collect()
+}
+
+/// Of the time that all requests took.
+fn over_link(series: &[Series], targets: LinkTargets, requests: u64) -> Vec<Verdict> {
+    let seconds = |series: &Series| {
+        let rate = spread(series.trials.iter().map(|trial| trial.requests_per_s))?.median;
+        Some((series.contender, requests as f64 / rate))
+    };
+    let times: Vec<(Contender, f64)> = series.iter().filter_map(seconds).collect();
+    let Some((_, own)) = times.iter().find(|(contender, _)| *contender == Contender::Saker) else { return Vec::new() };
+    let others = times.iter().filter(|(contender, _)| *contender != Contender::Saker).map(|(contender, other)| Verdict {
+        against: format!("time of {contender}"),
+        ratio: own / other,
+        at_most: targets.of_http2.filter(|_| *contender == Contender::SakerHttp2),
+    });
+    let seconds = Verdict { against: "seconds".into(), ratio: *own, at_most: targets.seconds };
+    std::iter::once(seconds).chain(others).collect()
 }
 
 /// Rounds are paired: the two that ran next to each other had the same machine.
@@ -116,7 +134,9 @@ fn cost_of(series: &[Series], wanted: impl Fn(Contender) -> bool) -> Option<(Con
 fn section(result: &RowResult) -> String {
     let mut text = format!("\n## {}: {}\n\n", result.row.name, result.row.title);
     if !result.load_command.is_empty() {
-        let _ = writeln!(text, "`{}`\n", result.load_command);
+        for command in result.load_command.lines() {
+            let _ = writeln!(text, "`{command}`\n");
+        }
     }
     text.push_str(match result.row.kind {
         Kind::Idle { .. } => "| server | bytes per connection | peak RSS, MB | PSS, MB | errors |\n| --- | --- | --- | --- | --- |\n",
@@ -189,6 +209,7 @@ fn judgement(result: &RowResult) -> String {
 fn sentence(verdict: &Verdict) -> String {
     let figure = match verdict.against.as_str() {
         "bytes" => format!("{:.0} bytes", verdict.ratio),
+        "seconds" => format!("{:.2} seconds", verdict.ratio),
         against => format!("{:.3} of {against}", verdict.ratio),
     };
     let word = match verdict.is_met() {

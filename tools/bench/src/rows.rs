@@ -17,6 +17,26 @@ pub enum Kind {
     Switch { feature: Feature, connections: usize, at_most: f64 },
     /// Memory of connections that wait for their next request.
     Idle { protocol: Protocol, connections: usize, bytes_at_most: f64 },
+    /// Over an emulated link: so many requests, and how long they take.
+    Link { link: Shape, requests: u64, connections: usize, streams: usize, path: &'static str, targets: LinkTargets },
+}
+
+/// A link, the same in both directions but for what is lost, which is lost on the way to the client.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub mbit_per_s: u64,
+    pub round_trip_ms: u64,
+    pub queue_packets: usize,
+    pub loss: f64,
+    pub reordering: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinkTargets {
+    /// For all requests.
+    pub seconds: Option<f64>,
+    /// Of the time that Saker takes over HTTP/2.
+    pub of_http2: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +53,16 @@ pub enum Tool {
     H1load,
     /// Our own: a TLS handshake per request.
     Handshakes { resumed: bool },
+    /// Our own: HTTP/3. Who does not speak it is measured by the yardstick.
+    H3load { streams: usize, yardstick: Yardstick },
+}
+
+/// What nginx does beside HTTP/3, which Debian's does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Yardstick {
+    Http2,
+    /// Without TLS, by sendfile.
+    PlainHttp1,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +70,7 @@ pub enum Protocol {
     Http1,
     Http1OverTls,
     Http2OverTls,
+    Http3,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,9 +168,40 @@ pub const ALL: &[Row] = &[
     row("tls-resumed", "TLS 1.3 handshake by ticket and a GET of 285 bytes", compare(RESUMED, SMALL, 10, best(0.90))),
     row("idle-tls", "10,000 idle keep-alive connections, TLS", idle(Protocol::Http1OverTls, 24.0)),
     row("idle-h2", "10,000 idle connections, HTTP/2 over TLS", idle(Protocol::Http2OverTls, 32.0)),
+    row("h3-100x10", "HTTP/3, 163 bytes, 100 connections, 10 streams each (nginx: HTTP/2)", compare(h3(10), TINY, 100, H3_MANY)),
+    row("h3-100x1", "HTTP/3, 163 bytes, 100 connections, 1 stream each (nginx: HTTP/2)", compare(h3(1), TINY, 100, H3_ONE)),
+    row("h3-large", "HTTP/3, 100 MB file, 1 connection (nginx: HTTP/1.1 without TLS)", compare(H3_FILE, HUGE, 1, H3_LARGE)),
+    row("idle-h3", "10,000 idle connections, HTTP/3", idle(Protocol::Http3, 40.0)),
+    row("b2-10k-100ms", "B2: 10,000 requests, 100 connections, 100 mbps, 100 ms", small(10_000, 1, shape(100, 100))),
+    row("b2-10k-20ms", "B2: 10,000 requests, 100 connections, 100 mbps, 20 ms", small(10_000, 1, shape(100, 20))),
+    row("b2-10k-10ms", "B2: 10,000 requests, 100 connections, 100 mbps, 10 ms", small(10_000, 1, shape(100, 10))),
+    row("b2-100k-100ms", "B2: 100,000 requests, 100 connections, 100 mbps, 100 ms", small(100_000, 1, shape(100, 100))),
+    row("b2-100k-20ms", "B2: 100,000 requests, 100 connections, 100 mbps, 20 ms", small(100_000, 1, shape(100, 20))),
+    row("b2-100k-10ms", "B2: 100,000 requests, 100 connections, 100 mbps, 10 ms", small(100_000, 1, shape(100, 10))),
+    row("b2-x10-100ms", "B2: 100,000 requests, 100 connections of 10 streams, 100 mbps, 100 ms", small(100_000, 10, shape(100, 100))),
+    row("b2-x10-20ms", "B2: 100,000 requests, 100 connections of 10 streams, 100 mbps, 20 ms", small(100_000, 10, shape(100, 20))),
+    row("b2-x10-10ms", "B2: 100,000 requests, 100 connections of 10 streams, 100 mbps, 10 ms", small(100_000, 10, shape(100, 10))),
+    row("b2-million", "B2: 1,000,000 requests, 100 connections of 10 streams, 200 mbps, 10 ms", small(1_000_000, 10, shape(200, 10))),
+    row("b2-10mb-100ms", "B2: one 10 MB file, 10 mbps, 100 ms", file(bench_files::TEN, shape(10, 100), Some(8.9))),
+    row("b2-10mb-20ms", "B2: one 10 MB file, 10 mbps, 20 ms", file(bench_files::TEN, shape(10, 20), Some(8.9))),
+    row("b2-10mb-10ms", "B2: one 10 MB file, 10 mbps, 10 ms", file(bench_files::TEN, shape(10, 10), Some(8.9))),
+    row("b2-100mb-100ms", "B2: one 100 MB file, 100 mbps, 100 ms", file(bench_files::HUGE, shape(100, 100), Some(9.5))),
+    row("b2-100mb-20ms", "B2: one 100 MB file, 100 mbps, 20 ms", file(bench_files::HUGE, shape(100, 20), Some(8.9))),
+    row("b2-100mb-10ms", "B2: one 100 MB file, 100 mbps, 10 ms", file(bench_files::HUGE, shape(100, 10), Some(8.9))),
+    row("b2-queue1000", "B2: one 10 MB file, 5 mbps, 20 ms, queue of 1000 packets", file(bench_files::TEN, shape(5, 20), None)),
+    row("b2-queue7", "B2: one 10 MB file, 5 mbps, 20 ms, queue of 7 packets", file(bench_files::TEN, QUEUE_7, None)),
+    row("b2-loss1", "one 10 MB file, 100 mbps, 20 ms, loss of 1 %", lossy(Shape { loss: 0.01, ..shape(100, 20) })),
+    row("b2-loss3", "one 10 MB file, 100 mbps, 20 ms, loss of 3 %", lossy(Shape { loss: 0.03, ..shape(100, 20) })),
+    row("b2-reorder", "one 10 MB file, 100 mbps, 20 ms, 2 % reordered", lossy(Shape { reordering: 0.02, ..shape(100, 20) })),
 ];
 
 const FULL: Tool = Tool::Handshakes { resumed: false };
+const H3_FILE: Tool = Tool::H3load { streams: 1, yardstick: Yardstick::PlainHttp1 };
+const H3_MANY: Targets = nginx(&[(Peer::Nginx, 0.50)]);
+const H3_ONE: Targets = nginx(&[(Peer::Caddy, 0.12)]);
+/// 1.7 s of CPU per GB where nginx takes 0.11.
+const H3_LARGE: Targets = nginx(&[(Peer::Nginx, 1.7 / 0.11)]);
+const QUEUE_7: Shape = Shape { queue_packets: 7, ..shape(5, 20) };
 const RESUMED: Tool = Tool::Handshakes { resumed: true };
 
 impl Row {
@@ -150,11 +212,21 @@ impl Row {
         }
     }
 
+    /// Whether it asks for one of the files that are not made for every row.
+    pub fn asks_for_huge(&self) -> bool {
+        match self.kind {
+            Kind::Compare { paths, .. } => paths == [bench_files::HUGE],
+            Kind::Link { path, .. } => [bench_files::TEN, bench_files::HUGE].contains(&path),
+            _ => false,
+        }
+    }
+
     pub fn is_over_tls(&self) -> bool {
         match self.kind {
             Kind::Compare { tool, .. } => tool.is_over_tls(),
             Kind::Switch { .. } => false,
             Kind::Idle { protocol, .. } => protocol != Protocol::Http1,
+            Kind::Link { .. } => true,
         }
     }
 }
@@ -165,9 +237,10 @@ impl Tool {
     }
 }
 
-/// The rows that `--only` names.
+/// The rows that `--only` names; without it all but those over links, which take hours and root.
 pub fn chosen(only: &[String]) -> impl Iterator<Item = &'static Row> {
-    ALL.iter().filter(move |row| only.is_empty() || only.iter().any(|name| row.name == name || starts(row.name, name)))
+    let by_default = |row: &Row| !matches!(row.kind, Kind::Link { .. });
+    ALL.iter().filter(move |row| (only.is_empty() && by_default(row)) || only.iter().any(|name| row.name == name || starts(row.name, name)))
 }
 
 /// A beginning counts only where it is not the whole name of a row (`small-10` does not mean `small-100`).
@@ -212,6 +285,28 @@ const fn h2(streams: usize) -> Tool {
     Tool::H2load { streams }
 }
 
+const fn h3(streams: usize) -> Tool {
+    Tool::H3load { streams, yardstick: Yardstick::Http2 }
+}
+
+const fn shape(mbit_per_s: u64, round_trip_ms: u64) -> Shape {
+    Shape { mbit_per_s, round_trip_ms, queue_packets: 1000, loss: 0.0, reordering: 0.0 }
+}
+
+const fn small(requests: u64, streams: usize, link: Shape) -> Kind {
+    let targets = LinkTargets { seconds: None, of_http2: None };
+    Kind::Link { link, requests, connections: 100, streams, path: bench_files::TINY, targets }
+}
+
+const fn file(path: &'static str, link: Shape, seconds: Option<f64>) -> Kind {
+    Kind::Link { link, requests: 1, connections: 1, streams: 1, path, targets: LinkTargets { seconds, of_http2: None } }
+}
+
+const fn lossy(link: Shape) -> Kind {
+    let targets = LinkTargets { seconds: None, of_http2: Some(1.0) };
+    Kind::Link { link, requests: 1, connections: 1, streams: 1, path: bench_files::TEN, targets }
+}
+
 const fn best(ratio: f64) -> Targets {
     Targets { best: Some(ratio), peers: &[], floor: None }
 }
@@ -227,14 +322,16 @@ mod tests {
 
     #[test]
     fn choosing() {
-        assert_eq!(names(&[]).len(), ALL.len());
+        let by_default = names(&[]);
+        assert!(by_default.contains(&"idle-h3") && !by_default.iter().any(|name| name.starts_with("b2-")));
+        assert_eq!(names(&["b2-q"]), ["b2-queue1000", "b2-queue7"]);
         assert_eq!(names(&["small-10"]), ["small-10"]);
         assert_eq!(names(&["small", "idle"]), ["small-10", "small-100", "small-1000", "idle"]);
-        assert_eq!(names(&["tls-10", "idle-"]), ["tls-10", "idle-tls", "idle-h2"]);
+        assert_eq!(names(&["tls-10", "idle-"]), ["tls-10", "idle-tls", "idle-h2", "idle-h3"]);
     }
 
     #[test]
     fn rows_over_tls_say_so() {
-        assert!(ALL.iter().all(|row| row.is_over_tls() == (row.name.contains("tls") || row.name.contains("h2"))));
+        assert!(ALL.iter().all(|row| row.is_over_tls() == (["tls", "h2", "h3", "b2"].iter().any(|part| row.name.contains(part)))));
     }
 }

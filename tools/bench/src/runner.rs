@@ -5,19 +5,23 @@ use crate::{
     behind::Behind,
     certificate::Certificate,
     contender::{Contender, Ground},
-    idle,
-    load::{Load, LoadSetting},
-    rows::{self, Feature, Kind, Protocol, Row, Site, Targets, Tool},
+    idle, links,
+    load::{Amount, Load, LoadSetting},
+    rows::{self, Feature, Kind, Protocol, Row, Site, Targets, Tool, Yardstick},
     system_calls,
 };
-use saker_testkit::{Peer, PeerSite, TempDir, bench_files, missing, raise_descriptor_limit, require};
-use std::{env, path::PathBuf, thread, time::Duration};
+use saker_testkit::{Peer, PeerSite, ServerProcess, TempDir, bench_files, missing, raise_descriptor_limit, require};
+use std::{env, net::Ipv4Addr, path::PathBuf, thread, time::Duration};
 
 const WARM_UP_S: u64 = 1;
 /// lighttpd takes half of its descriptors for connections.
 const DESCRIPTORS: u64 = 40_000;
 /// Switches are about a percent or less: they take more rounds than comparisons.
 const SWITCH_ROUNDS_FACTOR: usize = 3;
+/// As the published figures were made.
+const LINK_ROUNDS_MAX: usize = 3;
+/// What Caddy would take minutes for.
+const MANY_REQUESTS: u64 = 500_000;
 /// After the load has gone, before the next server starts.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -77,14 +81,15 @@ pub fn run(arguments: &Arguments) -> Result<Vec<RowResult>, String> {
     let work = TempDir::new("bench").map_err(|error| error.to_string())?;
     let root = work.join("root");
     bench_files::write(&root).map_err(|error| format!("{}: {error}", root.display()))?;
-    if rows::chosen(&arguments.only).any(|row| matches!(row.kind, Kind::Compare { paths: [bench_files::HUGE], .. })) {
+    if rows::chosen(&arguments.only).any(Row::asks_for_huge) {
         bench_files::write_huge(&root).map_err(|error| format!("{}: {error}", root.display()))?;
     }
     let certificate = Certificate::write(&work)?;
     let saker = absolute(&arguments.saker)?;
     let (server_core, load_core) = cores();
     let behind = Behind::start(arguments, &root, &work, load_core)?;
-    let ground = Ground { saker: &saker, root: &root, work: &work, tls: None, core: server_core, site: PeerSite::Files };
+    let ground =
+        Ground { saker: &saker, root: &root, host: Ipv4Addr::LOCALHOST, work: &work, tls: None, core: server_core, site: PeerSite::Files };
     let ground_of = |row: &Row| Ground { tls: row.is_over_tls().then(|| certificate.files()), site: behind.site(row.site()), ..ground };
     Ok(rows::chosen(&arguments.only).map(|row| run_row(row, arguments, ground_of(row), load_core)).collect())
 }
@@ -106,7 +111,10 @@ fn absolute(path: &PathBuf) -> Result<PathBuf, String> {
 }
 
 fn require_programs(arguments: &Arguments) -> Result<(), String> {
-    let tools = ["wrk", "ab", "h2load", "strace", "taskset"];
+    let mut tools = vec!["wrk", "ab", "h2load", "strace", "taskset"];
+    if rows::chosen(&arguments.only).any(|row| row.name.starts_with("h3") || row.name.starts_with("b2")) {
+        tools.extend(["caddy", "nginx", "nsenter"]);
+    }
     let programs: Vec<&str> = arguments.peers.iter().map(|peer| peer.program()).chain(tools).collect();
     let complaints: Vec<String> = missing(&programs).into_iter().filter_map(|program| require(program).err()).collect();
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
@@ -143,6 +151,7 @@ fn rounds(row: &Row, arguments: &Arguments) -> usize {
         Kind::Compare { .. } => arguments.rounds,
         Kind::Switch { .. } => arguments.rounds * SWITCH_ROUNDS_FACTOR,
         Kind::Idle { .. } => 1,
+        Kind::Link { .. } => arguments.rounds.min(LINK_ROUNDS_MAX),
     }
 }
 
@@ -154,6 +163,14 @@ fn contenders(row: &Row, arguments: &Arguments, ground: Ground<'_>) -> Vec<Conte
         }
         Kind::Compare { site: Site::Cached | Site::CachedGzip | Site::Shop, .. } => {
             vec![Contender::Saker, Contender::Peer(Peer::Nginx), Contender::Peer(Peer::Varnish)]
+        }
+        Kind::Compare { tool: Tool::H3load { .. }, .. } => {
+            vec![Contender::Saker, Contender::Peer(Peer::Nginx), Contender::Peer(Peer::Caddy)]
+        }
+        Kind::Idle { protocol: Protocol::Http3, .. } => vec![Contender::Saker],
+        Kind::Link { requests, .. } => {
+            let caddy = (requests < MANY_REQUESTS).then_some(Contender::Peer(Peer::Caddy));
+            [Contender::Saker, Contender::SakerHttp2, Contender::Peer(Peer::Nginx)].into_iter().chain(caddy).collect()
         }
         Kind::Compare { site: Site::Permalinks, .. } => vec![Contender::Saker, Contender::Peer(Peer::Nginx)],
         Kind::Compare { .. } | Kind::Idle { .. } => std::iter::once(Contender::Saker).chain(peers).collect(),
@@ -175,19 +192,37 @@ fn trial(
         Kind::Compare { tool, paths, connections, .. } => (tool, paths, connections),
         Kind::Switch { feature, connections, .. } => (Tool::Wrk, switch_path(feature), connections),
         Kind::Idle { protocol, connections, .. } => return idle_trial(contender, protocol, connections, ground),
+        Kind::Link { .. } => return links::trial(row, contender, arguments, ground, load_core, load_command),
     };
+    let tool = tool_for(tool, contender);
+    let ground = Ground { tls: ground.tls.filter(|_| tool.is_over_tls()), ..ground };
     let server = contender.start(ground)?;
-    let (address, seconds) = (server.address(), arguments.seconds);
-    let setting = LoadSetting { tool, address, paths, connections, seconds, core: load_core, work: ground.work, tls: ground.tls };
-    *load_command = setting.words()?.join(" ");
+    let (address, amount) = (server.address(), Amount::Seconds(arguments.seconds));
+    let Ground { work, tls, .. } = ground;
+    let setting = LoadSetting { tool, address, paths, connections, amount, core: load_core, network: None, work, tls };
+    setting.note(load_command)?;
     let cpu = || server.tree().cpu_time();
     if !tool.warms_up_itself() {
-        LoadSetting { seconds: WARM_UP_S, ..setting }.run(cpu)?;
+        LoadSetting { amount: Amount::Seconds(WARM_UP_S), ..setting }.run(cpu)?;
     }
     let load = setting.run(cpu)?;
+    Ok(outcome(paths, &load, &server))
+}
+
+/// With the tool that the contender's protocol asks for.
+pub fn tool_for(tool: Tool, contender: Contender) -> Tool {
+    let is_without_http3 = matches!(contender, Contender::SakerHttp2 | Contender::Peer(Peer::Nginx));
+    match tool {
+        Tool::H3load { streams, yardstick: Yardstick::Http2 } if is_without_http3 => Tool::H2load { streams },
+        Tool::H3load { yardstick: Yardstick::PlainHttp1, .. } if is_without_http3 => Tool::Wrk,
+        other => other,
+    }
+}
+
+pub fn outcome(paths: &[&str], load: &Load, server: &ServerProcess) -> Trial {
     let memory = server.tree().memory();
-    Ok(Trial {
-        cost: cost(paths, &load),
+    Trial {
+        cost: cost(paths, load),
         errors: load.errors,
         requests_per_s: load.requests / load.seconds,
         bytes_per_s: load.bytes / load.seconds,
@@ -197,7 +232,7 @@ fn trial(
         peak_rss_bytes: memory.peak_rss_bytes as f64,
         pss_bytes: memory.pss_bytes as f64,
         verified: load.verified,
-    })
+    }
 }
 
 /// Of the large files few are finished when the time is over: what was sent counts, by bytes.

@@ -1,13 +1,7 @@
-//! Our side of TLS: blocking connections, TLS 1.3 alone, with the one cipher and the one group that every row over TLS is measured with.
-//!
-//! The certificate is verified as a browser would. Absent on purpose: hybrid key exchange, which no peer from Debian 12 has.
+//! Our side of TLS over TCP: blocking connections, with the one cipher and the one group that every row over TLS is measured with.
 
-use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
-    client::Resumption,
-    crypto::{CryptoProvider, aws_lc_rs},
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
-};
+use rustls::{ClientConfig, ClientConnection, StreamOwned, client::Resumption, pki_types::ServerName};
+pub use saker_load::tls::{CIPHER_SUITE, NAME};
 use std::{
     io::{self, Read},
     net::{SocketAddr, TcpStream},
@@ -16,27 +10,13 @@ use std::{
     time::Duration,
 };
 
-/// As OpenSSL calls it.
-pub const CIPHER_SUITE: &str = "TLS_AES_128_GCM_SHA256";
-pub const NAME: &str = "localhost";
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub type Connection = StreamOwned<ClientConnection, TcpStream>;
 
+/// What every load over TLS has in common.
 pub fn configuration(chain: &Path, alpn: &str, resumption: Resumption) -> Result<Arc<ClientConfig>, String> {
-    let certificate = CertificateDer::from_pem_file(chain).map_err(|error| format!("{}: {error}", chain.display()))?;
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate).map_err(|error| error.to_string())?;
-    let provider = CryptoProvider {
-        cipher_suites: vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],
-        kx_groups: vec![aws_lc_rs::kx_group::X25519],
-        ..aws_lc_rs::default_provider()
-    };
-    let builder = ClientConfig::builder_with_provider(Arc::new(provider)).with_protocol_versions(&[&rustls::version::TLS13]);
-    let mut config = builder.map_err(|error| error.to_string())?.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![alpn.into()];
-    config.resumption = resumption;
-    Ok(Arc::new(config))
+    saker_load::tls::configuration(chain, alpn, resumption).map(Arc::new)
 }
 
 /// Returns when the handshake is done.

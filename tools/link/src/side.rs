@@ -6,6 +6,7 @@ use saker_net::tunnel_device::{TunnelDevice, enter_new_network};
 use std::{
     io,
     net::Ipv4Addr,
+    path::{Path, PathBuf},
     sync::mpsc::{self, Sender},
     thread,
 };
@@ -21,20 +22,29 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Debug)]
 pub struct Side {
     jobs: Sender<Job>,
+    namespace: PathBuf,
 }
 
 impl Side {
     pub(crate) fn open(name: &str, address: Ipv4Addr, mtu_bytes: u16) -> io::Result<(Side, TunnelDevice)> {
         let (jobs, to_do) = mpsc::channel::<Job>();
         thread::Builder::new().name(format!("link-{name}")).spawn(move || to_do.into_iter().for_each(|job| job()))?;
-        let side = Side { jobs };
+        let mut side = Side { jobs, namespace: PathBuf::new() };
         let device = side.run(move || -> io::Result<TunnelDevice> {
             enter_new_network()?;
             let device = TunnelDevice::create("link")?;
             device.bring_up(address, MASK, mtu_bytes, WAITING_PACKETS)?;
             Ok(device)
         });
-        Ok((side, device??))
+        let device = device??;
+        let thread = side.run(rustix::thread::gettid)?;
+        side.namespace = format!("/proc/{}/task/{thread}/ns/net", std::process::id()).into();
+        Ok((side, device))
+    }
+
+    /// For programs that have to be started elsewhere, as `nsenter --net=FILE` does it; as long as this is there.
+    pub fn namespace(&self) -> &Path {
+        &self.namespace
     }
 
     /// Does something on the thread of this end, and waits for it. An error where `body` panics, and after that.

@@ -205,6 +205,15 @@ fn links_do_not_see_each_other() {
 }
 
 #[test]
+fn programs_enter_by_the_namespaces_file() {
+    let link = open(|_| {});
+    let mut entered = std::process::Command::new("nsenter");
+    entered.arg(format!("--net={}", link.client().namespace().display())).args(["cat", "/proc/net/fib_trie"]);
+    let said = entered.output().expect("nsenter is part of every Debian (util-linux)").stdout;
+    assert!(String::from_utf8_lossy(&said).contains("10.53.0.2\n"), "{}", said.escape_ascii());
+}
+
+#[test]
 fn an_end_survives_a_job_only_as_an_error() {
     let link = open(|_| {});
     assert_eq!(link.client().run(|| 7).expect("it runs"), 7);

@@ -17,7 +17,11 @@ use quic::Quic;
 use quinn_proto::{IdleTimeout, TransportConfig, VarInt};
 use rustix::time::{ClockId, clock_gettime};
 use rustls::client::Resumption;
-use std::time::{Duration, Instant};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    time::{Duration, Instant},
+};
 use tally::{COUNTING_BEGINS, COUNTING_ENDS, Tally};
 use visitors::Visitors;
 
@@ -53,7 +57,7 @@ pub fn load(plan: &Plan) -> Result<Tally, String> {
     match plan.end {
         End::Requests(_) => {}
         End::Time { warm_up, .. } => {
-            go_on(plan, &mut quic, &mut visitors, Some(begin + warm_up))?;
+            go_on(plan, &mut quic, &mut visitors, Some(begin + warm_up), |_| false)?;
             // What has gone wrong so far counts as well.
             visitors.tally = Tally { errors: std::mem::take(&mut visitors.tally.errors), ..Tally::default() };
         }
@@ -64,7 +68,7 @@ pub fn load(plan: &Plan) -> Result<Tally, String> {
         End::Requests(_) => None,
         End::Time { counted, .. } => Some(begin + counted),
     };
-    go_on(plan, &mut quic, &mut visitors, until)?;
+    go_on(plan, &mut quic, &mut visitors, until, |_| false)?;
     println!("{COUNTING_ENDS}");
     (visitors.tally.time, visitors.tally.cpu) = (begin.elapsed(), cpu_time().saturating_sub(cpu));
     visitors.is_over = true;
@@ -72,12 +76,57 @@ pub fn load(plan: &Plan) -> Result<Tally, String> {
     Ok(visitors.tally)
 }
 
-/// Until it is done, or to that time.
-fn go_on(plan: &Plan, quic: &mut Quic, visitors: &mut Visitors<'_>, until: Option<Instant>) -> Result<(), String> {
+/// So many connections that have asked once and then wait. What `look` sees after `settle` is returned with the number of errors: one in
+/// `ask_every` is asked to ask again, and those that are gone count as well.
+pub fn idle<T>(
+    address: SocketAddr,
+    path: &str,
+    chain: &Path,
+    connections: usize,
+    settle: Duration,
+    ask_every: usize,
+    look: impl FnOnce() -> T,
+) -> Result<(T, u64), String> {
+    let plan = Plan {
+        address,
+        paths: vec![path.to_owned()],
+        chain: chain.to_owned(),
+        connections,
+        streams: 1,
+        end: End::Requests(u64::MAX),
+        upload_bytes: None,
+        // They are told when they have thought enough.
+        think: Duration::from_secs(86_400),
+        requests_per_connection: None,
+        tickets: Tickets::No,
+        patience: Duration::from_secs(20),
+    };
+    let mut quic = Quic::new(tls::configuration(&plan.chain, "h3", Resumption::disabled())?, transport())?;
+    let mut visitors = Visitors::new(&plan, tls::NAME);
+    let asked = |visitors: &Visitors<'_>| visitors.tally.requests() + visitors.tally.errors_in_all();
+    go_on(&plan, &mut quic, &mut visitors, None, |visitors| asked(visitors) >= connections as u64)?;
+    go_on(&plan, &mut quic, &mut visitors, Some(Instant::now() + settle), |_| false)?;
+    let seen = look();
+    visitors.tally.errors.extend(visitors.missing().map(|missing| ("connections are gone".to_owned(), missing)));
+    let wanted = asked(&visitors) + visitors.wake(&mut quic, ask_every);
+    go_on(&plan, &mut quic, &mut visitors, None, |visitors| asked(visitors) >= wanted)?;
+    visitors.is_over = true;
+    visitors.close_all(&mut quic);
+    Ok((seen, visitors.tally.errors_in_all()))
+}
+
+/// Until it is done, or enough, or to that time.
+fn go_on(
+    plan: &Plan,
+    quic: &mut Quic,
+    visitors: &mut Visitors<'_>,
+    until: Option<Instant>,
+    is_enough: impl Fn(&Visitors<'_>) -> bool,
+) -> Result<(), String> {
     let mut look = Instant::now() + LOOK_EVERY;
     loop {
         let now = Instant::now();
-        if visitors.is_done() || until.is_some_and(|until| now >= until) {
+        if visitors.is_done() || is_enough(visitors) || until.is_some_and(|until| now >= until) {
             return Ok(());
         }
         if now >= look {

@@ -132,7 +132,7 @@ impl<'p> Visitors<'p> {
             if let Some(Some(visitor)) = self.visitors.get_mut(id)
                 && visitor.number == number
             {
-                visitor.thinking -= 1;
+                visitor.thinking = visitor.thinking.saturating_sub(1);
                 self.ask(quic, id);
             }
         }
@@ -149,6 +149,24 @@ impl<'p> Visitors<'p> {
                 asks + usize::from(!visitor.is_established && is_overdue(visitor.since))
             })
             .sum()
+    }
+
+    /// Connections that should be there.
+    pub fn missing(&self) -> Option<u64> {
+        let missing = self.plan.connections.saturating_sub(self.open);
+        (missing > 0).then_some(missing as u64)
+    }
+
+    /// One in `every` of those who think has thought enough. How many that are.
+    pub fn wake(&mut self, quic: &mut Quic, every: usize) -> u64 {
+        let before = self.started;
+        for id in (0..self.visitors.len()).step_by(every.max(1)) {
+            if let Some(Some(visitor)) = self.visitors.get_mut(id) {
+                visitor.thinking = visitor.thinking.saturating_sub(1);
+                self.ask(quic, id);
+            }
+        }
+        self.started - before
     }
 
     /// The server is told.

@@ -261,6 +261,14 @@ fn a_time_can_be_set_instead_of_a_number() {
 }
 
 #[test]
+fn idle_connections_stay_and_answer_again() {
+    let server = Server::start(HELLO);
+    let look = || server.seen.requests.load(Ordering::Relaxed);
+    let (asked, errors) = saker_load::idle(server.address, "/", &server.chain, 30, Duration::from_millis(100), 10, look).expect("ran");
+    assert_eq!((asked, errors, server.seen.requests.load(Ordering::Relaxed)), (30, 0, 33));
+}
+
+#[test]
 fn what_goes_wrong_is_an_error_with_its_name() {
     for (answer, name) in
         [(NOT_FOUND, "status 404"), (CUT, "the stream ended within a frame"), (b"", "the stream ended without a response")]

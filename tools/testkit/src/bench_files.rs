@@ -22,6 +22,9 @@ pub const LARGE_BYTES: usize = 21_000_000;
 /// 100 MB (B2); too much for every test: [`write_huge`] makes it.
 pub const HUGE: &str = "huge.bin";
 pub const HUGE_BYTES: usize = 100_000_000;
+/// 10 MB (B2), written with it.
+pub const TEN: &str = "ten.bin";
+pub const TEN_BYTES: usize = 10_000_000;
 /// A page (4 kB) and the 40 small files that it needs (0.5 to 4.4 kB).
 #[rustfmt::skip]
 pub const PAGE_AND_PARTS: [&str; 41] = [
@@ -98,6 +101,7 @@ fn write_rules(root: &Path) -> io::Result<()> {
 }
 
 pub fn write_huge(root: &Path) -> io::Result<()> {
+    fs::write(root.join(TEN), noise(101, b"", TEN_BYTES))?;
     fs::write(root.join(HUGE), noise(100, b"", HUGE_BYTES))
 }
 

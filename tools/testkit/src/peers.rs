@@ -5,11 +5,13 @@
 //! keep no session cache beside the tickets, and hand out one ticket per handshake where OpenSSL would two.
 //! Absent on purpose: starting what stands behind them; kernel TLS, which none of them switches on by itself.
 
+mod caddy;
+
 use crate::{ServerProcess, require};
 use rustix::process::{Resource, getrlimit};
 use std::{
     fmt, fs, io,
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -25,12 +27,15 @@ pub enum Peer {
     Apache,
     /// For pages that are kept alone.
     Varnish,
+    /// For HTTP/3 alone.
+    Caddy,
 }
 
 /// Where and what to serve.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerSetting<'a> {
     pub root: &'a Path,
+    pub host: Ipv4Addr,
     pub port: u16,
     /// Configuration, sockets and temporary files go here.
     pub work: &'a Path,
@@ -76,6 +81,7 @@ impl Peer {
             Peer::H2o => "h2o",
             Peer::Apache => "apache",
             Peer::Varnish => "varnish",
+            Peer::Caddy => "caddy",
         }
     }
 
@@ -92,6 +98,7 @@ impl Peer {
         let flag = match self {
             Peer::H2o => "--version",
             Peer::Varnish => "-V",
+            Peer::Caddy => "version",
             _ => "-v",
         };
         let output = Command::new(require(self.program())?).arg(flag).output().map_err(|error| error.to_string())?;
@@ -106,6 +113,7 @@ impl Peer {
             Peer::H2o => h2o(setting),
             Peer::Apache => apache(setting),
             Peer::Varnish => varnish(setting),
+            Peer::Caddy => caddy::configuration(setting),
         }
     }
 
@@ -121,6 +129,10 @@ impl Peer {
             Peer::H2o => command.arg("-m").arg("worker").arg("-c").arg(&file).env("OPENSSL_CONF", one_ticket(setting.work)?),
             Peer::Apache => command.arg("-f").arg(&file).arg("-DFOREGROUND"),
             Peer::Varnish => varnish_arguments(&mut command, setting, &file),
+            // One core is all that anybody gets.
+            Peer::Caddy => {
+                command.args(["run", "--adapter", "caddyfile", "--config"]).arg(&file).env("GOMAXPROCS", "1").env("HOME", setting.work)
+            }
         };
         Ok(command)
     }
@@ -128,7 +140,7 @@ impl Peer {
     /// Starts it on a free port and waits until it accepts.
     pub fn start(self, root: &Path, work: &Path) -> io::Result<ServerProcess> {
         let port = crate::free_port()?;
-        let mut command = self.command(PeerSetting { root, port, work, tls: None, site: PeerSite::Files })?;
+        let mut command = self.command(PeerSetting { root, host: Ipv4Addr::LOCALHOST, port, work, tls: None, site: PeerSite::Files })?;
         ServerProcess::start(&mut command, SocketAddr::from(([127, 0, 0, 1], port)))
     }
 }
@@ -155,7 +167,7 @@ fn one_ticket(work: &Path) -> io::Result<PathBuf> {
     Ok(file)
 }
 
-fn nginx(PeerSetting { root, port, work, tls, site }: PeerSetting<'_>) -> String {
+fn nginx(PeerSetting { root, host, port, work, tls, site }: PeerSetting<'_>) -> String {
     let (upstream, location) = nginx_site(site, work);
     let (root, work) = (root.display(), work.display());
     let (user, descriptors) = (as_root("user root;"), descriptors());
@@ -192,7 +204,7 @@ http {{
     open_file_cache_valid 300s;
     open_file_cache_min_uses 1;
     open_file_cache_errors on;
-{tls}{temporary}{upstream}    server {{ listen 127.0.0.1:{port}{listen} backlog=4096; root {root}; index index.html; {location} }}
+{tls}{temporary}{upstream}    server {{ listen {host}:{port}{listen} backlog=4096; root {root}; index index.html; {location} }}
 }}
 "
     )
@@ -249,7 +261,7 @@ const FASTCGI: [(&str, &str); 18] = [
     ("SERVER_NAME", "$server_name"),
 ];
 
-fn lighttpd(PeerSetting { root, port, work, tls, site }: PeerSetting<'_>) -> String {
+fn lighttpd(PeerSetting { root, host, port, work, tls, site }: PeerSetting<'_>) -> String {
     let site = lighttpd_site(site);
     let descriptors = descriptors();
     // It takes no more than half of them for connections.
@@ -263,7 +275,7 @@ fn lighttpd(PeerSetting { root, port, work, tls, site }: PeerSetting<'_>) -> Str
         )
     });
     format!(
-        "server.bind = \"127.0.0.1\"
+        "server.bind = \"{host}\"
 server.port = {port}
 server.document-root = \"{root}\"
 server.pid-file = \"{work}/lighttpd.pid\"
@@ -298,7 +310,7 @@ fn lighttpd_site(site: PeerSite<'_>) -> String {
     }
 }
 
-fn h2o(PeerSetting { root, port, work, tls, site }: PeerSetting<'_>) -> String {
+fn h2o(PeerSetting { root, host, port, work, tls, site }: PeerSetting<'_>) -> String {
     // "neverbleed" would keep RSA keys in a process of their own.
     let tls = tls.map_or_else(String::new, |PeerTls { chain, key }| {
         let (chain, key) = (chain.display(), key.display());
@@ -323,7 +335,7 @@ http2-max-concurrent-requests-per-connection: 256
 file.index: [index.html]
 file.send-gzip: OFF
 listen:
-  host: 127.0.0.1
+  host: {host}
   port: {port}
 {tls}hosts:
   default:
@@ -360,13 +372,13 @@ fn varnish(PeerSetting { site, .. }: PeerSetting<'_>) -> String {
     )
 }
 
-fn varnish_arguments<'c>(command: &'c mut Command, PeerSetting { port, work, .. }: PeerSetting<'_>, file: &Path) -> &'c mut Command {
+fn varnish_arguments<'c>(command: &'c mut Command, PeerSetting { host, port, work, .. }: PeerSetting<'_>, file: &Path) -> &'c mut Command {
     let parameters = ["thread_pools=1", "thread_pool_min=200", "thread_pool_max=1000", "timeout_idle=300"];
-    command.arg("-F").arg("-a").arg(format!("127.0.0.1:{port}")).arg("-f").arg(file).args(["-s", "malloc,1g", "-j", "none", "-n"]);
+    command.arg("-F").arg("-a").arg(format!("{host}:{port}")).arg("-f").arg(file).args(["-s", "malloc,1g", "-j", "none", "-n"]);
     command.arg(work.join("varnish")).args(parameters.iter().flat_map(|parameter| ["-p", parameter]))
 }
 
-fn apache(PeerSetting { root, port, work, tls, site }: PeerSetting<'_>) -> String {
+fn apache(PeerSetting { root, host, port, work, tls, site }: PeerSetting<'_>) -> String {
     let (proxies, site) = apache_site(site);
     let (root, work) = (root.display(), work.display());
     let (more, tls): (&[&str], _) = tls.map_or((&[], String::new()), |PeerTls { chain, key }| {
@@ -385,7 +397,7 @@ fn apache(PeerSetting { root, port, work, tls, site }: PeerSetting<'_>) -> Strin
     format!(
         "ServerRoot {work}
 {modules}ServerName localhost
-Listen 127.0.0.1:{port}
+Listen {host}:{port}
 ListenBacklog 4096
 PidFile {work}/apache.pid
 DefaultRuntimeDir {work}

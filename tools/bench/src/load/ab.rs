@@ -3,7 +3,7 @@
 use super::{Load, LoadSetting, program};
 
 pub fn words(setting: &LoadSetting<'_>) -> Result<Vec<String>, String> {
-    let (connections, seconds, url) = (setting.connections.to_string(), setting.seconds.to_string(), setting.url());
+    let (connections, seconds, url) = (setting.connections.to_string(), setting.amount.seconds().to_string(), setting.url());
     // -t alone would stop at 50,000 requests.
     let arguments = ["-q", "-r", "-c", &connections, "-t", &seconds, "-n", "100000000", &url].map(str::to_owned);
     Ok([vec![program("ab")?], arguments.to_vec()].concat())

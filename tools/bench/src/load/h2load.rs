@@ -4,7 +4,7 @@
 //! the client offers one cipher and everybody is measured with it. A run in another protocol than the row's is no measurement.
 //! Absent on purpose: percentiles, which it tells only by a log line per request.
 
-use super::{Load, LoadSetting, program};
+use super::{Amount, Load, LoadSetting, program};
 use crate::{rows::Tool, tls_client};
 use std::fs;
 
@@ -15,9 +15,14 @@ pub fn words(setting: &LoadSetting<'_>, streams: usize) -> Result<Vec<String>, S
     let list = setting.work.join(format!("uris-{}.txt", setting.paths.len()));
     let uris: Vec<String> = setting.paths.iter().map(|path| setting.url_of(path)).collect();
     fs::write(&list, uris.join("\n")).map_err(|error| format!("{}: {error}", list.display()))?;
-    let warm_up_s = 1 + setting.connections / CONNECTIONS_PER_S;
     let mut words = vec![program("h2load")?, "-t1".into(), format!("-c{}", setting.connections), format!("-m{streams}")];
-    words.extend([format!("--warm-up-time={warm_up_s}"), "-D".into(), setting.seconds.to_string()]);
+    words.extend(match setting.amount {
+        Amount::Seconds(seconds) => {
+            let warm_up_s = 1 + setting.connections / CONNECTIONS_PER_S;
+            [format!("--warm-up-time={warm_up_s}"), "-D".into(), seconds.to_string()].to_vec()
+        }
+        Amount::Requests(requests) => ["-n".into(), requests.to_string()].to_vec(),
+    });
     words.push(format!("--tls13-ciphers={}", tls_client::CIPHER_SUITE));
     if setting.tool == Tool::H1load {
         words.push("--h1".into());
@@ -41,7 +46,10 @@ pub fn parse(setting: &LoadSetting<'_>, text: &str) -> Option<Load> {
     Some(Load {
         requests: done,
         bytes: bytes.parse().ok()?,
-        seconds: setting.seconds as f64,
+        seconds: match setting.amount {
+            Amount::Seconds(seconds) => seconds as f64,
+            Amount::Requests(_) => microseconds(rest_of_line(text, "finished in ")?.split(',').next()?)? / 1e6,
+        },
         errors: failures.max(not_2xx) + clients_lost(setting, text),
         longest_us: microseconds(rest_of_line(text, "time for request:")?.split_ascii_whitespace().nth(1)?)?,
         ..Load::default()
@@ -90,7 +98,17 @@ mod tests {
 
     fn setting(tool: Tool) -> LoadSetting<'static> {
         let address = SocketAddr::from(([127, 0, 0, 1], 443));
-        LoadSetting { tool, address, paths: &["a"], connections: 10, seconds: 2, core: None, work: Path::new("/w"), tls: None }
+        LoadSetting {
+            tool,
+            address,
+            paths: &["a"],
+            connections: 10,
+            amount: Amount::Seconds(2),
+            core: None,
+            network: None,
+            work: Path::new("/w"),
+            tls: None,
+        }
     }
 
     #[test]
@@ -99,6 +117,8 @@ mod tests {
         let expected =
             Load { requests: 190_215.0, bytes: 54_781_920.0, seconds: 2.0, errors: 3.0, longest_us: 22_050.0, ..Load::default() };
         assert_eq!(parse(&h2, SAID), Some(expected));
+        let by_number = LoadSetting { amount: Amount::Requests(190_215), ..h2 };
+        assert_eq!(parse(&by_number, SAID).expect("parsed").seconds, 3.0);
         let one_silent = SAID.replace("9441.52", "0.00");
         assert_eq!(parse(&h2, &one_silent).expect("parsed").errors, 4.0);
     }

@@ -8,7 +8,7 @@ pub fn words(setting: &LoadSetting<'_>, resumed: bool) -> Result<Vec<String>, St
     let chain = setting.tls.ok_or("handshakes need a certificate")?.chain.display().to_string();
     let kind = if resumed { "resumed" } else { "full" };
     let words = [&program, "handshakes", kind, &chain, &setting.address.to_string(), setting.paths.first().copied().unwrap_or_default()];
-    let numbers = [setting.connections.to_string(), setting.seconds.to_string()];
+    let numbers = [setting.connections.to_string(), setting.amount.seconds().to_string()];
     Ok([&words.map(str::to_owned)[..], &numbers].concat())
 }
 

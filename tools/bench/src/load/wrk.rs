@@ -6,7 +6,7 @@ use std::{fs, io, path::PathBuf};
 /// `more`: arguments of its own.
 pub fn words(setting: &LoadSetting<'_>, more: &[&str]) -> Result<Vec<String>, String> {
     let script = write_script(setting).map_err(|error| error.to_string())?.display().to_string();
-    let (connections, seconds) = (format!("-c{}", setting.connections), format!("-d{}s", setting.seconds));
+    let (connections, seconds) = (format!("-c{}", setting.connections), format!("-d{}s", setting.amount.seconds()));
     let mut words = vec![program("wrk")?, "-t1".to_owned(), connections, seconds, "--timeout=10s".to_owned(), "-s".to_owned(), script];
     words.extend(more.iter().map(|word| (*word).to_owned()));
     words.push(setting.url());

@@ -1,0 +1,70 @@
+//! Rows over an emulated link: how long so many requests take, with handshakes and all, as the published figures were made.
+//!
+//! Server and load are each in a network of their own (root), and their link is made anew for each trial, so that nobody finds another's
+//! packets in the queue. What the link has done to packets is said on standard error.
+
+use crate::{
+    arguments::Arguments,
+    contender::{Contender, Ground},
+    load::{Amount, LoadSetting},
+    rows::{Kind, Row, Shape, Tool, Yardstick},
+    runner::{Trial, outcome, tool_for},
+};
+use saker_link::{Link, LinkSettings, SERVER, Settings};
+use saker_testkit::ServerProcess;
+use std::time::Duration;
+
+/// Every port is free there.
+const PORT: u16 = 8443;
+/// A few packets late, as a second path makes them.
+const HELD_BACK: Duration = Duration::from_millis(3);
+/// Of `--quick`; single files stay single.
+const QUICK_SHARE: u64 = 10;
+
+pub fn trial(
+    row: &Row,
+    contender: Contender,
+    arguments: &Arguments,
+    ground: Ground<'_>,
+    load_core: Option<usize>,
+    load_command: &mut String,
+) -> Result<Trial, String> {
+    let Kind::Link { link: shape, requests, connections, streams, path, .. } = row.kind else { return Err("no link".into()) };
+    let said = |error: std::io::Error| format!("{contender}: link: {error}");
+    let link = Link::open(settings(shape)).map_err(|error| format!("a link needs root and /dev/net/tun: {error}"))?;
+    let ground = Ground { host: SERVER, ..ground };
+    let (mut command, address) = contender.pinned_command(ground, PORT)?;
+    let server = link.server().run(move || ServerProcess::start(&mut command, address)).map_err(said)?.map_err(said)?;
+    let requests = if arguments.is_quick { (requests / QUICK_SHARE).max(1) } else { requests };
+    let (paths, Ground { work, tls, .. }) = ([path], ground);
+    let setting = LoadSetting {
+        tool: tool_for(Tool::H3load { streams, yardstick: Yardstick::Http2 }, contender),
+        address,
+        paths: &paths,
+        connections,
+        amount: Amount::Requests(requests),
+        core: load_core,
+        network: Some(link.client().namespace()),
+        work,
+        tls,
+    };
+    setting.note(load_command)?;
+    let load = setting.run(|| server.tree().cpu_time())?;
+    let trial = outcome(&paths, &load, &server);
+    drop(server);
+    let report = link.close();
+    eprintln!("  {:.2} s; to the client: {:?}; to the server: {:?}", load.seconds, report.to_client, report.to_server);
+    Ok(trial)
+}
+
+fn settings(shape: Shape) -> LinkSettings {
+    let to_server = Settings {
+        rate_bits_per_s: Some(shape.mbit_per_s * 1_000_000),
+        delay: Duration::from_micros(shape.round_trip_ms * 500),
+        queue_packets: shape.queue_packets,
+        held_back: HELD_BACK,
+        ..Settings::default()
+    };
+    let to_client = Settings { loss: shape.loss, reordering: shape.reordering, ..to_server.clone() };
+    LinkSettings { to_client, to_server, ..LinkSettings::default() }
+}
