@@ -11,8 +11,9 @@ pub struct ReadyHead {
     pub fields: Fields,
     /// Status line and field lines as HTTP/1.1 sends them, without Date and without the empty line.
     pub http1: Box<[u8]>,
-    /// The same for HTTP/2, encoded by its driver when first used.
+    /// The same for HTTP/2 and HTTP/3, encoded by their drivers when first used.
     pub http2: OnceCell<Box<[u8]>>,
+    pub http3: OnceCell<Box<[u8]>>,
 }
 
 impl ReadyHead {
@@ -25,7 +26,7 @@ impl ReadyHead {
             http1.extend_from_slice(value);
             http1.extend_from_slice(b"\r\n");
         }
-        ReadyHead { status, fields, http1: http1.into(), http2: OnceCell::new() }
+        ReadyHead { status, fields, http1: http1.into(), http2: OnceCell::new(), http3: OnceCell::new() }
     }
 }
 

@@ -215,6 +215,11 @@ impl Connection {
         }
     }
 
+    /// Streams on which something that was written may not have arrived; those that are never ended count, too.
+    pub fn streams_undelivered(&mut self) -> usize {
+        self.inner.streams().send_streams()
+    }
+
     /// CONNECTION_CLOSE of the application.
     pub fn close(&mut self, error: u64, reason: &str) {
         self.inner.close(self.now, code(error), Bytes::copy_from_slice(reason.as_bytes()));

@@ -36,7 +36,7 @@ impl Figures for Live {
             uptime,
             built_unix_s: built(),
             generation: self.generation,
-            requests: sum.value(Metric::RequestsHttp1) + sum.value(Metric::RequestsHttp2),
+            requests: sum.value(Metric::RequestsHttp1) + sum.value(Metric::RequestsHttp2) + sum.value(Metric::RequestsHttp3),
             bytes_out: sum.value(Metric::BytesOut),
             busy: Duration::from_micros(sum.value(Metric::RequestMicroseconds)),
             workers: shared.counters.iter().map(|counters| worker(counters)).collect(),

@@ -1,7 +1,7 @@
 //! The server: process, workers, listeners, protocol drivers, control socket, command line.
 //!
 //! Floor 6, the top: everything below is put together here. `process` runs the main thread, `worker` one thread per core, `driver_h1` and
-//! `driver_h2` a task per connection, on what `multiplexed` says about streams; `shared` declares what cores share, `registry` which handlers
+//! `driver_h2` a task per connection, `driver_h3` a connection of the worker's QUIC loop, both on what `multiplexed` says about streams; `shared` declares what cores share, `registry` which handlers
 //! and filters there are.
 
 pub mod accept;
@@ -12,6 +12,7 @@ pub mod connection;
 pub mod control;
 pub mod driver_h1;
 pub mod driver_h2;
+pub mod driver_h3;
 pub mod explain;
 pub mod figures;
 mod io;

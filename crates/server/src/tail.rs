@@ -1,18 +1,25 @@
 //! The end that every response head of a worker shares for one second: `Date` and `Server`.
 
 use saker_http::date::{self, DATE_BYTES};
-use saker_http2::hpack::encode_stateless;
+use saker_http2::hpack;
+use saker_http3::qpack;
 
 pub struct Tail {
     second: i64,
     date: [u8; DATE_BYTES],
     server_line: Box<[u8]>,
     lines: Vec<u8>,
-    /// `date`, then `server`, as HTTP/2 has them.
-    block: Vec<u8>,
-    /// Where in `block` the server begins.
-    block_server: usize,
-    server_block: Box<[u8]>,
+    http2: Block,
+    http3: Block,
+}
+
+/// `date`, then `server`, as a protocol of field sections has them.
+struct Block {
+    encode: fn(&[u8], &[u8], &mut Vec<u8>),
+    bytes: Vec<u8>,
+    /// Where in `bytes` the server begins.
+    server_at: usize,
+    server: Box<[u8]>,
 }
 
 impl Tail {
@@ -22,12 +29,8 @@ impl Tail {
             "" => Box::default(),
             text => format!("Server: {text}\r\n").into_bytes().into(),
         };
-        let mut server_block = Vec::new();
-        if !server_field.is_empty() {
-            encode_stateless(b"server", server_field.as_bytes(), &mut server_block);
-        }
-        let (date, lines, block, server_block) = ([b' '; DATE_BYTES], Vec::new(), Vec::new(), server_block.into());
-        Tail { second: i64::MIN, date, server_line, lines, block, block_server: 0, server_block }
+        let (http2, http3) = (Block::new(hpack::encode_stateless, server_field), Block::new(qpack::encode_stateless, server_field));
+        Tail { second: i64::MIN, date: [b' '; DATE_BYTES], server_line, lines: Vec::new(), http2, http3 }
     }
 
     pub fn date(&mut self, now: i64) -> &[u8; DATE_BYTES] {
@@ -50,10 +53,8 @@ impl Tail {
             self.lines.extend_from_slice(&self.date);
             self.lines.extend_from_slice(b"\r\n");
             self.lines.extend_from_slice(&self.server_line);
-            self.block.clear();
-            encode_stateless(b"date", &self.date, &mut self.block);
-            self.block_server = self.block.len();
-            self.block.extend_from_slice(&self.server_block);
+            self.http2.fill(&self.date);
+            self.http3.fill(&self.date);
         }
         &self.lines
     }
@@ -61,7 +62,34 @@ impl Tail {
     /// The same for HTTP/2, without the server where the response has its own.
     pub fn http2(&mut self, now: i64, with_server: bool) -> &[u8] {
         self.lines(now);
-        if with_server { &self.block } else { &self.block[..self.block_server] }
+        self.http2.part(with_server)
+    }
+
+    /// The same for HTTP/3.
+    pub fn http3(&mut self, now: i64, with_server: bool) -> &[u8] {
+        self.lines(now);
+        self.http3.part(with_server)
+    }
+}
+
+impl Block {
+    fn new(encode: fn(&[u8], &[u8], &mut Vec<u8>), server_field: &str) -> Block {
+        let mut server = Vec::new();
+        if !server_field.is_empty() {
+            encode(b"server", server_field.as_bytes(), &mut server);
+        }
+        Block { encode, bytes: Vec::new(), server_at: 0, server: server.into() }
+    }
+
+    fn fill(&mut self, date: &[u8]) {
+        self.bytes.clear();
+        (self.encode)(b"date", date, &mut self.bytes);
+        self.server_at = self.bytes.len();
+        self.bytes.extend_from_slice(&self.server);
+    }
+
+    fn part(&self, with_server: bool) -> &[u8] {
+        if with_server { &self.bytes } else { &self.bytes[..self.server_at] }
     }
 }
 

@@ -140,6 +140,8 @@ messages! {
     THROTTLED "SK0408" "http" Info "request refused by a throttle" "Nothing, or raise the rate if the client is legitimate.";
     HTTP2_ERROR "SK0409" "http" Info "an HTTP/2 connection was ended because of what the client sent"
         "Nothing, unless a client of your own sends it.";
+    HTTP3_ERROR "SK0410" "http" Info "an HTTP/3 connection was ended because of what the client sent"
+        "Nothing, unless a client of your own sends it.";
     // 05: files.
     FILE_READ_FAILED "SK0501" "files" Error "a file cannot be read" "Check the file's permissions and the disk.";
     ACCESS_DENIED "SK0502" "files" Info "access to a file is denied" "Check permissions of the file and of each directory above it.";

@@ -62,6 +62,7 @@ metrics! {
         "Connections refused for a PROXY preface that is malformed or missing.";
     RequestsHttp1 Counter "requests_total" "protocol=\"http1\"" "requests" "Requests, by protocol.";
     RequestsHttp2 Counter "requests_total" "protocol=\"http2\"" "requests" "Requests, by protocol.";
+    RequestsHttp3 Counter "requests_total" "protocol=\"http3\"" "requests" "Requests, by protocol.";
     RequestsOpen Gauge "requests_open" "" "requests" "Requests that are being answered now; what is answered at once is not among them.";
     RequestMicroseconds Counter "request_microseconds_total" "" "microseconds" "Time that requests took which were not answered at once.";
     RequestsRejected Counter "requests_rejected_total" "" "requests"
@@ -69,6 +70,9 @@ metrics! {
     Http2StreamsReset Counter "http2_streams_reset_total" "" "streams" "Streams that clients reset before they had their response.";
     Http2ConnectionErrors Counter "http2_connection_errors_total" "" "connections"
         "HTTP/2 connections ended because of what the client sent.";
+    Http3StreamsReset Counter "http3_streams_reset_total" "" "streams" "Streams that clients reset before they had their response.";
+    Http3ConnectionErrors Counter "http3_connection_errors_total" "" "connections"
+        "HTTP/3 connections ended because of what the client sent.";
     TlsHandshakesFull Counter "tls_handshakes_total" "result=\"full\"" "handshakes" "TLS handshakes, by result.";
     TlsHandshakesResumed Counter "tls_handshakes_total" "result=\"resumed\"" "handshakes" "TLS handshakes, by result.";
     TlsHandshakesFailed Counter "tls_handshakes_total" "result=\"failed\"" "handshakes" "TLS handshakes, by result.";

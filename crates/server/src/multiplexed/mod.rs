@@ -28,13 +28,16 @@ use std::{collections::HashMap, hash::BuildHasherDefault, rc::Rc};
 use stream::{IdHasher, Stream};
 use wakeups::Wakeups;
 
+/// Something per stream.
+pub type ByStream<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
+
 /// Bodies up to this size follow their head at once.
 const INLINE_BYTES_MAX: usize = 16 << 10;
 
 /// The exchanges that are open on a connection.
 pub struct Exchanges {
     pub session: Session,
-    streams: HashMap<StreamId, Stream, BuildHasherDefault<IdHasher>>,
+    streams: ByStream<StreamId, Stream>,
     inbox: Rc<Inbox>,
     deadline: Rc<Deadline>,
     /// Streams with a body on the way out.

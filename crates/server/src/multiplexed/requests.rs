@@ -119,6 +119,11 @@ impl Exchanges {
         }
     }
 
+    /// For drivers that can leave content unread: whether they should.
+    pub fn is_upload_full(&self, id: StreamId) -> bool {
+        self.streams.get(&id).and_then(|stream| stream.upload.as_ref()).is_some_and(|upload| upload.borrow().is_full())
+    }
+
     /// Opens the windows by what an upload owes.
     pub(super) fn give_back(&mut self, id: StreamId, wire: &mut impl Wire) {
         let Some(upload) = self.streams.get(&id).and_then(|stream| stream.upload.as_ref()) else { return };

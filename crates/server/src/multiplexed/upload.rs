@@ -27,11 +27,16 @@ use tokio::time::Sleep;
 /// Of a body that nobody wanted, this much is let come; the machine lets the better part of a window come.
 const DRAIN_BYTES_MAX: u64 = 192 << 10;
 
+/// Where a driver can leave content unread, no more of it is taken than that.
+const UNREAD_BYTES_MAX: usize = 64 << 10;
+
 /// Both sides of it.
 pub struct Upload {
     chunks: VecDeque<Chunk>,
     declared: Option<u64>,
     pub received: u64,
+    /// Of that, what nobody has read yet.
+    unread_bytes: usize,
     /// 0: no limit.
     bytes_max: u64,
     ended: bool,
@@ -55,6 +60,7 @@ impl Upload {
             chunks,
             declared,
             received,
+            unread_bytes: 0,
             bytes_max,
             ended,
             failed,
@@ -79,6 +85,7 @@ impl Upload {
         } else {
             self.owed += flow_bytes - data.len();
             if !data.is_empty() {
+                self.unread_bytes += data.len();
                 self.chunks.push_back(Chunk::from(data.to_vec()));
             }
         }
@@ -116,12 +123,17 @@ impl Upload {
 
     /// Drops what nobody has read. Returns the window that has to be given back for it.
     pub fn abandon(&mut self) -> usize {
-        let unread: usize = self.chunks.drain(..).map(|chunk| chunk.len()).sum();
-        unread + std::mem::take(&mut self.owed)
+        self.chunks.clear();
+        std::mem::take(&mut self.unread_bytes) + std::mem::take(&mut self.owed)
     }
 
     pub fn failed(&self) -> Option<BodyError> {
         self.failed
+    }
+
+    /// So much is unread that no more is asked for.
+    pub fn is_full(&self) -> bool {
+        self.unread_bytes >= UNREAD_BYTES_MAX
     }
 
     fn wake(&mut self) {
@@ -157,6 +169,7 @@ impl RequestBody for StreamBody {
             self.sleep = None;
             self.received += chunk.len() as u64;
             upload.owed += chunk.len();
+            upload.unread_bytes -= chunk.len();
             drop(upload);
             if let Some(pace) = &mut self.pace {
                 pace.charge(chunk.len() as u64);
