@@ -2,9 +2,10 @@
 
 use crate::{
     buffers::Buffers,
+    driver_h3,
     figures::Live,
     listener::{self, WorkerListener},
-    quic::QuicListener,
+    quic::{self, QuicListener},
     registry,
     secured::Secured,
     shared::Shared,
@@ -21,7 +22,7 @@ use saker_handlers::page_cache::{
     },
 };
 use saker_net::{
-    BoundSocket, Ticker,
+    BoundSocket, BoundUdp, Ticker,
     deadlines::{Deadlines, TICK_MS},
 };
 use saker_pipeline::{Bounds, Generation, Resources, Services};
@@ -48,6 +49,10 @@ pub enum Command {
     /// A new configuration: requests from now on are answered by it.
     Generation(Arc<Generation>, Arc<Secured>),
     Listen(Arc<Address>, BoundSocket),
+    /// HTTP/3 on the same port.
+    ListenQuic(Arc<Address>, BoundUdp),
+    /// No new connections; those that are open go on.
+    UnlistenQuic(Address),
     /// Takes what is in the accept queue, then closes the listener.
     Unlisten(Address),
     /// Makes pages before visitors ask for them, so many at a time.
@@ -199,6 +204,8 @@ impl Worker {
             }
             Command::Listen(address, socket) => listener::start(self, address, socket),
             Command::Unlisten(address) => self.unlisten(Some(&address)),
+            Command::ListenQuic(address, socket) => quic::start::<driver_h3::Connection>(self, address, socket),
+            Command::UnlistenQuic(address) => self.unlisten_quic(Some(&address)),
             Command::Drain => {
                 self.draining.set(true);
                 self.unlisten(None);

@@ -16,14 +16,16 @@ mod turn;
 mod unsent;
 mod wire;
 
-pub use turn::Turn;
-
-use crate::multiplexed::{ByStream, Exchanges};
+use crate::{
+    multiplexed::{ByStream, Exchanges},
+    quic::{Driver, Turn},
+    serving::Session,
+};
 use bytes::Bytes;
 use early::Early;
 use inbound::Incoming;
 use saker_net::Deadline;
-use std::{collections::VecDeque, rc::Rc};
+use std::{collections::VecDeque, rc::Rc, task::Context};
 use unsent::Unsent;
 
 /// The HTTP/3 side of a QUIC connection.
@@ -46,6 +48,16 @@ pub struct Connection {
     final_goaway_ms: Option<u64>,
     /// Of what is to happen without any packet.
     deadline: Option<Rc<Deadline>>,
+}
+
+impl Driver for Connection {
+    fn new(session: Session) -> Connection {
+        Connection::new(session)
+    }
+
+    fn turn(&mut self, cx: &mut Context<'_>, quic: &mut saker_quic::Connection) -> Turn {
+        Connection::turn(self, cx, quic)
+    }
 }
 
 fn now_ms() -> u64 {

@@ -3,6 +3,7 @@
 use super::Connection;
 use crate::{
     multiplexed::{Limit, Over, Pressure, Wire as _},
+    quic::Turn,
     serving::Cause,
 };
 use saker_http3::{ErrorCode, Outgoing};
@@ -17,17 +18,6 @@ const HEAD_GRACE_MS: u64 = 1_000;
 /// After GOAWAY a client may hear of it, and what it had sent before may come, for so many round trips, but not longer than that.
 const LINGER_ROUND_TRIPS: u32 = 2;
 const LINGER_MS_MAX: u64 = 1_000;
-
-/// What the loop has to do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// It waits.
-    Open,
-    /// Another turn once others have had theirs.
-    Again,
-    /// It is over; QUIC says the rest.
-    Over,
-}
 
 /// Why the connection ends, and when.
 pub struct Ending {

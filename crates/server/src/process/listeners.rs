@@ -5,7 +5,7 @@
 
 use rustix::io::Errno;
 use saker_config::model::{Address, Listener};
-use saker_net::{Bind, BindOptions, BoundSocket, LocalAddress};
+use saker_net::{Bind, BindOptions, BoundSocket, BoundUdp, LocalAddress, UdpOptions};
 use saker_telemetry::{error_log, message};
 use std::{
     collections::HashMap,
@@ -19,6 +19,14 @@ pub struct Listeners {
     /// From systemd. Kept whether a configuration names them or not: a later one may.
     activated: HashMap<Address, BoundSocket>,
     bound: Vec<Bound>,
+    quic: Vec<BoundQuic>,
+}
+
+/// UDP sockets of a listener with HTTP/3.
+struct BoundQuic {
+    address: Arc<Address>,
+    /// One per worker, until handed out.
+    sockets: Vec<BoundUdp>,
 }
 
 struct Bound {
@@ -69,6 +77,57 @@ impl Listeners {
         let added = bound.iter().map(|one| Arc::clone(&one.address)).collect();
         self.bound.extend(bound);
         Ok(added)
+    }
+
+    /// Binds what HTTP/3 needs and is not there: on the ports that TCP's sockets really have. A failure is said and costs HTTP/3 alone,
+    /// because everything is served over TCP, too, and other programs may have good reasons to sit on a UDP port.
+    pub fn bind_quic(&mut self, listeners: &[Listener], workers: usize) -> Vec<Arc<Address>> {
+        let mut added = Vec::new();
+        for listener in listeners.iter().filter(|listener| listener.http3.is_some()) {
+            let Some(bound) = self.bound.iter().find(|one| *one.address == listener.address && !self.has_quic(&one.address)) else {
+                continue;
+            };
+            let Address::Tcp(actual) = bound.actual else { continue };
+            let options = UdpOptions { v6_only: has_ipv4_twin(&actual, listeners), ..UdpOptions::default() };
+            match saker_net::bind_udp(actual, workers, options) {
+                Ok(sockets) => {
+                    added.push(Arc::clone(&bound.address));
+                    self.quic.push(BoundQuic { address: Arc::clone(&bound.address), sockets });
+                }
+                Err(error) => {
+                    let what = format!("{}: no HTTP/3 on {actual}: {error}; http3 = false says that this is meant", listener.origin);
+                    error_log::log(&message::CONFIG_WARNING, format_args!("{what}"));
+                }
+            }
+        }
+        added
+    }
+
+    /// The UDP sockets of a listener, one per worker, to be handed out.
+    pub fn take_quic(&mut self, address: &Address) -> Vec<BoundUdp> {
+        let found = self.quic.iter_mut().find(|one| *one.address == *address);
+        found.map(|one| std::mem::take(&mut one.sockets)).unwrap_or_default()
+    }
+
+    /// Forgets those whose listener has no HTTP/3 any more, and returns them.
+    pub fn remove_all_quic_but(&mut self, keep: &[Listener]) -> Vec<Arc<Address>> {
+        let stays = |one: &BoundQuic| keep.iter().any(|listener| listener.http3.is_some() && listener.address == *one.address);
+        let (kept, gone): (Vec<BoundQuic>, Vec<BoundQuic>) = std::mem::take(&mut self.quic).into_iter().partition(stays);
+        self.quic = kept;
+        gone.into_iter().map(|one| one.address).collect()
+    }
+
+    pub fn quic_addresses(&self) -> Vec<Arc<Address>> {
+        self.quic.iter().map(|one| Arc::clone(&one.address)).collect()
+    }
+
+    /// Whether HTTP/3 is spoken where `shown` says that connections come in.
+    pub fn has_quic_at(&self, actual: &Address) -> bool {
+        self.bound.iter().any(|one| one.actual == *actual && self.has_quic(&one.address))
+    }
+
+    fn has_quic(&self, address: &Address) -> bool {
+        self.quic.iter().any(|one| *one.address == *address)
     }
 
     /// The sockets of a listener, one per worker, to be handed out. Empty if they were handed out before.

@@ -95,6 +95,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     listeners.adopt_activated();
     let workers = workers::count(&server.workers);
     listeners.bind_all(&read.model.listeners, workers).map_err(Failure::Start)?;
+    listeners.bind_quic(&read.model.listeners, workers);
     listeners.report_unclaimed();
     // Keys are often root's alone.
     let (secured, warnings) = Secured::build(&read.model, None).map_err(Failure::Configuration)?;

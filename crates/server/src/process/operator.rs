@@ -128,6 +128,15 @@ impl Operator {
     pub fn listen_all(&self) {
         let addresses = self.listeners.borrow().addresses();
         addresses.iter().for_each(|address| self.listen(address));
+        let with_quic = self.listeners.borrow().quic_addresses();
+        with_quic.iter().for_each(|address| self.listen_quic(address));
+    }
+
+    fn listen_quic(&self, address: &Arc<Address>) {
+        let sockets = self.listeners.borrow_mut().take_quic(address);
+        for (index, socket) in sockets.into_iter().enumerate() {
+            self.workers.tell(index, Command::ListenQuic(Arc::clone(address), socket));
+        }
     }
 
     fn listen(&self, address: &Arc<Address>) {
@@ -164,7 +173,8 @@ impl Operator {
         for address in self.listeners.borrow().shown() {
             let _ = match address {
                 Address::Tcp(address) => {
-                    writeln!(out, "Serving {} on {}://{address}/", options.root.display(), self.scheme(&Address::Tcp(*address)))
+                    let http3 = if self.listeners.borrow().has_quic_at(&Address::Tcp(*address)) { " (and HTTP/3)" } else { "" };
+                    writeln!(out, "Serving {} on {}://{address}/{http3}", options.root.display(), self.scheme(&Address::Tcp(*address)))
                 }
                 Address::Unix(path) => writeln!(out, "Serving {} on the socket {}", options.root.display(), path.display()),
             };
@@ -298,6 +308,13 @@ impl Operator {
         for address in &added {
             error_log::log(&message::LISTENER_ADDED, format_args!("{address}"));
             self.listen(address);
+        }
+        // Before TCP's: who comes back to a port finds it free.
+        for address in self.listeners.borrow_mut().remove_all_quic_but(&generation.model.listeners) {
+            self.workers.tell_all(|| Command::UnlistenQuic((*address).clone()));
+        }
+        for address in self.listeners.borrow_mut().bind_quic(&generation.model.listeners, self.workers.len()) {
+            self.listen_quic(&address);
         }
         let removed = self.listeners.borrow_mut().remove_all_but(&generation.model.listeners);
         for address in removed {
