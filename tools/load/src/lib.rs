@@ -1,9 +1,11 @@
 //! A load of HTTP/3 requests: many connections, many requests on each, in one thread; what came back is counted, timed and checked.
 //!
-//! `quic` drives quinn-proto over sockets, `http3` has requests as bytes and reads responses, `visitors` keep requests under way, `tally`
-//! says what has come of it. `saker-load` is the program; the bench starts itself as one.
+//! `client` is a single connection, for tests. For loads, `quic` drives quinn-proto over sockets, `http3` has requests as bytes and reads
+//! responses, `visitors` keep requests under way, `tally` says what has come of it. `saker-load` is the program; the bench starts itself
+//! as one.
 //! The one difficulty is its own cost: on a machine of two cores what the load costs is missing elsewhere.
 
+pub mod client;
 pub mod histogram;
 mod http3;
 pub mod plan;
