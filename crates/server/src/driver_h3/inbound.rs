@@ -138,7 +138,8 @@ impl Connection {
         while let Some(mut chunk) = chunks.pop_front() {
             told_end = ends && chunks.is_empty();
             let used = self.receive(stream, &chunk, told_end, head, quic);
-            if used < chunk.len() {
+            // What comes behind a request that waits for the handshake waits with it, an end by itself, too.
+            if used < chunk.len() || self.early.holds(stream) {
                 chunk.advance(used);
                 chunks.push_front(chunk);
                 return false;
@@ -159,6 +160,9 @@ impl Connection {
                 Ok((used, event)) => {
                     at += used;
                     event.into_iter().for_each(|event| self.obey(event, head, quic));
+                    if self.early.holds(stream) {
+                        return at;
+                    }
                 }
                 Err(fault) => {
                     self.fault(&fault);
