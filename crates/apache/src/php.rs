@@ -68,7 +68,11 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
     };
     let mut script = call::script(exchange, host, local);
     script.php = local.php.told();
-    let pool = if script.php.is_empty() { pool } else { rules.php.for_settings(pool) };
+    let pool = if script.php.is_empty() { pool } else { rules.php.for_settings(pool, &script.php) };
+    if !pool.settings.is_empty() {
+        // It was started with them.
+        script.php.clear();
+    }
     let upstream = Arc::clone(&pool.upstream);
     let target = call::target_of(exchange);
     let manner = Arc::new(CallManner { trust: local.xsendfile.trust(true), ..CallManner::default() });

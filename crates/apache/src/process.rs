@@ -11,7 +11,7 @@ use crate::{
     local::Local,
     magic::Magic,
     managed::Managed,
-    modules::{ext_filter::Definition, mime, ssl},
+    modules::{ext_filter::Definition, mime, php, ssl},
     proxy::{draft::ProxyDraft, parameters::Defaults, workers::Workers},
     server::HostDraft,
     signature,
@@ -151,6 +151,7 @@ impl Process {
             model.sites.push(Arc::new(site));
             hosts.push(host);
         }
+        model.php_sets = hosts.iter().flat_map(|host| php::known_sets(host)).collect();
         self.give_tls(&mut model, main, drafts);
         self.connections.apply(&mut model);
         self.managed.apply(main, &mut model, diagnostics);

@@ -54,6 +54,13 @@ impl Section {
         }
     }
 
+    /// Of two `<Directory>` of one folder each: whether this one's is the other's or in it.
+    pub fn is_below(&self, other: &Section) -> bool {
+        let (Matcher::Exact(own), Matcher::Exact(outer)) = (&self.matcher, &other.matcher) else { return false };
+        let outer = outer.strip_suffix(b"/").unwrap_or(outer);
+        own.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    }
+
     /// Of `<Directory>`: `folder` begins and ends with a slash.
     pub fn is_for_folder(&self, folder: &[u8]) -> bool {
         let bare = folder.strip_suffix(b"/").unwrap_or(folder);

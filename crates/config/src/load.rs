@@ -197,6 +197,7 @@ impl Loader {
             php: self.php.map_or_else(Php::default, |(php, _)| php),
             cache: self.cache.map_or_else(CacheStore::default, |(cache, _)| cache),
             php_pools: PhpPools::default(),
+            php_sets: Vec::new(),
             upstreams: self.resolved,
             sites: self.sites.into_iter().map(|site| Arc::new(site.site(&listeners))).collect(),
             listeners,

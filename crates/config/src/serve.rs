@@ -106,6 +106,7 @@ impl Model {
             php: Php::default(),
             cache: CacheStore { folder: options.cache_folder.clone(), ..CacheStore::default() },
             php_pools: PhpPools::default(),
+            php_sets: Vec::new(),
             listeners: plain.chain(encrypted).collect(),
             sites: vec![Arc::new(site(options))],
             upstreams: Vec::new(),

@@ -2,8 +2,9 @@
 
 use saker_cgi::{Facts, Level, Setting, Variables, push_meta_variables};
 use saker_config::model::Member;
+use saker_config::model::PhpValue;
 use saker_http::{KnownField, RequestHead};
-use saker_pipeline::{Call, Exchange, PhpValue, Script};
+use saker_pipeline::{Call, Exchange, Script};
 use std::{ffi::OsString, os::unix::ffi::OsStrExt, sync::OnceLock};
 
 /// Fills `variables` (used again from request to request).

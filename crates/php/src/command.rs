@@ -6,7 +6,7 @@
 
 use crate::settings::Script;
 use rustix::fs::MemfdFlags;
-use saker_config::model::{Php, PhpKind, PhpPool, ProgramUser};
+use saker_config::model::{Php, PhpKind, PhpPool, PhpValue, ProgramUser};
 use saker_net::{
     ChildManner, ChildSignal, child,
     process::Identity,
@@ -64,7 +64,11 @@ impl Spec {
     /// Whether a PHP that runs by one would have to be replaced to run by the other.
     pub fn is_same(&self, other: &Spec) -> bool {
         let (one, two) = (&self.pool, &other.pool);
-        let is_same_pool = one.kind == two.kind && one.program == two.program && one.socket == two.socket && one.processes == two.processes;
+        let is_same_pool = one.kind == two.kind
+            && one.program == two.program
+            && one.socket == two.socket
+            && one.processes == two.processes
+            && one.settings == two.settings;
         let without_place = |php: &Php| Php { origin: saker_config::model::Origin::built_in(), ..php.clone() };
         is_same_pool && without_place(&self.php) == without_place(&other.php) && self.whom == other.whom
     }
@@ -243,6 +247,12 @@ impl Spec {
             let _ = writeln!(text, "request_terminate_timeout = {}s", self.php.run_time_ms.div_ceil(1000));
         }
         text.push_str("catch_workers_output = yes\ndecorate_workers_output = no\nsecurity.limit_extensions =\n");
+        for PhpValue { name, value, is_admin } in self.pool.settings.iter() {
+            let directive = if *is_admin { "php_admin_value" } else { "php_value" };
+            let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));
+            // `plan::sayable` has seen to it that it means itself.
+            let _ = writeln!(text, "{directive}[{name}] = '{value}'");
+        }
         text
     }
 
@@ -271,6 +281,7 @@ mod tests {
             socket: "/run/saker/php.sock".into(),
             processes: 6,
             serves_once: false,
+            settings: Arc::default(),
             upstream: Arc::new(Upstream::new("php", Vec::new())),
         };
         Spec { php: Php { run_time_ms: 1500, ..Php::default() }, pool, whom: Whom::Us(None) }
@@ -293,6 +304,10 @@ mod tests {
         let usual = spec(PhpKind::Fpm);
         let once = Spec { pool: PhpPool { serves_once: true, ..usual.pool.clone() }, ..usual };
         assert!(once.pool_text().lines().any(|line| line == "pm.max_requests = 1"));
+        let value = PhpValue { name: b"open_basedir".as_slice().into(), value: b"/srv/a:/tmp".as_slice().into(), is_admin: true };
+        let own = Spec { pool: PhpPool { settings: [value].into(), serves_once: false, ..once.pool.clone() }, ..once.clone() };
+        assert!(own.pool_text().ends_with("\nphp_admin_value[open_basedir] = '/srv/a:/tmp'\n"), "{}", own.pool_text());
+        assert!(!own.is_same(&Spec { pool: PhpPool { settings: Arc::default(), ..own.pool.clone() }, ..own.clone() }));
     }
 
     #[test]

@@ -3,33 +3,49 @@
 //! Difficulty: each worker has connections of its own, and a connection that is kept holds a process. So there are as many processes as
 //! connections, the same number for each worker: none can be kept waiting by what another keeps.
 //! php-fpm keeps what a request sets (`php_value`, `php_admin_value`) in the process that served it, for whoever comes next. So where rules may
-//! set something there is a second pool of it, whose processes serve one request each; the code cache is the parent's and stays.
+//! set something there is a second pool of it, whose processes serve one request each; the code cache is the parent's and stays. What is known to be set
+//! before any request comes (`php_admin_value` of a host) has a pool that is started with it, whose processes stay.
 
 use crate::detect::{Found, detect};
 use saker_config::{
     Model,
     model::{
-        Activity, Backend, BackendAddress, Epoch, Member, Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpUse, ProgramUser, Protocol,
-        Settings, Tuning, Upstream,
+        Activity, Backend, BackendAddress, Epoch, Member, Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue,
+        ProgramUser, Protocol, Settings, Tuning, Upstream,
     },
 };
-use std::{path::Path, sync::Arc};
+use std::{collections::HashSet, path::Path, sync::Arc};
 
 /// What one process is reckoned to need, where nobody said how many there shall be; and the bounds of that guess.
 const PROCESS_BYTES: u64 = 128 << 20;
 const PROCESSES_GUESSED: (u64, u64) = (4, 40);
+/// Pools for what hosts set. Each is a socket and a task; PHP runs in it only while it is asked for.
+const SETS_MAX: usize = 256;
 /// The name of a socket has no more room (unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// Writes the pools into the model. `always`: rules that are read at the time of a request may ask for PHP.
 pub fn settle(model: &mut Model, workers: usize, always: bool) {
     if always || wants_php(model) {
-        let found = found(&model.php);
-        let of_server = found.iter().flat_map(|found| pools(model, found, None, workers, always));
-        let (of_users, users) = (one_of_each_version(&found), users(model, always));
-        let of_users = users.iter().flat_map(|user| of_users.iter().flat_map(|found| pools(model, found, Some(user), workers, always)));
-        model.php_pools = PhpPools::new(of_server.chain(of_users).collect());
+        let all = all_pools(model, workers, always);
+        model.php_pools = PhpPools::new(all);
     }
+}
+
+fn all_pools(model: &Model, workers: usize, always: bool) -> Vec<PhpPool> {
+    let found = found(&model.php);
+    let of_server = found.iter().flat_map(|found| pools(model, found, None, workers, always));
+    let (of_users, users) = (one_of_each_version(&found), users(model, always));
+    let of_users = users.iter().flat_map(|user| of_users.iter().flat_map(|found| pools(model, found, Some(user), workers, always)));
+    let mut all: Vec<PhpPool> = of_server.chain(of_users).collect();
+    for set in sets(model, &users) {
+        let fpms = found.iter().filter(|found| found.kind == PhpKind::Fpm);
+        all.extend(fpms.filter_map(|found| pool(model, found, set.user.as_ref(), workers, &Kept::Set(set))));
+    }
+    // Two sets with one name would be the wrong one for each other.
+    let mut sockets = HashSet::new();
+    all.retain(|pool| sockets.insert(pool.socket.clone()));
+    all
 }
 
 /// For `saker check`: what would be run; `None`: nobody wants any.
@@ -47,6 +63,49 @@ fn users(model: &Model, always: bool) -> Vec<ProgramUser> {
     users.sort();
     users.dedup();
     users
+}
+
+/// Those that php-fpm's pool file can say, for those users that have pools.
+fn sets<'m>(model: &'m Model, users: &[ProgramUser]) -> Vec<&'m PhpSet> {
+    let has_pools = |set: &PhpSet| set.user.as_ref().is_none_or(|user| users.contains(user));
+    let is_sayable = |set: &PhpSet| !set.values().is_empty() && set.values().iter().all(sayable);
+    let mut sets: Vec<&PhpSet> = model.php_sets.iter().filter(|set| has_pools(set) && is_sayable(set)).collect();
+    sets.sort();
+    sets.dedup();
+    sets.truncate(SETS_MAX);
+    sets
+}
+
+/// Between single quotes, where php-fpm puts the pool's name for `$pool`.
+fn sayable(value: &PhpValue) -> bool {
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    let is_plain = |byte: &u8| !byte.is_ascii_control() && !matches!(byte, b'\'' | b'$');
+    let text = std::str::from_utf8(&value.value).is_ok();
+    !value.name.is_empty() && value.name.iter().all(is_name) && !value.value.is_empty() && text && value.value.iter().all(is_plain)
+}
+
+/// What its processes keep from one request to the next.
+enum Kept<'m> {
+    Everything,
+    /// They end with the request.
+    Nothing,
+    Set(&'m PhpSet),
+}
+
+impl Kept<'_> {
+    /// For the socket's name, with a character that no user's name has there. The same set has the same name after a reload.
+    fn mark(&self) -> String {
+        let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        match self {
+            Kept::Everything => String::new(),
+            Kept::Nothing => "+once".into(),
+            Kept::Set(set) => {
+                let parts = set.values().iter().flat_map(|value| [&*value.name, &value.value, if value.is_admin { b"!" } else { b"" }]);
+                let bytes = parts.flat_map(|part| part.iter().copied().chain(std::iter::once(0)));
+                format!("+{:016x}", bytes.fold(0xcbf2_9ce4_8422_2325, fnv))
+            }
+        }
+    }
 }
 
 /// There may be thousands of users, and each pool has a socket.
@@ -76,31 +135,48 @@ fn found(php: &Php) -> Vec<Found> {
 
 fn pools(model: &Model, found: &Found, user: Option<&ProgramUser>, workers: usize, has_settings: bool) -> Vec<PhpPool> {
     let also_once = has_settings && found.kind == PhpKind::Fpm;
-    let all: Option<Vec<PhpPool>> =
-        [false, true].into_iter().take(1 + usize::from(also_once)).map(|once| pool(model, found, user, workers, once)).collect();
+    let all: Option<Vec<PhpPool>> = [Kept::Everything, Kept::Nothing]
+        .iter()
+        .take(1 + usize::from(also_once))
+        .map(|kept| pool(model, found, user, workers, kept))
+        .collect();
     // Neither without the other, since settings would go to the one that is there.
     all.unwrap_or_default()
 }
 
-fn pool(model: &Model, found: &Found, user: Option<&ProgramUser>, workers: usize, serves_once: bool) -> Option<PhpPool> {
+fn pool(model: &Model, found: &Found, user: Option<&ProgramUser>, workers: usize, kept: &Kept<'_>) -> Option<PhpPool> {
     let php = &model.php;
     let version = found.version.as_deref().unwrap_or("any");
     let whose = user.map(|user| format!("-{}", file_name(user))).unwrap_or_default();
-    // With a character that no user's name has there.
-    let once = if serves_once { "+once" } else { "" };
-    let socket = model.server.state_dir.join(format!("{}-{version}{once}{whose}.sock", found.kind.name()));
+    let socket = model.server.state_dir.join(format!("{}-{version}{}{whose}.sock", found.kind.name(), kept.mark()));
     if socket.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
         return None;
     }
     let per_worker = php.processes_max.unwrap_or_else(guessed).div_ceil(workers.max(1)).max(1);
     let processes = per_worker * workers.max(1);
+    let serves_once = matches!(kept, Kept::Nothing);
     let tuning = tuning(php, processes, if serves_once { 0 } else { per_worker });
     let backend = Backend::new(protocol(found.kind), BackendAddress::Unix(socket.clone()));
-    let shown = if serves_once { format!("{}, a process for each request", found.name()) } else { found.name() };
+    let (shown, settings) = match kept {
+        Kept::Everything => (found.name(), Arc::default()),
+        Kept::Nothing => (format!("{}, a process for each request", found.name()), Arc::default()),
+        Kept::Set(set) => (format!("{} with settings of its own", found.name()), Arc::clone(set.values())),
+    };
     let name = user.map_or_else(|| shown.clone(), |user| format!("{shown} of {}", user.user));
     let upstream = Arc::new(Upstream::new(&name, vec![Member::new(backend, tuning)]));
     let (name, program, user) = (name.into(), found.program.clone(), user.cloned());
-    Some(PhpPool { name, user, kind: found.kind, version: found.version.clone(), program, socket, processes, serves_once, upstream })
+    Some(PhpPool {
+        name,
+        user,
+        kind: found.kind,
+        version: found.version.clone(),
+        program,
+        socket,
+        processes,
+        serves_once,
+        settings,
+        upstream,
+    })
 }
 
 /// One that no other user has.
@@ -182,10 +258,17 @@ mod tests {
     fn settings_have_a_pool_of_their_own() {
         let mut model = model(PhpUse::Managed, "/run/saker");
         settle(&mut model, 3, true);
-        let once = model.php_pools.for_settings(model.php_pools.first().unwrap());
+        let value = |text: &str| PhpValue { name: b"open_basedir".as_slice().into(), value: text.as_bytes().into(), is_admin: true };
+        let once = model.php_pools.for_settings(model.php_pools.first().unwrap(), &[value("/a")]);
         let member = &once.upstream.members[0];
         assert_eq!(member.backend.to_string(), "fcgi at unix:/run/saker/php-fpm-8.2+once.sock");
         assert!(once.serves_once && member.tuning.kept_max == 0 && member.tuning.connections_max == 6);
+        model.php_sets = ["/a", "/a", "it's", "$pool", ""].map(|text| PhpSet::new(None, vec![value(text)])).into();
+        model.php_sets.push(PhpSet::new(Some(ProgramUser { user: "nobody".into(), group: None }), vec![value("/b")]));
+        settle(&mut model, 3, true);
+        assert_eq!(model.php_pools.all().len(), 3, "one for the set that can be said, of a user that has pools");
+        let own = model.php_pools.for_settings(model.php_pools.first().unwrap(), &[value("/a")]);
+        assert!(!own.serves_once && own.settings.len() == 1 && own.upstream.members[0].tuning.kept_max == 2);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Absent on purpose: everything that the exchange says itself (fields, client, variables that rules have set).
 
 use crate::Exchange;
-use saker_config::model::{ProgramUser, SendFiles, Upstream};
+use saker_config::model::{PhpValue, ProgramUser, SendFiles, Upstream};
 use std::{path::PathBuf, rc::Rc, sync::Arc, time::Duration};
 
 pub struct Call {
@@ -91,15 +91,6 @@ impl std::fmt::Debug for Adjust {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Adjust")
     }
-}
-
-/// `php_value` and its kin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PhpValue {
-    pub name: Box<[u8]>,
-    pub value: Box<[u8]>,
-    /// Can't be changed by `.htaccess`, `.user.ini` or the script.
-    pub is_admin: bool,
 }
 
 /// How a call is made. Shared by all requests of a section.

@@ -24,7 +24,7 @@ pub mod traits;
 pub mod tunnel;
 
 pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid};
-pub use call::{Adjust, Call, CallManner, CallNames, CallTo, PhpValue, ProcessManner, Reverse, Script, Trust, Via};
+pub use call::{Adjust, Call, CallManner, CallNames, CallTo, ProcessManner, Reverse, Script, Trust, Via};
 pub use exchange::{Client, Environment, Exchange, Mapped, TraceStep};
 pub use generation::{FrontEnd, Generation};
 pub use handed::Handed;

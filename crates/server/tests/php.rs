@@ -391,6 +391,37 @@ fn settings_end_with_their_request() {
     }
 }
 
+/// What the configuration sets needs no process of its own for each request.
+#[test]
+fn hosts_with_settings_keep_their_processes() {
+    require_php("php-fpm");
+    let shown = "<?php echo ini_get('memory_limit'), '|', ini_get('open_basedir'), '|', ini_get('user_agent'), '|', getmypid();";
+    let files =
+        [("a/x.php", shown), ("b/x.php", shown), ("x.php", shown), ("b/in/x.php", shown), ("b/in/.htaccess", "php_value user_agent x\n")];
+    let dir = folder("php-sets", &files);
+    let root = dir.join("www").display().to_string();
+    let of = |name: &str, limit: &str| {
+        format!(
+            "<Directory {root}/{name}>\nphp_admin_value memory_limit {limit}\nphp_admin_value open_basedir {root}/{name}\n</Directory>\n"
+        )
+    };
+    let server = apache_by("php-fpm", &format!("{MOD_PHP}php_value user_agent all\n{}{}", of("a", "71M"), of("b", "72M")), &dir);
+    let text = |target: &str| Client::connect(server.address()).unwrap().get(target).unwrap().text();
+    let mut processes = std::collections::HashSet::new();
+    for _ in 0..20 {
+        for (name, limit) in [("a", "71M"), ("b", "72M")] {
+            let (said, process) =
+                text(&format!("/{name}/x.php")).rsplit_once('|').map(|(said, id)| (said.to_owned(), id.to_owned())).unwrap();
+            assert_eq!(said, format!("{limit}|{root}/{name}|all"));
+            processes.insert(process);
+        }
+        assert!(text("/x.php").contains("||all|"));
+    }
+    assert!(processes.len() <= 8, "{} processes for 40 requests", processes.len());
+    assert!(text("/b/in/x.php").starts_with(&format!("72M|{root}/b|x|")));
+    server.stop().unwrap();
+}
+
 #[test]
 fn check_says_which_php() {
     require("php-cgi").unwrap();

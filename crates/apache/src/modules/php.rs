@@ -5,11 +5,13 @@
 //! FcgidWrapper is read for what it says about who runs a file: PHP behind a wrapper is the server's own PHP here.
 
 use crate::{
+    host::Host,
     local::{Local, Set},
     reading::Reading,
 };
+use saker_config::model::{PhpSet, PhpValue};
 use saker_config_apache::Node;
-use saker_pipeline::PhpValue;
+use std::sync::Arc;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Php {
@@ -50,6 +52,23 @@ impl Php {
     pub fn told(&self) -> Vec<PhpValue> {
         self.settings.iter().filter(|setting| &*setting.name != b"engine").cloned().collect()
     }
+}
+
+/// What scripts of a host are set, as far as its configuration says it without a request: everywhere in it, or below a folder or path.
+pub fn known_sets(host: &Host) -> Vec<PhpSet> {
+    let mut sets = vec![host.defaults.php.clone()];
+    for (section, is_folder) in
+        host.directories.iter().map(|section| (section, true)).chain(host.locations.iter().map(|section| (section, false)))
+    {
+        if section.local.php.settings.is_empty() {
+            continue;
+        }
+        let around = host.directories.iter().filter(|outer| is_folder && section.is_below(outer) && !Arc::ptr_eq(outer, section));
+        let outer = around.fold(host.defaults.php.clone(), |php, outer| php.under(&outer.local.php));
+        sets.push(outer.under(&section.local.php));
+    }
+    let user = &host.defaults.cgi.user;
+    sets.iter().map(Php::told).filter(|told| !told.is_empty()).map(|told| PhpSet::new(user.clone(), told)).collect()
 }
 
 #[derive(Clone, Copy)]

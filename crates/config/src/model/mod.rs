@@ -20,7 +20,7 @@ pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, Standing}
 pub use limits::Limits;
 pub use listener::{Address, Congestion, Http3, Listener};
 pub use origin::{Origin, Sourced};
-pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpUse};
+pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue};
 pub use saker_net::program::ProgramUser;
 pub use server::{AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, Server, ShownRequests, Workers};
 pub use settings::{
@@ -47,6 +47,8 @@ pub struct Model {
     pub php: Php,
     /// What there is of it, once that has been looked for.
     pub php_pools: PhpPools,
+    /// What rules are known to set for PHP.
+    pub php_sets: Vec<PhpSet>,
     pub listeners: Vec<Listener>,
     /// In the order of the file; the first catch-all, or else the first site, answers hosts that nobody claims.
     pub sites: Vec<Arc<Site>>,

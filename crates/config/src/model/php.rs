@@ -92,6 +92,34 @@ pub enum PhpUse {
     Upstream(Arc<Upstream>),
 }
 
+/// `php_value` and its kin.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PhpValue {
+    pub name: Box<[u8]>,
+    pub value: Box<[u8]>,
+    /// Can't be changed by `.htaccess`, `.user.ini` or the script.
+    pub is_admin: bool,
+}
+
+/// What sites are known to set, for whom: PHP can be started with it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PhpSet {
+    pub user: Option<ProgramUser>,
+    values: Arc<[PhpValue]>,
+}
+
+impl PhpSet {
+    pub fn new(user: Option<ProgramUser>, mut values: Vec<PhpValue>) -> PhpSet {
+        values.sort();
+        PhpSet { user, values: values.into() }
+    }
+
+    /// In the order of their names.
+    pub fn values(&self) -> &Arc<[PhpValue]> {
+        &self.values
+    }
+}
+
 /// One PHP that is installed, and how it is reached once it runs.
 #[derive(Clone, Debug)]
 pub struct PhpPool {
@@ -108,6 +136,8 @@ pub struct PhpPool {
     pub processes: usize,
     /// Each of its processes serves one request, and what that has set is gone with it.
     pub serves_once: bool,
+    /// What it is started with, so that requests that want this and no more need not bring it. In the order of their names.
+    pub settings: Arc<[PhpValue]>,
     pub upstream: Arc<Upstream>,
 }
 
@@ -143,14 +173,19 @@ impl PhpPools {
         self.all_of(user).filter(|_| !wanted.is_empty()).find(fits)
     }
 
-    /// The one that stands in for this one where a request has settings of its own.
-    pub fn for_settings<'p>(&'p self, pool: &'p PhpPool) -> &'p PhpPool {
-        let mut others = self.each_of(pool.user.as_ref()).filter(|other| other.serves_once);
-        others.find(|other| other.program == pool.program).unwrap_or(pool)
+    /// The one that stands in for this one where a request has settings of its own: one that was started with them, or else one that forgets
+    /// them.
+    pub fn for_settings<'p>(&'p self, pool: &'p PhpPool, values: &[PhpValue]) -> &'p PhpPool {
+        let others = || self.each_of(pool.user.as_ref()).filter(|other| other.program == pool.program);
+        let has_them = |other: &&PhpPool| {
+            let has = |value: &PhpValue| other.settings.binary_search(value).is_ok();
+            other.settings.len() == values.len() && values.iter().all(has)
+        };
+        others().find(has_them).or_else(|| others().find(|other| other.serves_once)).unwrap_or(pool)
     }
 
     fn all_of(&self, user: Option<&ProgramUser>) -> impl Iterator<Item = &PhpPool> {
-        self.each_of(user).filter(|pool| !pool.serves_once)
+        self.each_of(user).filter(|pool| !pool.serves_once && pool.settings.is_empty())
     }
 
     fn each_of(&self, user: Option<&ProgramUser>) -> impl Iterator<Item = &PhpPool> {
@@ -173,6 +208,7 @@ mod tests {
             socket: "/run/php.sock".into(),
             processes: 1,
             serves_once: false,
+            settings: Arc::default(),
             upstream: Arc::new(Upstream::new("php", Vec::new())),
         }
     }
@@ -182,8 +218,26 @@ mod tests {
         let once = |pool: PhpPool| PhpPool { serves_once: true, ..pool };
         let other = PhpPool { program: "/usr/bin/lsphp".into(), ..pool(Some("8.2")) };
         let pools = PhpPools::new(vec![once(pool(None)), pool(None), other.clone()]);
-        assert!(pools.first().is_some_and(|pool| !pool.serves_once && pools.for_settings(pool).serves_once));
-        assert!(!pools.for_settings(&other).serves_once);
+        assert!(pools.first().is_some_and(|pool| !pool.serves_once && pools.for_settings(pool, &[value("1")]).serves_once));
+        assert!(!pools.for_settings(&other, &[value("1")]).serves_once);
+    }
+
+    fn value(value: &str) -> PhpValue {
+        PhpValue { name: b"x".as_slice().into(), value: value.as_bytes().into(), is_admin: true }
+    }
+
+    #[test]
+    fn who_was_started_with_it_stands_in_first() {
+        let with = |text: &str| PhpPool { settings: [value(text)].into(), ..pool(None) };
+        let pools = PhpPools::new(vec![with("2"), PhpPool { serves_once: true, ..pool(None) }, pool(None), with("1")]);
+        let first = pools.first().unwrap();
+        assert!(first.settings.is_empty() && !first.serves_once);
+        for (text, is_known) in [("1", true), ("2", true), ("3", false)] {
+            let found = pools.for_settings(first, &[value(text)]);
+            assert!(found.serves_once != is_known && found.settings.first().is_none_or(|known| *known == value(text)), "{text}");
+        }
+        let changeable = PhpValue { is_admin: false, ..value("1") };
+        assert!(pools.for_settings(first, &[changeable]).serves_once);
     }
 
     #[test]
