@@ -27,6 +27,9 @@ const TIMEOUT_S: u64 = 60;
 /// The program answers, unless it may not be run.
 pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Local) -> Verdict {
     if let Some((status, reason)) = refusal(exchange, local) {
+        if let (Some(log), Some(own)) = (&host.script_log, peek(exchange)) {
+            log.refused(exchange, status, &own.filename, reason);
+        }
         return refused(exchange, status, reason);
     }
     let mut script = script(exchange, host, local);
@@ -38,6 +41,7 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
         cpu_s: own.cpu_s,
         memory_bytes: own.memory_bytes,
         processes: own.processes,
+        script_log: host.script_log.clone(),
     };
     let timeout_ms = own.timeout_ms.unwrap_or_else(|| host.process.timeout_s.unwrap_or(TIMEOUT_S).saturating_mul(1000));
     let manner =

@@ -12,7 +12,7 @@ use crate::{
 use saker_config::model::{Origin, ProgramUser};
 use saker_expressions::{Expression, PatternOptions};
 use saker_http::path::Slashes;
-use saker_pipeline::Via;
+use saker_pipeline::{Via, script_log::ScriptLog};
 use saker_rewrite::Settings as RewriteSettings;
 use saker_telemetry::{
     error_log::{About, Nothing, SiteLog},
@@ -92,6 +92,8 @@ pub struct Host {
     /// What is told of it goes there; `None`: to the server's log.
     pub error_log: Option<Arc<SiteLog>>,
     pub forensic_log: Option<Arc<ForensicLog>>,
+    /// ScriptLog.
+    pub script_log: Option<Arc<ScriptLog>>,
     /// LogMessage is somewhere outside of folders.
     pub has_log_messages: bool,
     pub origin: Origin,

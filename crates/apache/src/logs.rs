@@ -10,12 +10,18 @@ use saker_config::{
 };
 use saker_config_apache::Node;
 use saker_expressions::{Expression, ExpressionOptions};
+use saker_pipeline::script_log::ScriptLog;
 use saker_telemetry::{
     access_log::{Format, LogTarget},
     forensic_log::ForensicLog,
 };
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+/// Of a request's content, whatever ScriptLogBuffer says.
+const SCRIPT_CONTENT_BYTES_MAX: usize = 1 << 20;
 /// Where neither CustomLog nor LogFormat says anything (mod_log_config, `LogFormat`).
 const COMMON: &str = "%h %l %u %t \"%r\" %>s %b";
 
@@ -149,6 +155,44 @@ impl HostLogs {
     fn named(&self, name: &str) -> Option<&str> {
         self.formats.iter().rev().find(|(known, _)| **known == *name).map(|(_, format)| &**format)
     }
+}
+
+/// ScriptLog, ScriptLogLength and ScriptLogBuffer of a host.
+#[derive(Clone, Debug, Default)]
+pub struct ScriptLogDraft {
+    path: Option<PathBuf>,
+    bytes_max: Option<u64>,
+    content_bytes_max: Option<usize>,
+}
+
+impl ScriptLogDraft {
+    pub fn set_path(&mut self, node: &Node, root: &Path) -> Result<(), String> {
+        self.path = texts(node).first().map(|path| root.join(path));
+        Ok(())
+    }
+
+    pub fn set_length(&mut self, node: &Node) -> Result<(), String> {
+        self.bytes_max = Some(number(node)?);
+        Ok(())
+    }
+
+    pub fn set_buffer(&mut self, node: &Node) -> Result<(), String> {
+        self.content_bytes_max = Some(usize::try_from(number(node)?).unwrap_or(usize::MAX));
+        Ok(())
+    }
+
+    /// As mod_cgi merges: a host that names a log has nothing of the server's. The defaults are mod_cgi's.
+    pub fn made(&self, server: &ScriptLogDraft) -> Option<Arc<ScriptLog>> {
+        let said = if self.path.is_some() { self } else { server };
+        let path = said.path.clone()?;
+        let (bytes_max, content_bytes_max) = (said.bytes_max.unwrap_or(10_385_760), said.content_bytes_max.unwrap_or(1024));
+        Some(Arc::new(ScriptLog { path, bytes_max, content_bytes_max: content_bytes_max.min(SCRIPT_CONTENT_BYTES_MAX) }))
+    }
+}
+
+fn number(node: &Node) -> Result<u64, String> {
+    let word = texts(node).into_iter().next().unwrap_or_default();
+    word.parse().map_err(|_| format!("{}: {word} is no number", node.canonical_name()))
 }
 
 /// `|` and `||` a program, `|$` one that a shell starts, else a file.

@@ -415,6 +415,7 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
         error_log: error_logs::of_host(main, draft),
         forensic_log: draft.logs.forensic(&main.logs),
         has_log_messages,
+        script_log: draft.script_log.made(&main.script_log),
         origin: draft.origin.clone(),
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     handover::{self, Order, Steering},
     hearing::Hearing,
     native,
+    overhearing::{Notes, Overhearing},
     pool::{Connection, Pool},
     programs::Programs,
     spool::{Bounds, Pump},
@@ -15,12 +16,13 @@ use crate::{
     variables,
 };
 use foldhash::fast::RandomState;
-use saker_cgi::{PlainCgi, ProgramRequest, ResponseHead, Variables};
+use saker_cgi::{Dialogue, PlainCgi, ProgramRequest, ResponseHead, Variables};
 use saker_config::model::{Activity, Backend, Member, Rate, Standing, Upstream};
 use saker_http::{KnownField, Method, Status, Version};
 use saker_net::{Deadlines, clock, starter::Starter};
 use saker_pipeline::{
     Body, BodyStream, Call, CallTo, Chunk, Exchange, Handed, Handled, Handler, LocalFuture, NoBody, ProcessManner, Response, Script,
+    script_log::ScriptLog,
 };
 use saker_telemetry::{error_log, message};
 use std::{
@@ -88,11 +90,25 @@ impl Gateway {
     /// Starts a program and hears the head of its response.
     async fn run(&self, exchange: &mut Exchange, call: &Call, manner: &ProcessManner) -> Result<Heard, Response> {
         let Some(script) = call.script.as_deref() else { return Err(Response::new(Status::INTERNAL_SERVER_ERROR)) };
-        let heard = self.try_run(exchange, call, script, manner).await;
-        heard.map_err(|failure| refusal(exchange, &failure, failure.status_of_program(), &cgi::complaint(&failure, script)))
+        let notes = manner.script_log.as_deref().map(|log| (log, Rc::<RefCell<Notes>>::default()));
+        let heard = self.try_run(exchange, call, script, manner, notes.as_ref().map(|(log, notes)| (*log, notes))).await;
+        heard.map_err(|failure| {
+            let status = failure.status_of_program();
+            if let Some((log, notes)) = &notes {
+                log.failed(exchange, status, &script.filename, &notes.borrow().overheard(&failure));
+            }
+            refusal(exchange, &failure, status, &cgi::complaint(&failure, script))
+        })
     }
 
-    async fn try_run(&self, exchange: &mut Exchange, call: &Call, script: &Script, manner: &ProcessManner) -> Result<Heard, Failure> {
+    async fn try_run(
+        &self,
+        exchange: &mut Exchange,
+        call: &Call,
+        script: &Script,
+        manner: &ProcessManner,
+        notes: Option<(&ScriptLog, &Rc<RefCell<Notes>>)>,
+    ) -> Result<Heard, Failure> {
         let content = std::mem::replace(&mut exchange.body, Box::new(NoBody));
         let content_length = content.length();
         let timeout_ms = call.manner.timeout.map_or(PROGRAM_TIMEOUT_MS, |timeout| timeout.as_millis() as u64);
@@ -108,12 +124,22 @@ impl Gateway {
         let nothing = Variables::new();
         let request = ProgramRequest { variables: &nothing, content_length, head: exchange.head.view(), path: &[], settings: &[] };
         let terms = Terms { kept_max: 0, timeout_ms, client: exchange.asker() };
-        let dialogue = Box::new(PlainCgi::new(!cgi::says_whole_head(script)));
+        let plain = PlainCgi::new(!cgi::says_whole_head(script));
+        let dialogue: Box<dyn Dialogue> = match notes {
+            Some((log, notes)) => Box::new(Overhearing::new(plain, log, Rc::clone(notes))),
+            None => Box::new(plain),
+        };
         let begun = Conversation::begin(connection, terms, dialogue, &request, content, &self.desk);
         let mut hearing = Hearing::Connection(Box::new(begun.map_err(|(failure, _)| failure)?));
-        match poll_fn(|cx| hearing.poll_said(cx)).await? {
-            Said::Head(head) => Ok(Heard { head, hearing, name, bounds: PROGRAM_BOUNDS, busy: None }),
-            _ => Err(Failure::Broken(saker_cgi::Fault::Premature.into())),
+        match poll_fn(|cx| hearing.poll_said(cx)).await {
+            Ok(Said::Head(head)) => Ok(Heard { head, hearing, name, bounds: PROGRAM_BOUNDS, busy: None }),
+            Ok(_) => Err(Failure::Broken(saker_cgi::Fault::Premature.into())),
+            Err(failure) => {
+                if notes.is_some() && matches!(failure, Failure::Broken(_)) {
+                    hearing.hear_out().await;
+                }
+                Err(failure)
+            }
         }
     }
 

@@ -26,6 +26,7 @@ mod http1_dialogue;
 mod http2;
 mod log_lines;
 mod native;
+mod overhearing;
 mod pool;
 mod programs;
 mod resolver;

@@ -3,7 +3,7 @@
 //! Left in [`Exchange::call`](crate::Exchange::call) by a phase (Apache's rules, or a native route); the gateway's handler takes it from there.
 //! Absent on purpose: everything that the exchange says itself (fields, client, variables that rules have set).
 
-use crate::Exchange;
+use crate::{Exchange, script_log::ScriptLog};
 use saker_config::model::{PhpValue, ProgramUser, SendFiles, Upstream};
 use std::{path::PathBuf, rc::Rc, sync::Arc, time::Duration};
 
@@ -190,4 +190,6 @@ pub struct ProcessManner {
     pub cpu_s: Option<(u64, u64)>,
     pub processes: Option<(u64, u64)>,
     pub memory_bytes: Option<(u64, u64)>,
+    /// What goes wrong is told there in full.
+    pub script_log: Option<Arc<ScriptLog>>,
 }

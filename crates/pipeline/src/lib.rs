@@ -17,6 +17,7 @@ pub mod resources;
 pub mod respond;
 pub mod response;
 pub mod rules;
+pub mod script_log;
 pub mod services;
 pub mod throttle;
 mod told;

@@ -41,9 +41,9 @@ const NO_EXPECT: Treatment = NoEffect("Expect is answered here, when the content
 const BAD_FIELDS: Treatment = NoEffect("an answer with a field that can't be read is an error, as with Apache's default");
 
 pub(super) const ROWS: &[Row] = &[
-    row("ScriptLog", CGI_OR_CGID, A, "sv", One, SERVER, NOWHERE, NoEffect("the error log has what scripts say and why they failed")),
-    row("ScriptLogLength", CGI_OR_CGID, A, "sv", One, SERVER, NOWHERE, NoEffect("the error log has what scripts say and why they failed")),
-    row("ScriptLogBuffer", CGI_OR_CGID, A, "sv", One, SERVER, NOWHERE, NoEffect("the error log has what scripts say and why they failed")),
+    row("ScriptLog", CGI_OR_CGID, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("ScriptLogLength", CGI_OR_CGID, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("ScriptLogBuffer", CGI_OR_CGID, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("CGIScriptTimeout", CGI, A, "svdh", One, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("ScriptSock", CGID, A, "s", One, SERVER, VIRTUAL_HOST, NoEffect("Saker starts programs itself")),
     row("CGIDScriptTimeout", CGID, A, "svdh", One, ACCESS.or(SERVER), NOWHERE, Honoured),

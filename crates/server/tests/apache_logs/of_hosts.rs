@@ -131,3 +131,46 @@ fn trailers_are_logged() {
     site.compare("trailers.log", 2, as_it_is);
     assert_eq!(site.lines("saker", "trailers.log", 2)[0], "/cgi/echo 7 - -");
 }
+
+#[test]
+fn scripts_that_fail_are_logged_in_full() {
+    let conf = "LoadModule cgid_module {dir}/modules/mod_cgid.so\nScriptSock {dir}/{log}/cgisock\nScriptAlias /cgi/ {dir}/www/cgi/\nAddHandler cgi-script .sh\n\
+        ScriptLog {dir}/{log}/script.log\nScriptLogBuffer 5\n\
+        <VirtualHost *:{port}>\nServerName www.test\n</VirtualHost>\n\
+        <VirtualHost *:{port}>\nServerName full.test\nScriptLog {dir}/{log}/full.log\nScriptLogLength 100\n</VirtualHost>\n";
+    let site = with_module_folder("apache-script-log", conf);
+    let scripts = [
+        ("bad", "#!/bin/sh\necho X-First: 1\necho 'no field here'\necho X-Later: 2\necho\necho rest of it\n"),
+        ("none", "#!/bin/sh\necho X-First: 1\ncat >/dev/null\n"),
+        ("late", "#!/bin/sh\necho bad\necho\nsleep 0.3\nhead -c 3000 /dev/zero | tr '\\0' x\n"),
+        ("well", "#!/bin/sh\necho Content-Type: text/plain\necho\ncat\n"),
+    ];
+    for (name, text) in scripts {
+        site.dir.write(&format!("www/cgi/{name}"), text).unwrap();
+        fs::set_permissions(site.dir.join(format!("www/cgi/{name}")), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    site.dir.write("www/x.sh", "").unwrap();
+    let post = |target: &str| get(target, "X-Y: z\r\nContent-Length: 10\r\n").replacen("GET", "POST", 1) + "abcdefghij";
+    let full = |target: &str| get(target, "").replace("www.test", "full.test");
+    let requests = [
+        post("/cgi/bad?x=a"),
+        post("/cgi/none"),
+        post("/cgi/well"),
+        post("/cgi/late"),
+        get("/cgi/nothere", ""),
+        get("/x.sh", ""),
+        full("/cgi/bad"),
+        full("/cgi/bad"),
+    ];
+    // Apache ends the connection behind some of them.
+    let requests = requests.map(|request| request.replace("HTTP/1.1", "HTTP/1.0"));
+    site.run(&requests, &[]);
+    for (log, least) in [("script.log", 30), ("full.log", 8)] {
+        // Apache ends a line wherever it has read a piece.
+        let lines = |server: &str| site.lines(server, log, least).into_iter().filter(|line| !line.is_empty());
+        let of = |server: &str| lines(server).map(|line| without_numbers(&line)).collect::<Vec<_>>();
+        let (apache, saker) = (of("apache"), of("saker"));
+        assert!(apache.len() + 5 >= least, "{apache:#?}");
+        assert_eq!(saker, apache, "{log}");
+    }
+}
