@@ -5,7 +5,12 @@ use crate::{
     local::Local,
     magic::Magic,
     modules::ext_filter::Definition,
-    proxy::{pass::Pass, sections::ProxySection, workers::Workers},
+    proxy::{
+        pass::Pass,
+        remote::{Express, Remote},
+        sections::ProxySection,
+        workers::Workers,
+    },
     reading::ProviderNames,
     sections::Section,
 };
@@ -119,6 +124,11 @@ pub struct HostProxy {
     pub forwards_max: Option<u64>,
     /// Words in the names of servers that nothing is passed on to.
     pub blocked: Vec<Box<str>>,
+    /// ProxyRemote, and who is reached without.
+    pub remotes: Vec<Remote>,
+    pub direct: Vec<Box<str>>,
+    /// ProxyExpressEnable.
+    pub express: Option<Express>,
 }
 
 impl HostProxy {

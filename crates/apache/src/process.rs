@@ -437,6 +437,9 @@ fn host_proxy(main: &HostDraft, draft: &HostDraft, timeout_ms: u64) -> HostProxy
         via: own.via.or(main.via).unwrap_or_default(),
         forwards_max: own.forwards_max.or(main.forwards_max).flatten(),
         blocked: main.blocked.iter().chain(&own.blocked).cloned().collect(),
+        remotes: own.remotes_over(main),
+        direct: main.direct.iter().chain(&own.direct).cloned().collect(),
+        express: own.express.over(&main.express),
     }
 }
 

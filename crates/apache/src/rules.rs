@@ -16,7 +16,7 @@ use crate::{
     methods,
     modules::{
         self,
-        access::RecordFiles,
+        access::{RecordFiles, Records},
         alias::{self, Redirected},
         cache, forensic, log_debug,
         userdir::Place,
@@ -25,6 +25,7 @@ use crate::{
     own_page,
     proxy::{
         pass::Encoding,
+        remote,
         translate::{self, Proxied},
         workers::Found,
     },
@@ -97,6 +98,11 @@ impl ApacheRules {
             "server-info" => info::answer(exchange, host, local, self.apache.info.as_ref()?),
             _ => None,
         }
+    }
+
+    /// `kind`: as APR calls it. The error says why it can't be read.
+    pub(crate) fn read_database(&self, kind: &str, path: &Path) -> Result<Rc<Records>, String> {
+        self.records.borrow_mut().read_database(&self.watcher, kind, path)
     }
 
     pub(crate) fn watcher(&self) -> &Watcher {
@@ -267,6 +273,9 @@ impl ApacheRules {
             return Verdict::Pass;
         }
         translate::translate(exchange, host);
+        if state(exchange).proxied.is_none() {
+            remote::express(self, exchange, host);
+        }
         if state(exchange).proxied.is_some() {
             return Verdict::Pass;
         }

@@ -35,7 +35,7 @@ pub fn parse(text: &str) -> Result<WorkerUrl, String> {
     };
     let tls = tls.then(|| BackendTls { name: socket.map(|_| host_of(authority).into()), ..BackendTls::default() });
     Ok(WorkerUrl {
-        backend: Backend { protocol, address, tls },
+        backend: Backend { protocol, address, tls, through: None },
         path: path.trim_end_matches('/').into(),
         authority: authority.strip_suffix(&format!(":{default_port}")).unwrap_or(authority).into(),
         is_websocket: scheme.to_ascii_lowercase().starts_with("ws"),

@@ -27,11 +27,13 @@ pub fn dialogue(exchange: &Exchange, call: &Call, member: &Member, target: Vec<u
 
 /// What a server is told beside what the client said.
 pub fn address(exchange: &Exchange, call: &Call, member: &Member, target: Vec<u8>) -> Address {
-    Address {
-        target,
-        host: forward::host(exchange, member, &call.manner),
-        lines: forward::lines(exchange, call),
-        blocks_via: call.manner.via == Via::Block,
-        upgrade: None,
+    let mut lines = forward::lines(exchange, call);
+    // Of a proxy on the way that reads the request itself (RFC 9110 section 11.7.2).
+    let proxy = member.backend.through.as_ref().filter(|_| member.backend.tls.is_none());
+    if let Some(credentials) = proxy.and_then(|proxy| proxy.authorization.as_ref()) {
+        let head = exchange.head.view();
+        let all: Vec<&[u8]> = head.all("proxy-authorization").chain([credentials.as_bytes()]).collect();
+        lines.push(forward::Line { name: "Proxy-Authorization", value: all.join(&b", "[..]) });
     }
+    Address { target, host: forward::host(exchange, member, &call.manner), lines, blocks_via: call.manner.via == Via::Block, upgrade: None }
 }

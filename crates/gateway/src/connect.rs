@@ -1,15 +1,18 @@
 //! Making connections. Difficulty: a Unix socket whose queue is full says "try again" instead of waiting, so we wait in its place.
 
 use crate::{failure::Failure, resolver, secured::Secured, transport::Transport};
-use saker_config::model::{Backend, BackendAddress, Protocol, Tuning};
+use saker_config::model::{Backend, BackendAddress, Protocol, Through, Tuning};
 use saker_net::Stream;
 use saker_tls::ClientTls;
 use std::{io, net::SocketAddr, path::Path, time::Duration};
 use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpStream, UnixStream},
     time::{sleep, timeout},
 };
 
+/// Of what a proxy on the way says to CONNECT.
+const PROXY_HEAD_BYTES_MAX: usize = 8 << 10;
 /// First and longest pause before a full queue is tried again.
 const PAUSE_MS: (u64, u64) = (1, 50);
 
@@ -18,7 +21,10 @@ pub async fn connect(backend: &Backend, tls: Option<&ClientTls>, tuning: &Tuning
     let connecting = async {
         let connected = match &backend.address {
             BackendAddress::Unix(path) => unix(path).await,
-            BackendAddress::Tcp { host, port } => tcp(host, *port, tuning.address_ttl_ms).await,
+            BackendAddress::Tcp { host, port } => match &backend.through {
+                None => tcp(host, *port, tuning.address_ttl_ms).await,
+                Some(proxy) => through(proxy, tls.is_some().then(|| format!("{host}:{port}")), tuning.address_ttl_ms).await,
+            },
         };
         let stream = connected.map_err(Failure::Unreachable)?;
         Ok(match tls {
@@ -33,6 +39,29 @@ pub async fn connect(backend: &Backend, tls: Option<&ClientTls>, tuning: &Tuning
     match timeout(Duration::from_millis(tuning.connect_timeout_ms), connecting).await {
         Ok(connected) => connected,
         Err(_) => Err(Failure::ConnectTimeout),
+    }
+}
+
+/// To the proxy, and from there on to `target`, if that is not the proxy's to read in the request.
+async fn through(proxy: &Through, target: Option<String>, address_ttl_ms: u64) -> io::Result<Stream> {
+    let mut stream = tcp(&proxy.host, proxy.port, address_ttl_ms).await?;
+    let (Some(target), Stream::Tcp(socket)) = (target, &mut stream) else { return Ok(stream) };
+    let authorization = proxy.authorization.as_ref().map(|value| format!("Proxy-Authorization: {value}\r\n")).unwrap_or_default();
+    let request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n");
+    socket.write_all(request.as_bytes()).await?;
+    let mut head = Vec::new();
+    // Byte by byte: what comes behind the head is another's.
+    while !head.ends_with(b"\r\n\r\n") {
+        if head.len() >= PROXY_HEAD_BYTES_MAX {
+            return Err(io::Error::other("the proxy on the way has no end of its answer"));
+        }
+        head.push(socket.read_u8().await?);
+    }
+    // RFC 9110 section 9.3.6: any 2xx.
+    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    match line.starts_with(b"HTTP/1.") && line.get(8..10) == Some(b" 2") {
+        true => Ok(stream),
+        false => Err(io::Error::other(format!("the proxy on the way refuses: {}", line.escape_ascii()))),
     }
 }
 

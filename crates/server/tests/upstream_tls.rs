@@ -15,10 +15,10 @@ use rustls::{
 use saker_testkit::TempDir;
 use std::{
     io::{Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::{Shutdown, SocketAddr, TcpStream},
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -269,4 +269,51 @@ fn http2_is_agreed_upon() {
     assert!(front.log(2).iter().any(|line| line.starts_with("GET /page.txt HTTP/2.0 200")));
     assert_eq!(front.client().get("/other/").unwrap().status, 502);
     told(&front, "no TLS");
+}
+
+/// A proxy for tunnels that demands credentials; with the first lines of what it was asked.
+fn tunnelling() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&asked);
+    let address = backend(move |mut stream: TcpStream| {
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|bytes| bytes == 1) {
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8_lossy(&head).into_owned();
+        log.lock().unwrap().push(head.lines().next().unwrap_or_default().to_owned());
+        // `user:secret`
+        if !head.contains("Proxy-Authorization: Basic dXNlcjpzZWNyZXQ=\r\n") {
+            let _ = stream.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n");
+            return;
+        }
+        let to = TcpStream::connect(head.split(' ').nth(1).unwrap().replace("localhost", "127.0.0.1")).unwrap();
+        stream.write_all(b"HTTP/1.0 200 Connection established\r\nX-Proxy: yes\r\n\r\n").unwrap();
+        let (mut from, mut back) = (stream.try_clone().unwrap(), to.try_clone().unwrap());
+        let upwards = std::thread::spawn(move || {
+            let _ = std::io::copy(&mut from, &mut back);
+            let _ = back.shutdown(Shutdown::Write);
+        });
+        let _ = std::io::copy(&mut &to, &mut stream);
+        let _ = stream.shutdown(Shutdown::Both);
+        upwards.join().unwrap();
+    });
+    (address, asked)
+}
+
+#[test]
+fn through_a_proxy_on_the_way() {
+    let dir = folder();
+    let (address, _) = start(&dir, "localhost", None);
+    let (proxy, asked) = tunnelling();
+    let conf = |credentials: &str| {
+        format!("SSLProxyEngine on\nSSLProxyCACertificateFile {{ca}}\nProxyRemote https://localhost http://{proxy} {credentials}")
+    };
+    let front_with = front("tls-through", &dir, "localhost", address.port(), &conf("user:secret"));
+    assert_eq!(answer(&front_with), (200, "http/1.1 localhost".to_owned()));
+    assert_eq!(answer(&front_with).0, 200);
+    assert_eq!(*asked.lock().unwrap(), [format!("CONNECT localhost:{} HTTP/1.1", address.port())], "the second over the same tunnel");
+    let refused = front("tls-through-not", &dir, "localhost", address.port(), &conf(""));
+    assert_eq!(answer(&refused).0, 503);
+    told(&refused, "the proxy on the way refuses: HTTP/1.1 407");
 }

@@ -7,12 +7,12 @@ use super::{
     canonical,
     manner::{self, Extras},
     pass::Encoding,
-    told,
+    remote, told,
     translate::Proxied,
     workers::Found,
 };
 use crate::{call, cgi, host::Host, local::Local, methods, origin, rules::ApacheRules, state::peek};
-use saker_config::model::{Backend, BackendAddress, Protocol, Upstream};
+use saker_config::model::{Backend, BackendAddress, Protocol, Through, Upstream};
 use saker_http::{Status, path::EncodedSlashes};
 use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Response, Script, Verdict};
 use saker_telemetry::{error_log, message};
@@ -219,7 +219,8 @@ fn target(rules: &ApacheRules, exchange: &Exchange, host: &Host, url: &[u8]) -> 
         complain("ProxyBlock");
         return Err(Status::FORBIDDEN);
     }
-    let found = found(rules, exchange.site_index, host, head).map_err(|reason| {
+    let way = remote::on_the_way(host, &exchange.host, url);
+    let found = found(rules, exchange.site_index, host, head, way).map_err(|reason| {
         complain(&reason);
         Status::INTERNAL_SERVER_ERROR
     })?;
@@ -232,17 +233,28 @@ fn target(rules: &ApacheRules, exchange: &Exchange, host: &Host, url: &[u8]) -> 
 }
 
 /// The same upstreams for the same text, as long as it is remembered: the gateway knows them by their place in memory.
-fn found(rules: &ApacheRules, host_index: usize, host: &Host, head: &str) -> Result<Rc<Found>, String> {
+fn found(
+    rules: &ApacheRules,
+    host_index: usize,
+    host: &Host,
+    head: &str,
+    way: Option<(usize, &Arc<Through>)>,
+) -> Result<Rc<Found>, String> {
+    let key = way.map_or_else(|| head.to_owned(), |(number, _)| format!("{head} through {number}"));
     let mut all = rules.found_workers.borrow_mut();
     let of_host = all.entry(host_index).or_default();
-    if let Some(known) = of_host.get(head) {
+    if let Some(known) = of_host.get(&*key) {
         return Ok(Rc::clone(known));
     }
-    let found = Rc::new(host.proxy.workers.find(head)?);
+    let mut found = host.proxy.workers.find(head)?;
+    if let Some((_, proxy)) = way {
+        found.lead(|upstream| Arc::new(remote::through(upstream, proxy)));
+    }
+    let found = Rc::new(found);
     if of_host.len() >= FOUND_MAX {
         of_host.clear();
     }
-    of_host.insert(head.into(), Rc::clone(&found));
+    of_host.insert(key.into(), Rc::clone(&found));
     Ok(found)
 }
 

@@ -7,6 +7,7 @@ use super::{
     health,
     parameters::{BalancerParameters, HealthParameters, WorkerParameters, time_ms},
     pass::{self, Pass},
+    remote::{ExpressDraft, Remote},
     sections::ProxySection,
     workers::balancer_name,
 };
@@ -50,6 +51,10 @@ pub struct ProxyDraft {
     pub via: Option<Via>,
     pub forwards_max: Option<Option<u64>>,
     pub blocked: Vec<Box<str>>,
+    pub remotes: Vec<Remote>,
+    /// NoProxy.
+    pub direct: Vec<Box<str>>,
+    pub express: ExpressDraft,
     pub forwards_requests: Option<bool>,
 }
 
@@ -68,6 +73,27 @@ pub const SETTERS: &[(&str, ServerSet)] = &[
         draft.proxy.blocked.extend(texts(node).into_iter().map(|word| word.to_ascii_lowercase().into()));
         Ok(())
     }),
+    ("ProxyRemote", |node, draft, _, _| {
+        draft.proxy.remotes.push(Remote::parse(node, false)?);
+        Ok(())
+    }),
+    ("ProxyRemoteMatch", |node, draft, _, _| {
+        draft.proxy.remotes.push(Remote::parse(node, true)?);
+        Ok(())
+    }),
+    ("NoProxy", |node, draft, _, _| {
+        draft.proxy.direct.extend(texts(node).into_iter().map(Into::into));
+        Ok(())
+    }),
+    ("ProxyExpressEnable", |node, draft, _, _| flag(node, &mut draft.proxy.express.is_on)),
+    ("ProxyExpressDBMFile", |node, draft, _, root| {
+        ExpressDraft::set_file(node, draft, root);
+        Ok(())
+    }),
+    ("ProxyExpressDBMType", |node, draft, _, _| {
+        draft.proxy.express.kind = texts(node).into_iter().next().map(Into::into);
+        Ok(())
+    }),
     ("ProxyHCTemplate", add_health_template),
     ("ProxyHCExpr", |node, draft, _, _| {
         draft.proxy.health_expressions.push(health::expression(node)?);
@@ -83,6 +109,7 @@ impl ProxyDraft {
         lists.iter().all(|empty| *empty)
             && flags.iter().all(Option::is_none)
             && (self.health_templates.is_empty() && self.health_expressions.is_empty() && self.blocked.is_empty())
+            && (self.remotes.is_empty() && self.direct.is_empty() && self.express.is_empty())
             && (self.timeout_ms.is_none() && self.via.is_none() && self.forwards_max.is_none())
     }
 

@@ -3,7 +3,7 @@
 //! Read: `draft` (directives of the server, `<Proxy>`), `parameters` (`key=value`), `modules/proxy.rs` (what sections may have). Put together
 //! once: `workers` (who is known by which URL). Request: `translate` (before aliases and files; `pass` says for which paths), settings of
 //! `<Proxy>` in place of the folders' (`settings`), and among the fixups the call that the gateway carries out (`call`, with the URL as
-//! Apache writes it, `canonical`). Absent on purpose: everything that happens on a connection; that is the gateway's.
+//! Apache writes it, `canonical`; other proxies on the way, `remote`). Absent on purpose: everything that happens on a connection; that is the gateway's.
 
 pub mod call;
 pub mod canonical;
@@ -12,6 +12,7 @@ pub mod health;
 pub mod manner;
 pub mod parameters;
 pub mod pass;
+pub mod remote;
 pub mod sections;
 pub mod told;
 pub mod translate;

@@ -44,6 +44,11 @@ pub struct Candidate {
 }
 
 impl Found {
+    /// Asks them in another way.
+    pub fn lead(&mut self, otherwise: impl Fn(&Upstream) -> Arc<Upstream>) {
+        self.candidates.iter_mut().for_each(|candidate| candidate.upstream = otherwise(&candidate.upstream));
+    }
+
     /// Never without one.
     pub fn for_path(&self, path: &[u8]) -> Option<&Candidate> {
         self.candidates.iter().find(|candidate| path.starts_with(&candidate.path))

@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, OPTIONS, Row, SERVER,
     Shape::{Each, EachWithFirst, Flag, One, OneOrTwo, OneToThree, Raw, Section, Two, TwoOrThree},
-    Treatment::{self, Denies, Honoured, Later, NoEffect, Unsupported},
+    Treatment::{self, Denies, Honoured, Later, NoEffect},
     VIRTUAL_HOST, row,
 };
 
@@ -33,10 +33,8 @@ const BUFFERS: Treatment = NoEffect("buffers grow with what is sent and are boun
 const NO_MANAGER: Treatment = NoEffect("members are those of the configuration; changes take a reload");
 const NO_STATUS: Treatment = NoEffect("the status page shows what it shows whatever this says");
 const NO_POOL: Treatment = NoEffect("health checks need no threads");
-const NO_REMOTE: Treatment = NoEffect("it is about forward proxies and their own proxies, which this is not");
+const NO_REMOTE: Treatment = NoEffect("it is about forward proxies, which this is not");
 const NO_FORWARD: Treatment = NoEffect("this is no forward proxy: CONNECT is refused, whatever the port");
-const NO_PROXY_BEHIND: Treatment = Unsupported("servers are asked directly; name the proxy itself in ProxyPass if it is one for this site");
-const NO_EXPRESS: Treatment = Unsupported("write a RewriteMap of the same file and a RewriteRule with [P]");
 const NO_EXPECT: Treatment = NoEffect("Expect is answered here, when the content is wanted, and not passed on");
 const BAD_FIELDS: Treatment = NoEffect("an answer with a field that can't be read is an error, as with Apache's default");
 
@@ -50,8 +48,8 @@ pub(super) const ROWS: &[Row] = &[
     row("<Proxy", PROXY, A, "sv", Section, SERVER, NOWHERE, Honoured),
     row("<ProxyMatch", PROXY, A, "sv", Section, SERVER, NOWHERE, Honoured),
     row("ProxyRequests", PROXY, A, "sv", Flag, SERVER, NOWHERE, Honoured),
-    row("ProxyRemote", PROXY, A, "sv", TwoOrThree, SERVER, NOWHERE, NO_PROXY_BEHIND),
-    row("ProxyRemoteMatch", PROXY, A, "sv", TwoOrThree, SERVER, NOWHERE, NO_PROXY_BEHIND),
+    row("ProxyRemote", PROXY, A, "sv", TwoOrThree, SERVER, NOWHERE, Honoured),
+    row("ProxyRemoteMatch", PROXY, A, "sv", TwoOrThree, SERVER, NOWHERE, Honoured),
     row("ProxyPassInterpolateEnv", PROXY, A, "svd", Flag, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("ProxyPass", PROXY, A, "svd", Raw, ACCESS.or(SERVER), DIRECTORY.or(FILES), Honoured),
     row("ProxyPassMatch", PROXY, A, "svd", Raw, ACCESS.or(SERVER), DIRECTORY.or(FILES), Honoured),
@@ -62,7 +60,7 @@ pub(super) const ROWS: &[Row] = &[
     row("ProxyReceiveBufferSize", PROXY, A, "sv", One, SERVER, NOWHERE, BUFFERS),
     row("ProxyIOBufferSize", PROXY, A, "sv", One, SERVER, NOWHERE, BUFFERS),
     row("ProxyMaxForwards", PROXY, A, "sv", One, SERVER, NOWHERE, Honoured),
-    row("NoProxy", PROXY, A, "sv", Each, SERVER, NOWHERE, NO_REMOTE),
+    row("NoProxy", PROXY, A, "sv", Each, SERVER, NOWHERE, Honoured),
     row("ProxyDomain", PROXY, A, "sv", One, SERVER, NOWHERE, NO_REMOTE),
     row("ProxyVia", PROXY, A, "sv", One, SERVER, NOWHERE, Honoured),
     row("ProxyErrorOverride", PROXY, A, "svd", Each, ACCESS.or(SERVER), NOWHERE, Honoured),
@@ -80,9 +78,9 @@ pub(super) const ROWS: &[Row] = &[
     row("ProxyAddHeaders", PROXY, A, "svd", Flag, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("Proxy100Continue", PROXY, A, "svd", Flag, ACCESS.or(SERVER), NOWHERE, NO_EXPECT),
     row("AllowCONNECT", PROXY_CONNECT, B, "sv", Each, SERVER, NOWHERE, NO_FORWARD),
-    row("ProxyExpressEnable", PROXY_EXPRESS, B, "sv", Flag, FILE_INFO, NOWHERE, NO_EXPRESS),
-    row("ProxyExpressDBMFile", PROXY_EXPRESS, B, "sv", One, FILE_INFO, NOWHERE, NO_EXPRESS),
-    row("ProxyExpressDBMType", PROXY_EXPRESS, B, "sv", One, FILE_INFO, NOWHERE, NO_EXPRESS),
+    row("ProxyExpressEnable", PROXY_EXPRESS, B, "sv", Flag, FILE_INFO, NOWHERE, Honoured),
+    row("ProxyExpressDBMFile", PROXY_EXPRESS, B, "sv", One, FILE_INFO, NOWHERE, Honoured),
+    row("ProxyExpressDBMType", PROXY_EXPRESS, B, "sv", One, FILE_INFO, NOWHERE, Honoured),
     row("ProxyFCGIBackendType", PROXY_FCGI, A, "svdh", One, FILE_INFO, NOWHERE, Honoured),
     row("ProxyFCGISetEnvIf", PROXY_FCGI, A, "svdh", TwoOrThree, FILE_INFO, NOWHERE, Honoured),
     row("ProxyFtpListOnWildcard", PROXY_FTP, C, "svd", Flag, ACCESS.or(SERVER), NOWHERE, GATEWAYS),

@@ -142,7 +142,7 @@ fn read_backend(text: &str) -> Result<(Backend, &str), Fault> {
 
 fn backend(protocol: Protocol, address: BackendAddress, tls: bool) -> Backend {
     let tls = tls.then(BackendTls::default);
-    Backend { protocol, address, tls }
+    Backend { protocol, address, tls, through: None }
 }
 
 fn protocol_of(scheme: &str) -> Result<(Protocol, bool), Fault> {

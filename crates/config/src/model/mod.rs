@@ -33,7 +33,7 @@ pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks, DnsWords,
     ExternalAccount, Group, ListenerTls, Passphrase, PassphraseDialog, Revocation, ServerTls, SiteTls, Stapling, TlsVersion,
 };
-pub use upstream::{Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky, Tuning, Upstream};
+pub use upstream::{Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky, Through, Tuning, Upstream};
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -146,11 +146,22 @@ pub struct Backend {
     pub protocol: Protocol,
     pub address: BackendAddress,
     pub tls: Option<BackendTls>,
+    /// Another proxy on the way; only Apache's configuration has such.
+    pub through: Option<Arc<Through>>,
+}
+
+/// A proxy that a backend is reached through: over a tunnel (RFC 9110 section 9.3.6) where TLS is spoken with it, else by its whole URL.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Through {
+    pub host: Box<str>,
+    pub port: u16,
+    /// The value of Proxy-Authorization.
+    pub authorization: Option<Box<str>>,
 }
 
 impl Backend {
     pub fn new(protocol: Protocol, address: BackendAddress) -> Backend {
-        Backend { protocol, address, tls: None }
+        Backend { protocol, address, tls: None, through: None }
     }
 
     pub fn scheme(&self) -> &'static str {

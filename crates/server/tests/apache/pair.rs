@@ -219,7 +219,7 @@ fn write_files(dir: &TempDir, topic: &Topic) -> io::Result<()> {
                     fs::set_permissions(path, fs::Permissions::from_mode(*mode))?;
                 }
                 Content::Bytes(bytes) => drop(aged(dir.write(&path, bytes)?)?),
-                Content::Database(kind, text) => write_database(dir, &path, kind, text)?,
+                Content::Database(kind, text) => write_database(dir, &path, kind, &filled(text, dir, &root, 0))?,
                 Content::Directory => fs::create_dir_all(dir.join(&path))?,
                 Content::Link(target) => {
                     let path = dir.join(&path);

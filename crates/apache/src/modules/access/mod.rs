@@ -19,7 +19,7 @@ mod requirement;
 pub use decide::{Inquiry, access};
 pub use fake::{fake_credentials, set_authorization};
 pub use hosts::look_up;
-pub use records::RecordFiles;
+pub use records::{RecordFiles, Records};
 pub use requirement::method_number;
 
 #[cfg(test)]
