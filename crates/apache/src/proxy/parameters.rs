@@ -415,6 +415,7 @@ mod tests {
                 protocol: Protocol::Http1,
                 address: saker_config::model::BackendAddress::Unix("/x".into()),
                 tls: None,
+                through: None,
             },
             Tuning::default(),
         );
