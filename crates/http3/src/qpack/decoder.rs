@@ -335,3 +335,6 @@ fn string<'b>(scratch: &mut Scratch, cursor: &mut Cursor<'b>) -> Result<Text<'b>
     let first = cursor.byte().ok_or(QpackError::Truncated)?;
     Ok(scratch.string(first, STRING.1, cursor)?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -174,6 +174,11 @@ impl Encoder {
         self.table.size()
     }
 
+    /// Sections that refer to the table and were neither acknowledged nor cancelled.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
     #[cold]
     fn finish_with_references(&mut self, current: Current, stream: u64, out: &mut Vec<u8>) {
         let Current { at, base, required, lowest } = current;
@@ -348,3 +353,6 @@ fn digits(status: u16) -> [u8; 3] {
     debug_assert!((100..1000).contains(&status), "status {status}");
     [status / 100 % 10, status / 10 % 10, status % 10].map(|digit| b'0' + digit as u8)
 }
+
+#[cfg(test)]
+mod tests;

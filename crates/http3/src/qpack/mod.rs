@@ -83,3 +83,6 @@ impl fmt::Display for QpackError {
 }
 
 impl std::error::Error for QpackError {}
+
+#[cfg(test)]
+mod tests;
