@@ -5,6 +5,7 @@ use std::{env, path::PathBuf};
 /// Program and the Debian package that has it.
 const PACKAGES: &[(&str, &str)] = &[
     ("ab", "apache2-utils"),
+    ("aioquic-python", "python3-venv, then: tools/install-test-programs"),
     ("httxt2dbm", "apache2-utils"),
     ("apache2", "apache2"),
     ("caddy", "golang-go, then: go install github.com/caddyserver/caddy/v2/cmd/caddy@v2.11.9"),
