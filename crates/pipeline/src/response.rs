@@ -14,6 +14,8 @@ pub struct ReadyHead {
     /// The same for HTTP/2 and HTTP/3, encoded by their drivers when first used.
     pub http2: OnceCell<Box<[u8]>>,
     pub http3: OnceCell<Box<[u8]>>,
+    /// It has an `Alt-Svc` of its own, which comes before the server's.
+    pub has_alt_svc: bool,
 }
 
 impl ReadyHead {
@@ -26,7 +28,8 @@ impl ReadyHead {
             http1.extend_from_slice(value);
             http1.extend_from_slice(b"\r\n");
         }
-        ReadyHead { status, fields, http1: http1.into(), http2: OnceCell::new(), http3: OnceCell::new() }
+        let has_alt_svc = fields.has("alt-svc");
+        ReadyHead { status, fields, http1: http1.into(), http2: OnceCell::new(), http3: OnceCell::new(), has_alt_svc }
     }
 }
 
@@ -44,6 +47,16 @@ pub struct Response {
     pub body: Body,
     /// With 101 (RFC 9110 section 15.2.2): the other end of what the connection becomes.
     pub tunnel: Option<Box<dyn Tunnel>>,
+}
+
+impl ResponseHead {
+    /// Whether it says itself where else the resource is (RFC 7838 section 3).
+    pub fn has_alt_svc(&self) -> bool {
+        match self {
+            ResponseHead::Built(fields) => fields.has("alt-svc"),
+            ResponseHead::Ready(ready) => ready.has_alt_svc,
+        }
+    }
 }
 
 impl Response {

@@ -1,36 +1,80 @@
-//! The end that every response head of a worker shares for one second: `Date` and `Server`.
+//! The end that every response head of a worker shares for one second: `Date`, `Server`, and where HTTP/3 is (`Alt-Svc`, RFC 7838).
+//!
+//! What is said about HTTP/3 differs by listener, so that there are several tails ([`Tails`]). A text keeps its number as long as the
+//! worker lives; sessions know the number of theirs.
 
 use saker_http::date::{self, DATE_BYTES};
 use saker_http2::hpack;
 use saker_http3::qpack;
 
+/// Of a worker. The first says nothing about HTTP/3.
+pub struct Tails(Vec<(Box<str>, Tail)>);
+
+impl Tails {
+    pub const PLAIN: usize = 0;
+
+    pub fn new(server_field: &str) -> Tails {
+        Tails(vec![(Box::default(), Tail::new(server_field, ""))])
+    }
+
+    pub fn change_server(&mut self, server_field: &str) {
+        self.0.iter_mut().for_each(|(alt_svc, tail)| *tail = Tail::new(server_field, alt_svc));
+    }
+
+    /// The number of the tail with this `Alt-Svc`.
+    pub fn number(&mut self, alt_svc: &str, server_field: &str) -> usize {
+        let known = self.0.iter().position(|(text, _)| **text == *alt_svc);
+        known.unwrap_or_else(|| {
+            self.0.push((alt_svc.into(), Tail::new(server_field, alt_svc)));
+            self.0.len() - 1
+        })
+    }
+
+    /// Numbers come from [`Tails::number`]; there is always a first.
+    pub fn at(&mut self, number: usize) -> &mut Tail {
+        let number = if number < self.0.len() { number } else { Tails::PLAIN };
+        &mut self.0[number].1
+    }
+}
+
 pub struct Tail {
     second: i64,
     date: [u8; DATE_BYTES],
+    /// `Server` and `Alt-Svc`, each with its end of line, or empty.
     server_line: Box<[u8]>,
+    alt_svc_line: Box<[u8]>,
     lines: Vec<u8>,
     http2: Block,
     http3: Block,
 }
 
-/// `date`, then `server`, as a protocol of field sections has them.
+/// `date`, `alt-svc`, then `server`, as a protocol of field sections has them.
 struct Block {
     encode: fn(&[u8], &[u8], &mut Vec<u8>),
     bytes: Vec<u8>,
     /// Where in `bytes` the server begins.
     server_at: usize,
+    alt_svc: Box<[u8]>,
     server: Box<[u8]>,
 }
 
 impl Tail {
-    /// `server_field` may be empty; no Server is sent then.
-    pub fn new(server_field: &str) -> Tail {
-        let server_line = match server_field {
+    /// Either may be empty; the field is not sent then.
+    pub fn new(server_field: &str, alt_svc: &str) -> Tail {
+        let line = |name: &str, value: &str| match value {
             "" => Box::default(),
-            text => format!("Server: {text}\r\n").into_bytes().into(),
+            _ => format!("{name}: {value}\r\n").into_bytes().into(),
         };
-        let (http2, http3) = (Block::new(hpack::encode_stateless, server_field), Block::new(qpack::encode_stateless, server_field));
-        Tail { second: i64::MIN, date: [b' '; DATE_BYTES], server_line, lines: Vec::new(), http2, http3 }
+        let block = |encode| Block::new(encode, server_field, alt_svc);
+        Tail {
+            second: i64::MIN,
+            date: [b' '; DATE_BYTES],
+            server_line: line("Server", server_field),
+            alt_svc_line: line("Alt-Svc", alt_svc),
+            lines: Vec::new(),
+            http2: block(hpack::encode_stateless),
+            http3: block(qpack::encode_stateless),
+        }
     }
 
     pub fn date(&mut self, now: i64) -> &[u8; DATE_BYTES] {
@@ -43,7 +87,12 @@ impl Tail {
         &self.server_line
     }
 
-    /// `Date: …\r\nServer: …\r\n` for that second.
+    /// `Alt-Svc: …\r\n`, or nothing.
+    pub fn alt_svc_line(&self) -> &[u8] {
+        &self.alt_svc_line
+    }
+
+    /// `Date: …\r\nServer: …\r\n` for that second, and `Alt-Svc`.
     pub fn lines(&mut self, now: i64) -> &[u8] {
         if now != self.second {
             self.second = now;
@@ -53,6 +102,7 @@ impl Tail {
             self.lines.extend_from_slice(&self.date);
             self.lines.extend_from_slice(b"\r\n");
             self.lines.extend_from_slice(&self.server_line);
+            self.lines.extend_from_slice(&self.alt_svc_line);
             self.http2.fill(&self.date);
             self.http3.fill(&self.date);
         }
@@ -73,17 +123,21 @@ impl Tail {
 }
 
 impl Block {
-    fn new(encode: fn(&[u8], &[u8], &mut Vec<u8>), server_field: &str) -> Block {
-        let mut server = Vec::new();
-        if !server_field.is_empty() {
-            encode(b"server", server_field.as_bytes(), &mut server);
-        }
-        Block { encode, bytes: Vec::new(), server_at: 0, server: server.into() }
+    fn new(encode: fn(&[u8], &[u8], &mut Vec<u8>), server_field: &str, alt_svc: &str) -> Block {
+        let field = |name: &[u8], value: &str| {
+            let mut bytes = Vec::new();
+            if !value.is_empty() {
+                encode(name, value.as_bytes(), &mut bytes);
+            }
+            bytes.into()
+        };
+        Block { encode, bytes: Vec::new(), server_at: 0, alt_svc: field(b"alt-svc", alt_svc), server: field(b"server", server_field) }
     }
 
     fn fill(&mut self, date: &[u8]) {
         self.bytes.clear();
         (self.encode)(b"date", date, &mut self.bytes);
+        self.bytes.extend_from_slice(&self.alt_svc);
         self.server_at = self.bytes.len();
         self.bytes.extend_from_slice(&self.server);
     }
@@ -99,9 +153,20 @@ mod tests {
 
     #[test]
     fn changes_with_the_second_only() {
-        let mut tail = Tail::new("Saker");
+        let mut tail = Tail::new("Saker", "");
         assert_eq!(tail.lines(784_111_777), b"Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nServer: Saker\r\n");
         assert_eq!(tail.lines(784_111_778), b"Date: Sun, 06 Nov 1994 08:49:38 GMT\r\nServer: Saker\r\n");
-        assert_eq!(Tail::new("").lines(0), b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n");
+        assert_eq!(Tail::new("", "").lines(0), b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n");
+    }
+    #[test]
+    fn each_alternative_has_its_number_for_good() {
+        let mut tails = Tails::new("Saker");
+        let (first, second) = (tails.number("h3=\":443\"; ma=60", "Saker"), tails.number("h3=\":8443\"; ma=60", "Saker"));
+        assert_eq!((first, second, tails.number("h3=\":443\"; ma=60", "Saker"), tails.number("", "Saker")), (1, 2, 1, Tails::PLAIN));
+        tails.change_server("");
+        let date = "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
+        assert_eq!(tails.at(second).lines(0), format!("{date}Alt-Svc: h3=\":8443\"; ma=60\r\n").as_bytes());
+        assert_eq!(tails.at(7).lines(0), date.as_bytes());
+        assert!(tails.at(first).http2(0, false).len() > tails.at(Tails::PLAIN).http2(0, false).len());
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     secured::Secured,
     shared::Shared,
     site_logs::SiteLogs,
-    tail::Tail,
+    tail::Tails,
 };
 use saker_config::model::Address;
 use saker_gateway::Gateway;
@@ -81,7 +81,7 @@ pub struct Worker {
     pub logs: RefCell<Rc<RefCell<SiteLogs>>>,
     pub buffers: RefCell<Buffers>,
     pub deadlines: Rc<Deadlines>,
-    pub tail: RefCell<Tail>,
+    pub tails: RefCell<Tails>,
     pub draining: Cell<bool>,
     pub listeners: RefCell<Vec<Rc<WorkerListener>>>,
     pub quic_listeners: RefCell<Vec<Rc<QuicListener>>>,
@@ -176,7 +176,7 @@ impl Worker {
             counters,
             buffers: RefCell::default(),
             deadlines,
-            tail: RefCell::new(Tail::new(&generation.model.server.server_field)),
+            tails: RefCell::new(Tails::new(&generation.model.server.server_field)),
             draining: Cell::new(false),
             listeners: RefCell::default(),
             quic_listeners: RefCell::default(),
@@ -228,9 +228,27 @@ impl Worker {
         *self.resources.borrow_mut() = resources(&generation, &self.shared);
         self.flush_logs();
         *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
-        *self.tail.borrow_mut() = Tail::new(&generation.model.server.server_field);
+        self.tails.borrow_mut().change_server(&generation.model.server.server_field);
         let gateway = gateway(&self.deadlines, &self.shared);
         *self.services.borrow_mut() = services(&generation, &self.shared, gateway, self.index);
+        self.advertise();
+    }
+
+    /// What responses over TCP say about HTTP/3: where it is really listened for, and told of.
+    pub fn advertise(&self) {
+        let services = self.services();
+        let model = &services.generation.model;
+        for listener in self.quic_listeners.borrow().iter() {
+            let http3 = model.listeners.iter().find(|one| one.address == *listener.address).and_then(|one| one.http3.as_ref());
+            let alt_svc = http3.and_then(|http3| listener.alt_svc(http3)).unwrap_or_default();
+            listener.tail.set(self.tails.borrow_mut().number(&alt_svc, &model.server.server_field));
+        }
+    }
+
+    /// The number of the tail for responses over this listener.
+    pub fn tail_number(&self, address: &Address) -> usize {
+        let listeners = self.quic_listeners.borrow();
+        listeners.iter().rev().find(|listener| *listener.address == *address).map_or(Tails::PLAIN, |listener| listener.tail.get())
     }
 
     fn unlisten(&self, address: Option<&Address>) {

@@ -179,7 +179,7 @@ fn resolved(
     }
     let stays = session.stays_at(generation, entry.site_index) && stays;
     let start = out.len();
-    append_head(worker, &entry.settings, &mut response, view, stays, now, out);
+    append_head(session, &entry.settings, &mut response, view, stays, now, out);
     let facts = Facts {
         site: entry.site_index,
         status: response.status,
@@ -207,7 +207,7 @@ fn resolved(
 
 /// Appends a whole head, of either kind.
 pub fn append_head(
-    worker: &Worker,
+    session: &Session,
     settings: &Settings,
     response: &mut Response,
     view: HeadView<'_>,
@@ -215,7 +215,7 @@ pub fn append_head(
     now: i64,
     out: &mut Vec<u8>,
 ) {
-    let mut tail = worker.tail.borrow_mut();
+    let mut tail = session.tail(&response.head);
     match &mut response.head {
         ResponseHead::Ready(ready) => {
             out.extend_from_slice(&ready.http1);
@@ -244,6 +244,11 @@ pub fn append_built(
     if !response.fields().has("server") {
         out.truncate(out.len() - 2);
         out.extend_from_slice(tail.server_line());
+        out.extend_from_slice(b"\r\n");
+    }
+    if !tail.alt_svc_line().is_empty() {
+        out.truncate(out.len() - 2);
+        out.extend_from_slice(tail.alt_svc_line());
         out.extend_from_slice(b"\r\n");
     }
 }
@@ -282,7 +287,7 @@ pub fn refuse_with(session: &Session, status: Status, bytes: &[u8], out: &mut Ve
     let start = out.len();
     let mut response = respond::built_in_page(Response::new(status));
     let framing = ResponseFraming::Length(response.body.length().unwrap_or(0));
-    let mut tail = session.worker.tail.borrow_mut();
+    let mut tail = session.tail(&response.head);
     append_built(&response, &mut tail, framing, ConnectionLine::Close, saker_net::clock::realtime_s(), out);
     let mut body_bytes = 0;
     if let Body::Memory(chunk) = std::mem::take(&mut response.body) {

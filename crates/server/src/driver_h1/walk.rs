@@ -109,16 +109,15 @@ impl Connection {
         let framing = inbound::framing_of(&response, view);
         let stays = stays && framing != ResponseFraming::UntilClose;
         let mut head = Vec::with_capacity(512);
-        let worker = &self.session.worker;
         let now = saker_net::clock::realtime_s();
         match &response.head {
-            ResponseHead::Ready(_) => inbound::append_head(worker, &exchange.settings, &mut response, view, stays, now, &mut head),
+            ResponseHead::Ready(_) => inbound::append_head(&self.session, &exchange.settings, &mut response, view, stays, now, &mut head),
             ResponseHead::Built(_) => {
                 let connection = match response.tunnel {
                     Some(_) => ConnectionLine::Upgrade,
                     None => inbound::connection_of(view.version(), stays),
                 };
-                inbound::append_built(&response, &mut worker.tail.borrow_mut(), framing, connection, now, &mut head);
+                inbound::append_built(&response, &mut self.session.tail(&response.head), framing, connection, now, &mut head);
             }
         }
         let facts = Facts {

@@ -9,7 +9,6 @@ use saker_http::Method;
 use saker_pipeline::Body;
 use saker_telemetry::{access_log::ConnectionStatus, error_log, message};
 use std::{
-    rc::Rc,
     task::{Context, Poll},
 };
 
@@ -41,8 +40,7 @@ impl Exchanges {
         let empty = body.length() == Some(0) && program.is_none();
         let start = wire.made();
         let now = saker_net::clock::realtime_s();
-        let worker = Rc::clone(&self.session.worker);
-        wire.send_head(id, &answer.response, length, empty, &mut worker.tail.borrow_mut(), now);
+        wire.send_head(id, &answer.response, length, empty, &mut self.session.tail(&answer.response.head), now);
         let pace = self.session.pace(Direction::Out, &exchange.settings, exchange.site_index);
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.walk = None;

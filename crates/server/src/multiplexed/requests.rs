@@ -65,7 +65,7 @@ impl Exchanges {
         };
         let start = wire.made();
         let empty = body.length() == Some(0);
-        wire.send_head(id, &response, length, empty, &mut worker.tail.borrow_mut(), now);
+        wire.send_head(id, &response, length, empty, &mut self.session.tail(&response.head), now);
         let facts = Facts {
             site: entry.site_index,
             status: response.status,
@@ -100,7 +100,7 @@ impl Exchanges {
         let body = std::mem::take(&mut response.body);
         let start = wire.made();
         let now = saker_net::clock::turn_s();
-        wire.send_head(id, &response, body.length(), false, &mut worker.tail.borrow_mut(), now);
+        wire.send_head(id, &response, body.length(), false, &mut self.session.tail(&response.head), now);
         let length = body.length().unwrap_or(0);
         log::refused(&self.session, status, view.start_line(), length, wire.made() - start + length);
         self.streams.insert(id, Stream::default());

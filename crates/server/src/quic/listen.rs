@@ -4,7 +4,7 @@
 
 use super::{Driver, bell::Bell, turns::Turns};
 use crate::worker::Worker;
-use saker_config::model::Address;
+use saker_config::model::{Address, Http3};
 use saker_net::BoundUdp;
 use saker_telemetry::{error_log, message};
 use std::{
@@ -17,6 +17,9 @@ use std::{
 /// The worker's grip on a loop.
 pub struct QuicListener {
     pub address: Arc<Address>,
+    port: u16,
+    /// Of the worker's tails, that which tells of this.
+    pub tail: Cell<usize>,
     is_closing: Rc<Cell<bool>>,
     bell: Bell,
     cut: Box<dyn Fn()>,
@@ -29,6 +32,12 @@ impl QuicListener {
         self.bell.ring();
     }
 
+    /// What clients over TCP are told (RFC 9114 section 3.1.1); `None`: nothing.
+    pub fn alt_svc(&self, http3: &Http3) -> Option<String> {
+        let lifetime_s = http3.advertised_s.filter(|_| !self.is_closing.get())?;
+        Some(format!("h3=\":{}\"; ma={lifetime_s}", self.port))
+    }
+
     /// The worker ends now.
     pub fn cut(&self) {
         (self.cut)();
@@ -36,6 +45,7 @@ impl QuicListener {
 }
 
 pub fn start<D: Driver>(worker: &Rc<Worker>, address: Arc<Address>, socket: BoundUdp) {
+    let port = socket.local_address().map_or(0, |actual| actual.port());
     let (bell, is_closing) = (Bell::default(), Rc::<Cell<bool>>::default());
     let turns = match Turns::<D>::new(worker, &address, socket, bell.clone(), Rc::clone(&is_closing)) {
         Ok(turns) => Rc::new(RefCell::new(turns)),
@@ -49,6 +59,7 @@ pub fn start<D: Driver>(worker: &Rc<Worker>, address: Arc<Address>, socket: Boun
             turns.cut();
         }
     });
-    worker.quic_listeners.borrow_mut().push(Rc::new(QuicListener { address, is_closing, bell, cut }));
+    worker.quic_listeners.borrow_mut().push(Rc::new(QuicListener { address, port, tail: Cell::default(), is_closing, bell, cut }));
+    worker.advertise();
     tokio::task::spawn_local(poll_fn(move |cx| turns.borrow_mut().poll(cx)));
 }

@@ -4,15 +4,19 @@ use super::{
     Secure,
     pace::{self, Accounts, Direction, Pace},
 };
-use crate::{connection::Opened, worker::Worker};
+use crate::{
+    connection::Opened,
+    tail::{Tail, Tails},
+    worker::Worker,
+};
 use saker_config::model::{Limits, Settings};
 use saker_http::{HeadView, KnownField, host};
 use saker_pipeline::{
-    Client, Generation,
+    Client, Generation, ResponseHead,
     throttle::{Admission, requests},
 };
 use saker_telemetry::Metric;
-use std::{rc::Rc, sync::Arc};
+use std::{cell::RefMut, rc::Rc, sync::Arc};
 
 pub struct Session {
     pub worker: Rc<Worker>,
@@ -24,6 +28,8 @@ pub struct Session {
     /// Requests so far.
     pub requests: u32,
     pub http2: Http2Terms,
+    /// Of the worker's tails, the one that tells of this listener's HTTP/3; the plain one where nothing is to be told.
+    tail: usize,
     /// Those of the host that the connection is for, as far as that is known before a request; `None`: the server's.
     limits: Option<Arc<Limits>>,
     /// KeepAliveTimeout of the host that was asked last, where hosts differ.
@@ -58,7 +64,8 @@ impl Session {
         let limits = services.generation.connection_limits(&client, b"").cloned();
         let generation = services.generation.number;
         let client = Rc::new(client);
-        Session { worker, client, opened, generation, requests: 0, http2, limits, idle_timeout_ms: None, secure, accounts: None }
+        let tail = tail_number(&worker, &client);
+        Session { worker, client, opened, generation, requests: 0, http2, tail, limits, idle_timeout_ms: None, secure, accounts: None }
     }
 
     /// The same connection, as another driver goes on with it.
@@ -70,11 +77,18 @@ impl Session {
             generation: self.generation,
             requests: self.requests,
             http2: self.http2,
+            tail: self.tail,
             limits: self.limits.clone(),
             idle_timeout_ms: self.idle_timeout_ms,
             secure: self.secure.take(),
             accounts: self.accounts.take(),
         }
+    }
+
+    /// The end of a response's head.
+    pub fn tail(&self, head: &ResponseHead) -> RefMut<'_, Tail> {
+        let number = if self.tail != Tails::PLAIN && head.has_alt_svc() { Tails::PLAIN } else { self.tail };
+        RefMut::map(self.worker.tails.borrow_mut(), |tails| tails.at(number))
     }
 
     /// Whether this connection's handshake was not for the host of that request.
@@ -178,6 +192,7 @@ impl Session {
     /// After a reload: accounts are those of the new configuration's sites, and there may be limits where there were none.
     fn follow(&mut self, generation: &Generation) {
         self.generation = generation.number;
+        self.tail = tail_number(&self.worker, &self.client);
         self.limits = generation.connection_limits(&self.client, b"").cloned();
         self.idle_timeout_ms = None;
         if self.opened.account().is_none() {
@@ -190,4 +205,10 @@ impl Session {
             accounts.address = self.client.account.clone();
         }
     }
+}
+
+/// Only clients that came over TLS can follow, and those of HTTP/3 know.
+fn tail_number(worker: &Worker, client: &Client) -> usize {
+    let tells = client.session.as_ref().is_some_and(|session| session.alpn.as_deref() != Some(b"h3"));
+    if tells { worker.tail_number(&client.listener) } else { Tails::PLAIN }
 }
