@@ -8,9 +8,7 @@ use crate::{
 use saker_http::Method;
 use saker_pipeline::Body;
 use saker_telemetry::{access_log::ConnectionStatus, error_log, message};
-use std::{
-    task::{Context, Poll},
-};
+use std::task::{Context, Poll};
 
 impl Exchanges {
     /// Takes in what the walks have brought.

@@ -310,12 +310,12 @@ impl Operator {
             self.listen(address);
         }
         // Before TCP's: who comes back to a port finds it free.
-        for address in self.listeners.borrow_mut().remove_all_quic_but(&generation.model.listeners) {
+        let gone = self.listeners.borrow_mut().remove_all_quic_but(&generation.model.listeners);
+        for address in gone {
             self.workers.tell_all(|| Command::UnlistenQuic((*address).clone()));
         }
-        for address in self.listeners.borrow_mut().bind_quic(&generation.model.listeners, self.workers.len()) {
-            self.listen_quic(&address);
-        }
+        let with_quic = self.listeners.borrow_mut().bind_quic(&generation.model.listeners, self.workers.len());
+        with_quic.iter().for_each(|address| self.listen_quic(address));
         let removed = self.listeners.borrow_mut().remove_all_but(&generation.model.listeners);
         for address in removed {
             error_log::log(&message::LISTENER_REMOVED, format_args!("{address}"));
