@@ -129,6 +129,10 @@ pub struct HostProxy {
     pub direct: Vec<Box<str>>,
     /// ProxyExpressEnable.
     pub express: Option<Express>,
+    /// ProxyRequests.
+    pub forwards_requests: bool,
+    /// AllowCONNECT.
+    pub connect_ports: Arc<[(u16, u16)]>,
 }
 
 impl HostProxy {

@@ -12,7 +12,7 @@ use crate::{
     magic::Magic,
     managed::Managed,
     modules::{ext_filter::Definition, mime, php, ssl},
-    proxy::{draft::ProxyDraft, parameters::Defaults, workers::Workers},
+    proxy::{draft::ProxyDraft, forward, parameters::Defaults, workers::Workers},
     server::HostDraft,
     signature,
     tls::TlsDraft,
@@ -108,7 +108,8 @@ impl Process {
         }
         let timeout_ms = main.limits.timeout_s.unwrap_or(60).saturating_mul(1000);
         for draft in std::iter::once(main).chain(drafts).filter(|draft| draft.proxy.forwards_requests == Some(true)) {
-            let text = "ProxyRequests On: requests for other servers than this one's are not passed on";
+            let text =
+                "ProxyRequests On: requests are passed on only where a <Proxy> section says with Require, or Allow and Deny, who may ask";
             diagnostics.push(Diagnostic::with_line(Severity::Warning, draft.origin.clone(), 0, text.into(), None, ""));
         }
         for (origin, text) in &self.remarks {
@@ -440,6 +441,8 @@ fn host_proxy(main: &HostDraft, draft: &HostDraft, timeout_ms: u64) -> HostProxy
         remotes: own.remotes_over(main),
         direct: main.direct.iter().chain(&own.direct).cloned().collect(),
         express: own.express.over(&main.express),
+        forwards_requests: own.forwards_requests.or(main.forwards_requests) == Some(true),
+        connect_ports: forward::ports(main, own),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::{
     origin::{self, origin},
     own_page,
     proxy::{
+        forward,
         pass::Encoding,
         remote,
         translate::{self, Proxied},
@@ -188,7 +189,8 @@ impl Rules for ApacheRules {
 
     fn access(&self, exchange: &mut Exchange) -> Verdict {
         let Some(host) = self.host(exchange) else { return Verdict::Pass };
-        let verdict = modules::access::access(exchange, &host, &self.watcher, &mut self.records.borrow_mut());
+        let verdict =
+            forward::as_proxy(exchange, |exchange| modules::access::access(exchange, &host, &self.watcher, &mut self.records.borrow_mut()));
         if !matches!(verdict, Verdict::Wait(_)) {
             log_debug::admitted(exchange, &host, &self.watcher, &verdict);
         }
@@ -256,7 +258,15 @@ impl ApacheRules {
             (exchange.client, exchange.head, exchange.environment) = before;
             return Verdict::Wait(pause);
         }
-        translate::translate_encoded(exchange, host);
+        if exchange.redirects == 0
+            && !is_subrequest
+            && let Some(verdict) = forward::detect(exchange, host)
+        {
+            return verdict;
+        }
+        if state(exchange).proxied.is_none() {
+            translate::translate_encoded(exchange, host);
+        }
         if state(exchange).proxied.is_some() {
             return Verdict::Pass;
         }
@@ -390,7 +400,7 @@ fn mapped(filename: &[u8], kind: Option<Kind>) -> Mapped {
 }
 
 /// StrictHostCheck: whether the host says that it has this name.
-fn is_named(exchange: &Exchange) -> bool {
+pub fn is_named(exchange: &Exchange) -> bool {
     let (site, host) = (&exchange.site, exchange.host.as_slice());
     let by_name = site.names.iter().any(|name| match name {
         SiteName::Exact(name) => name.as_bytes() == host,

@@ -29,6 +29,8 @@ pub struct State {
     pub translated: Option<Translated>,
     /// Somebody else answers.
     pub proxied: Option<Box<Proxied>>,
+    /// It is for another server, and this one a forward proxy.
+    pub is_forwarded: bool,
     /// A rule with `[END]` has matched.
     pub rewrite_ended: bool,
     /// Of `[H=]`, `[T=]`.

@@ -51,9 +51,10 @@ pub fn overriding(head: &ResponseHead) -> Response {
 }
 
 /// 101 with what the connection becomes (RFC 9110 section 15.2.2). Its `Upgrade` goes along; `Connection` is the driver's.
-pub fn switched(head: ResponseHead, tunnel: Option<ProgramTunnel>) -> Response {
+pub fn switched(head: ResponseHead, tunnel: Option<ProgramTunnel>, is_connect: bool) -> Response {
     let Some(tunnel) = tunnel else { return Response::new(Status::BAD_GATEWAY) };
-    let mut response = Response::new(head.status);
+    // RFC 9110 section 9.3.6: a tunnel that was asked for by CONNECT begins behind any 2xx.
+    let mut response = Response::new(if is_connect { Status::OK } else { head.status });
     let fields = response.fields_mut();
     let passes = |name: &str| name.eq_ignore_ascii_case("upgrade") || !is_of_connection(name.as_bytes(), &[]);
     head.fields.iter().filter(|line| passes(line.0)).for_each(|(name, value)| fields.append(name.to_owned(), value.to_vec()));

@@ -1,11 +1,13 @@
 //! The one list of protocols: which codec speaks for which.
 
 use crate::{
+    connect_dialogue::ConnectDialogue,
     forward::{self, Address},
     http1_dialogue::Http1Dialogue,
 };
 use saker_cgi::{Ajp, Dialogue, FastCgi, Lsapi, Scgi, Uwsgi, fastcgi::Role};
 use saker_config::model::{Member, Protocol};
+use saker_http::Method;
 use saker_pipeline::{Call, Exchange, Via};
 
 /// Makes the codec for one request; `None`: many share a connection (HTTP/2). `target`: path and query at this member.
@@ -17,6 +19,7 @@ pub fn dialogue(exchange: &Exchange, call: &Call, member: &Member, target: Vec<u
         Protocol::Uwsgi => Box::new(Uwsgi::new(0, 0)),
         Protocol::Lsapi => Box::new(Lsapi::new()),
         Protocol::Ajp => Box::new(Ajp::new(tuning.secret.as_ref().map(|secret| secret.as_bytes()))),
+        Protocol::Http1 if exchange.head.view().method() == Method::Connect => Box::new(ConnectDialogue::default()),
         Protocol::Http1 => {
             let upgrade = forward::upgrade(exchange, &call.manner, has_content);
             Box::new(Http1Dialogue::new(Address { upgrade, ..address(exchange, call, member, target) }))

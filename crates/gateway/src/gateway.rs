@@ -173,7 +173,11 @@ impl Gateway {
         }
         let (status, length) = (head.status, head.length);
         if status == Status::SWITCHING_PROTOCOLS {
-            return Handled::Answered(answer::switched(head, hearing.into_tunnel(Box::new(busy))));
+            return Handled::Answered(answer::switched(
+                head,
+                hearing.into_tunnel(Box::new(busy)),
+                exchange.head.view().method() == Method::Connect,
+            ));
         }
         if answer::is_overridden(status, &call.manner) {
             return Handled::Answered(answer::overriding(&head));

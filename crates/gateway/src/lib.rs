@@ -15,6 +15,7 @@ mod choice;
 mod codecs;
 mod collect;
 mod connect;
+mod connect_dialogue;
 mod conversation;
 mod failure;
 mod forward;

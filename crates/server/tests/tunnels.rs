@@ -296,3 +296,40 @@ fn silent_tunnels_cost_little() {
     assert!(each < BYTES_MAX, "{each} bytes for each over HTTP/2");
     drop((first, more));
 }
+
+/// A forward proxy: to the ports that are allowed, for those whom a rule lets, and never without one.
+#[test]
+fn connect_is_for_those_whom_a_rule_lets() {
+    let address = upgrades::backend(|mut stream| {
+        let (mut reader, mut piece) = (stream.try_clone().unwrap(), [0; 1000]);
+        while let Ok(bytes @ 1..) = std::io::Read::read(&mut reader, &mut piece) {
+            std::io::Write::write_all(&mut stream, &piece[..bytes]).unwrap();
+        }
+    });
+    let modules =
+        "LoadModule proxy_module modules/mod_proxy.so\nLoadModule proxy_connect_module modules/mod_proxy_connect.so\nProxyRequests On\n";
+    let port = address.port();
+    let status = |front: &Front| {
+        let mut client = front.client();
+        client.send(format!("CONNECT {address} HTTP/1.1\r\nHost: {address}\r\n\r\n")).unwrap();
+        client.read_response().unwrap().status
+    };
+    let open = Front::start("connect-open", &format!("{modules}AllowCONNECT {port}\n"));
+    assert_eq!(status(&open), 403, "no rule lets anybody");
+    let usual = Front::start("connect-usual", &format!("{modules}<Proxy *>\nRequire local\n</Proxy>\n"));
+    assert_eq!(status(&usual), 403, "443 and 563 are the ports where none are named");
+    let front = Front::start("connect", &format!("{modules}AllowCONNECT {port}\n<Proxy *>\nRequire local\n</Proxy>\n"));
+    let mut client = front.client();
+    client.send(format!("CONNECT {address} HTTP/1.1\r\nHost: {address}\r\n\r\nearly")).unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.extend(client.read_bytes(1).unwrap());
+    }
+    let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+    assert!(head.starts_with("http/1.1 200 ") && !head.contains("content-length") && !head.contains("transfer-encoding"), "{head}");
+    assert_eq!(client.read_bytes(5).unwrap(), b"early");
+    client.send("later").unwrap();
+    assert_eq!(client.read_bytes(5).unwrap(), b"later");
+    drop(client);
+    assert!(front.log(1)[0].starts_with(&format!("CONNECT {address} HTTP/1.1 200 ")), "{:?}", front.log(1));
+}

@@ -4,7 +4,7 @@
 //! variables of their own kind; PHP-FPM knows Apache's `proxy:fcgi://…` and takes it apart again, so it gets exactly that.
 
 use super::{
-    canonical,
+    canonical, forward,
     manner::{self, Extras},
     pass::Encoding,
     remote, told,
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{call, cgi, host::Host, local::Local, methods, origin, rules::ApacheRules, state::peek};
 use saker_config::model::{Backend, BackendAddress, Protocol, Through, Upstream};
-use saker_http::{Status, path::EncodedSlashes};
+use saker_http::{Method, Status, path::EncodedSlashes};
 use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Response, Script, Verdict};
 use saker_telemetry::{error_log, message};
 use std::{rc::Rc, sync::Arc};
@@ -34,6 +34,9 @@ struct Target {
 pub fn pass_on(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, local: &Arc<Local>, proxied: &Proxied) -> Verdict {
     if let Some(verdict) = forwards(exchange, host) {
         return verdict;
+    }
+    if exchange.head.view().method() == Method::Connect {
+        return tunnel(exchange, host, &proxied.url);
     }
     let target = match target(rules, exchange, host, &proxied.url) {
         Ok(target) => target,
@@ -58,6 +61,20 @@ pub fn pass_on(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, l
     });
     let request_target = query.map_or_else(|| path.clone(), |query| [&path, b"?".as_slice(), &query].concat());
     leave(rules, exchange, host, local, target, request_target, script)
+}
+
+/// CONNECT: bytes pass both ways, whatever they are.
+fn tunnel(exchange: &mut Exchange, host: &Host, url: &[u8]) -> Verdict {
+    let authority = String::from_utf8_lossy(url).into_owned();
+    if host.proxy.blocks(&authority) {
+        error_log::log_about(&message::HANDLER_NOT_THERE, exchange, format_args!("CONNECT {authority}: ProxyBlock"));
+        return Verdict::Answer(Response::new(Status::FORBIDDEN));
+    }
+    let timeout_ms = host.process.timeout_s.unwrap_or(60).saturating_mul(1000);
+    let Some(upstream) = forward::tunnel_to(&authority, timeout_ms) else { return Verdict::Answer(Response::new(Status::BAD_REQUEST)) };
+    let (to, manner) = (CallTo::Upstream(Arc::new(upstream)), Arc::new(CallManner::default()));
+    exchange.call = Some(Box::new(Call { to, target: Vec::new(), script: None, manner, names: CallNames::default() }));
+    Verdict::Pass
 }
 
 /// `SetHandler "proxy:…"`: the file is for the program at that URL.
@@ -147,6 +164,11 @@ fn leave(
         true => Arc::new(manner::manner(local, host, target.extras, Some(exchange))),
         false => rules.memo.borrow_mut().manner(local, host, target.extras),
     };
+    // What is added says who asked through us, whom a forward proxy keeps to itself (mod_proxy as it behaves).
+    let manner = match peek(exchange).is_some_and(|own| own.is_forwarded) {
+        true => Arc::new(CallManner { adds_forwarded: false, preserves_host: false, ..(*manner).clone() }),
+        false => manner,
+    };
     let names = names(exchange, host, &manner);
     let to = CallTo::Upstream(target.upstream);
     exchange.call = Some(Box::new(Call { to, target: request_target, script, manner, names }));
@@ -160,7 +182,15 @@ fn names(exchange: &Exchange, host: &Host, manner: &CallManner) -> CallNames {
         saker_pipeline::Via::On | saker_pipeline::Via::Full => {
             let whole = origin::origin(exchange, host);
             let at = whole.windows(3).position(|window| window == b"://").map_or(0, |at| at + 3);
-            whole.get(at..).unwrap_or_default().to_vec()
+            let own = whole.get(at..).unwrap_or_default();
+            // Of a forward proxy the request's host is another server's.
+            match (peek(exchange).is_some_and(|own| own.is_forwarded), host.server_name.as_deref()) {
+                (true, Some(name)) => {
+                    let port = own.iter().rposition(|byte| *byte == b':').and_then(|at| own.get(at..)).unwrap_or_default();
+                    [name.as_bytes(), port].concat()
+                }
+                _ => own.to_vec(),
+            }
         }
         _ => Vec::new(),
     };
@@ -183,7 +213,6 @@ fn forwards(exchange: &mut Exchange, host: &Host) -> Option<Verdict> {
 
 /// The last to get it answers it.
 fn at_the_end(exchange: &mut Exchange, host: &Host) -> Verdict {
-    use saker_http::Method;
     match exchange.head.view().method() {
         Method::Trace => Verdict::Answer(saker_pipeline::phases::trace_answer(exchange)),
         Method::Options => Verdict::Answer(methods::with_methods(Status::OK, host)),

@@ -4,7 +4,7 @@
 //! it, parameters behind later mentions do not count, and those of ProxySet always do.
 
 use super::{
-    health,
+    forward, health,
     parameters::{BalancerParameters, HealthParameters, WorkerParameters, time_ms},
     pass::{self, Pass},
     remote::{ExpressDraft, Remote},
@@ -56,6 +56,8 @@ pub struct ProxyDraft {
     pub direct: Vec<Box<str>>,
     pub express: ExpressDraft,
     pub forwards_requests: Option<bool>,
+    /// AllowCONNECT, first and last of ranges.
+    pub connect_ports: Vec<(u16, u16)>,
 }
 
 pub const SETTERS: &[(&str, ServerSet)] = &[
@@ -81,6 +83,7 @@ pub const SETTERS: &[(&str, ServerSet)] = &[
         draft.proxy.remotes.push(Remote::parse(node, true)?);
         Ok(())
     }),
+    ("AllowCONNECT", |node, draft, _, _| forward::add_ports(&texts(node), &mut draft.proxy)),
     ("NoProxy", |node, draft, _, _| {
         draft.proxy.direct.extend(texts(node).into_iter().map(Into::into));
         Ok(())
@@ -109,7 +112,7 @@ impl ProxyDraft {
         lists.iter().all(|empty| *empty)
             && flags.iter().all(Option::is_none)
             && (self.health_templates.is_empty() && self.health_expressions.is_empty() && self.blocked.is_empty())
-            && (self.remotes.is_empty() && self.direct.is_empty() && self.express.is_empty())
+            && (self.remotes.is_empty() && self.direct.is_empty() && self.express.is_empty() && self.connect_ports.is_empty())
             && (self.timeout_ms.is_none() && self.via.is_none() && self.forwards_max.is_none())
     }
 

@@ -8,6 +8,7 @@
 pub mod call;
 pub mod canonical;
 pub mod draft;
+pub mod forward;
 pub mod health;
 pub mod manner;
 pub mod parameters;

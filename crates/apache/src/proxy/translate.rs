@@ -3,6 +3,7 @@
 //! In Apache's order: rules of the host have had their say (`[P]` among them); then the innermost `<Location>` with a ProxyPass, then the host's
 //! own in the order in which they stand. Settings are the host's with `<Proxy>` and `<Location>` laid over; no folder has a say.
 
+use super::forward;
 use super::pass::{Encoding, From, Pass, Passed, Paths};
 use crate::{
     host::Host,
@@ -143,6 +144,10 @@ pub fn settings(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, 
     if exchange.head.view().method() == Method::Trace && !host.trace_enabled {
         return Verdict::Answer(Response::new(Status::METHOD_NOT_ALLOWED));
     }
+    if let Some(refused) = forward::refusal(exchange, host, &proxied.url) {
+        return refused;
+    }
+    let is_forwarded = state(exchange).is_forwarded;
     let mut local = Arc::clone(&host.defaults);
     let mut captures = Vec::new();
     {
@@ -150,7 +155,10 @@ pub fn settings(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, 
         for section in host.proxy.sections.iter().filter(|section| section.is_for(url_in_rules(&proxied.url))) {
             local = memo.over(&local, &section.local);
         }
-        local = walk::locations(&mut memo, host, local, &exchange.path, &mut captures);
+        // Paths of another server are none of ours.
+        if !is_forwarded {
+            local = walk::locations(&mut memo, host, local, &exchange.path, &mut captures);
+        }
     }
     captures.iter().for_each(|(name, value)| exchange.environment.set(name.as_bytes(), value));
     exchange.path_info.clear();

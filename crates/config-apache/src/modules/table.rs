@@ -92,7 +92,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
     module("proxy_module", "mod_proxy.c", "mod_proxy.so", A, Loadable, Native),
     module("proxy_ajp_module", "mod_proxy_ajp.c", "mod_proxy_ajp.so", B, Loadable, Native),
     module("proxy_balancer_module", "mod_proxy_balancer.c", "mod_proxy_balancer.so", A, Loadable, Native),
-    module("proxy_connect_module", "mod_proxy_connect.c", "mod_proxy_connect.so", B, Loadable, Later),
+    module("proxy_connect_module", "mod_proxy_connect.c", "mod_proxy_connect.so", B, Loadable, Native),
     module("proxy_express_module", "mod_proxy_express.c", "mod_proxy_express.so", B, Loadable, Native),
     module("proxy_fcgi_module", "mod_proxy_fcgi.c", "mod_proxy_fcgi.so", A, Loadable, Native),
     module("proxy_fdpass_module", "mod_proxy_fdpass.c", "mod_proxy_fdpass.so", C, Loadable, Later),

@@ -33,8 +33,7 @@ const BUFFERS: Treatment = NoEffect("buffers grow with what is sent and are boun
 const NO_MANAGER: Treatment = NoEffect("members are those of the configuration; changes take a reload");
 const NO_STATUS: Treatment = NoEffect("the status page shows what it shows whatever this says");
 const NO_POOL: Treatment = NoEffect("health checks need no threads");
-const NO_REMOTE: Treatment = NoEffect("it is about forward proxies, which this is not");
-const NO_FORWARD: Treatment = NoEffect("this is no forward proxy: CONNECT is refused, whatever the port");
+const NO_REMOTE: Treatment = NoEffect("names without a domain are left to the name server");
 const NO_EXPECT: Treatment = NoEffect("Expect is answered here, when the content is wanted, and not passed on");
 const BAD_FIELDS: Treatment = NoEffect("an answer with a field that can't be read is an error, as with Apache's default");
 
@@ -77,7 +76,7 @@ pub(super) const ROWS: &[Row] = &[
     row("ProxySourceAddress", PROXY, A, "sv", One, SERVER, NOWHERE, GATEWAYS),
     row("ProxyAddHeaders", PROXY, A, "svd", Flag, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("Proxy100Continue", PROXY, A, "svd", Flag, ACCESS.or(SERVER), NOWHERE, NO_EXPECT),
-    row("AllowCONNECT", PROXY_CONNECT, B, "sv", Each, SERVER, NOWHERE, NO_FORWARD),
+    row("AllowCONNECT", PROXY_CONNECT, B, "sv", Each, SERVER, NOWHERE, Honoured),
     row("ProxyExpressEnable", PROXY_EXPRESS, B, "sv", Flag, FILE_INFO, NOWHERE, Honoured),
     row("ProxyExpressDBMFile", PROXY_EXPRESS, B, "sv", One, FILE_INFO, NOWHERE, Honoured),
     row("ProxyExpressDBMType", PROXY_EXPRESS, B, "sv", One, FILE_INFO, NOWHERE, Honoured),

@@ -43,7 +43,8 @@ fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Respon
         Target::Origin { path, query } => (field, path, query),
         Target::Absolute { authority, path, query, .. } => (authority, path, query),
         Target::Asterisk => (field, &b"/"[..], None),
-        // We are no proxy.
+        // Whether we are a proxy is for rules to say.
+        Target::Authority(authority) if has_rules => (authority, &b"/"[..], None),
         Target::Authority(_) => return Ok(Some(with_methods(Status::METHOD_NOT_ALLOWED))),
     };
     let asterisk = matches!(target, Target::Asterisk);

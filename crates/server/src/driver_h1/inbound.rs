@@ -265,6 +265,8 @@ pub fn connection_of(version: Version, stays: bool) -> ConnectionLine {
 pub fn framing_of(response: &Response, view: HeadView<'_>) -> ResponseFraming {
     match response.body.length() {
         _ if response.status.forbids_content() => ResponseFraming::None,
+        // RFC 9110 section 9.3.6: neither length nor coding.
+        _ if response.tunnel.is_some() => ResponseFraming::None,
         Some(length) => ResponseFraming::Length(length),
         // RFC 9110 section 9.3.2: a HEAD response may leave out what only content would tell.
         None if view.method() == Method::Head => ResponseFraming::None,

@@ -50,7 +50,8 @@ impl Connection {
         if let Some(error) = state.borrow().failed() {
             response = refusal(error, response);
         }
-        if response.status != Status::SWITCHING_PROTOCOLS {
+        let is_connect = exchange.head.view().method() == Method::Connect && response.status == Status::OK;
+        if response.status != Status::SWITCHING_PROTOCOLS && !is_connect {
             response.tunnel = None;
         }
         let log_facts = log_facts(&logs, &exchange);
@@ -114,7 +115,9 @@ impl Connection {
             ResponseHead::Ready(_) => inbound::append_head(&self.session, &exchange.settings, &mut response, view, stays, now, &mut head),
             ResponseHead::Built(_) => {
                 let connection = match response.tunnel {
-                    Some(_) => ConnectionLine::Upgrade,
+                    Some(_) if response.status == Status::SWITCHING_PROTOCOLS => ConnectionLine::Upgrade,
+                    // What follows is the tunnel's (RFC 9110 section 9.3.6).
+                    Some(_) => ConnectionLine::KeepAlive,
                     None => inbound::connection_of(view.version(), stays),
                 };
                 inbound::append_built(&response, &mut self.session.tail(&response.head), framing, connection, now, &mut head);

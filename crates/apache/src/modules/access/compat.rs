@@ -58,6 +58,10 @@ impl AccessCompat {
         ("Satisfy", set_satisfy),
     ];
 
+    pub fn is_said(&self) -> bool {
+        self.said.is_some()
+    }
+
     pub fn under(&self, over: &AccessCompat) -> AccessCompat {
         AccessCompat { said: over.said.as_ref().or(self.said.as_ref()).cloned() }
     }
