@@ -211,6 +211,8 @@ pub struct Exchange {
     pub notes: Environment,
     /// How the request was before rules led it elsewhere.
     pub first: Option<Box<First>>,
+    /// Where this is the request for an error document: the error.
+    pub stands_in_for: Option<saker_http::Status>,
     /// The page that stood in for its answer, as logs tell it.
     pub stand_in: Option<Box<StandIn>>,
     /// What the rules want of logs.
@@ -257,6 +259,7 @@ impl Exchange {
             user: None,
             notes: Environment::default(),
             first: None,
+            stands_in_for: None,
             stand_in: None,
             log_rules: LogRules::default(),
             head_edits: None,

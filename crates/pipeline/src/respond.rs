@@ -80,7 +80,14 @@ fn own_page(exchange: &mut Exchange, services: &Services, response: Response) ->
 async fn internal_page(exchange: &mut Exchange, services: &Services, path: &str, status: Status) -> Option<Response> {
     exchange.trace("respond", None, || format!("error document {path} for {}", status.0));
     let mut inner = page_exchange(exchange, path);
-    let page = phases::run_again(&mut inner, services, exchange, status).await;
+    inner.stands_in_for = Some(status);
+    inner.page_cache = services.filters.iter().find_map(|filter| filter.left_to_stand_in(exchange));
+    let mut page = phases::run_again(&mut inner, services, exchange, status).await;
+    for filter in services.filters.iter().filter(|filter| filter.sees_stand_ins()) {
+        if matches!(page.head, ResponseHead::Built(_)) || filter.takes_ready(&inner) {
+            filter.apply(&mut inner, &mut page).await;
+        }
+    }
     if let (Some(steps), Some(more)) = (&mut exchange.trace, inner.trace.take()) {
         *steps = more;
     }

@@ -2,7 +2,7 @@
 
 use crate::{Exchange, Response};
 use saker_http::HeadView;
-use std::{future::Future, pin::Pin};
+use std::{any::Any, future::Future, pin::Pin};
 
 /// A future that stays on its worker.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -40,6 +40,16 @@ pub trait Filter {
     /// Whether what it does belongs to the content, wherever that goes: then it is applied to what pages include, too.
     fn changes_content(&self) -> bool {
         false
+    }
+
+    /// Whether it has to see a page that stands in for an error as the program said it, before the error's own fields are laid over it.
+    fn sees_stand_ins(&self) -> bool {
+        false
+    }
+
+    /// What the request for such a page brings along of the one that went wrong (`Exchange::page_cache`).
+    fn left_to_stand_in(&self, _: &mut Exchange) -> Option<Box<dyn Any>> {
+        None
     }
 
     fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()>;

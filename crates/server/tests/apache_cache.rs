@@ -318,3 +318,24 @@ fn hosts_have_pages_of_their_own() {
     site.says(PUBLIC);
     assert_eq!(["two.test", "one.test", "www.one.test"].map(cached), ["hit", "miss", "miss"]);
 }
+
+/// A page of one script with parts of another, and an error document that is a page with parts.
+#[test]
+fn pages_with_parts() {
+    let site = Site::start("ac-esi", "ErrorDocument 404 /page.cgi?error");
+    site.htaccess("<IfModule LiteSpeed>\nCacheLookup on\n</IfModule>\nRewriteEngine On\nRewriteRule ^part/(.*)$ x.cgi?$1 [L]\n");
+    let page = "#!/bin/sh\nprintf 'X-LiteSpeed-Cache-Control: public,max-age=60,esi=on\\nContent-Type: text/html\\n\\n'\n\
+                printf '<p><esi:include src=\"/part/a\"/> <esi:include src=\"/none.html\" onerror=\"continue\"/></p>'\n";
+    let script = site.saker.dir.write("www/page.cgi", page).unwrap();
+    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
+    site.says("X-LiteSpeed-Cache-Control: public,max-age=60\nX-LiteSpeed-Tag: part");
+    for expected in ["miss", "hit", "hit"] {
+        let response = site.ask("/page.cgi", &[]);
+        assert_eq!((response.text().as_str(), response.field("x-litespeed-cache")), ("<p>/part/a 1 [] </p>", Some(expected)));
+    }
+    assert_eq!(site.made(), 1, "the part");
+    let missing = site.ask("/missing.html", &[]);
+    assert_eq!(missing.status, 404);
+    assert_eq!((missing.text().as_str(), missing.field("x-litespeed-cache-control")), ("<p>/part/a 1 [] </p>", None));
+    assert_eq!(site.made(), 1);
+}

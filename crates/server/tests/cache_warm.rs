@@ -277,3 +277,16 @@ fn devices_and_results() {
     assert!(saker(&origin, &["purge", &url(&origin, "/")]).status.success());
     assert_eq!(origin.get("/", &[("User-Agent", phone)]).text(), "mobile 4", "a purge is of all devices");
 }
+
+/// The port is not known before the server runs, so it is on any of the host's: a URL without one takes a listener of its scheme.
+#[test]
+fn the_configuration_warms_it_up() {
+    let site = "[cache]\nwarm = [\"http://localhost/index.xml\"]\nwarm_every = \"2s\"\n%%\n[site.cache]\nenabled = true\n";
+    let origin = Origin::with("warm-configured", site, 2, |asked| match asked.target.as_str() {
+        "/index.xml" => ok(&[], "<urlset><url><loc>http://localhost/a</loc></url></urlset>"),
+        _ => ok(&[PUBLIC], "page"),
+    });
+    origin.wait_for("/a", 1);
+    origin.wait_for("/index.xml", 2);
+    assert_eq!((origin.get("/a", &[]).field("age").is_some(), origin.asked("/a").len()), (true, 1));
+}

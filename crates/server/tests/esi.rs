@@ -315,3 +315,34 @@ fn a_page_without_parts_is_an_ordinary_one() {
     }
     assert_eq!(origin.asked("/page").len(), 1);
 }
+
+/// The same pages and errors over HTTP/2, where frames and not connections carry them.
+#[test]
+fn over_http2() {
+    let page = "<p><esi:include src='/public'/>|<esi:include src='/cookie'/>|<esi:include src='/slow'/></p>";
+    let origin = Origin::start("esi-http2", "", move |asked| match asked.target.as_str() {
+        "/page" => ok(&[PAGE, HTML], page),
+        "/error" => answer("404 Not Found", &[PAGE, HTML], "<p>no: <esi:include src='/public'/></p>"),
+        _ => part(asked),
+    });
+    let curl = |path: &str, arguments: &[&str]| {
+        let url = format!("http://{}{path}", origin.saker.server.address());
+        let mut command = std::process::Command::new(saker_testkit::require("curl").unwrap());
+        let output = command.args(["-sS", "-i", "-m", "20", "--http2-prior-knowledge"]).args(arguments).arg(url).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for slow in 1..4 {
+        let got = curl("/page", &[]);
+        assert!(got.starts_with("HTTP/2 200"), "{got}");
+        assert!(got.ends_with(&format!("\r\n\r\n<p>[/public 1]|C|[/slow {slow}]</p>")), "{got}");
+        assert!(got.contains("set-cookie: a=1\r\n"), "{got}");
+    }
+    for _ in 0..2 {
+        let got = curl("/error", &[]);
+        assert!(got.starts_with("HTTP/2 404") && got.ends_with("<p>no: [/public 1]</p>"), "{got}");
+    }
+    let head = curl("/page", &["--head"]);
+    assert!(head.starts_with("HTTP/2 200") && head.ends_with("\r\n\r\n"), "{head}");
+    assert_eq!((origin.asked("/page").len(), origin.asked("/error").len()), (1, 1));
+}

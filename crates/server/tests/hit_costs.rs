@@ -6,10 +6,18 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use saker_testkit::{Saker, TempDir, saker::plain};
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixListener,
+    sync::{Mutex, PoisonError},
+    thread,
+};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_saker");
 const FEW: usize = 200;
 const MANY: usize = 2200;
+/// Valgrind is slow, and two at a time wait for each other long enough for tickers to be counted.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Serves `requests` requests on one connection under valgrind, which have these fields in turn, and returns the number behind `label` in
 /// what it says in the end.
@@ -29,12 +37,50 @@ fn count(requests: usize, fields: &[&[(&str, &str)]], tool: &[&str], label: &str
 
 #[test]
 fn a_hit_allocates_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let tool = ["--tool=memcheck", "--undef-value-errors=no", "--leak-check=no"];
     let fields: [&[_]; 2] = [&[], &[("Accept-Encoding", "gzip, br, zstd"), ("Cookie", "a=b"), ("User-Agent", "someone")]];
     let allocations = |requests| count(requests, &fields, &tool, "total heap usage:");
     let (few, many) = (allocations(FEW), allocations(MANY));
     // Of the ticker and the logs there are a few, and more the longer it takes.
     assert!(few.abs_diff(many) < (MANY - FEW) / 10, "{few} allocations for {FEW} requests, {many} for {MANY}");
+}
+
+/// A page that a server behind us has made: the first request asks for it, all others find it.
+#[test]
+fn a_hit_of_the_page_cache_allocates_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let tool = ["--tool=memcheck", "--undef-value-errors=no", "--leak-check=no"];
+    let (few, many) = (page_hits(FEW, &tool), page_hits(MANY, &tool));
+    assert!(few.abs_diff(many) < (MANY - FEW) / 10, "{few} allocations for {FEW} hits, {many} for {MANY}");
+}
+
+fn page_hits(requests: usize, tool: &[&str]) -> usize {
+    let dir = TempDir::new("page-hit-costs").unwrap();
+    let listener = UnixListener::bind(dir.join("origin.sock")).unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(
+                b"HTTP/1.1 200 OK\r\nX-LiteSpeed-Cache-Control: public,max-age=600\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
+            );
+        }
+    });
+    let configuration = format!(
+        "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n[[listener]]\naddress = \"{{address}}\"\n[[upstream]]\nname = \"app\"\n\
+         servers = [\"http+unix:{}/origin.sock\"]\n[[site]]\nnames = [\"*\"]\ncache = true\n[[site.route]]\npath = \"/*\"\nproxy = \"app\"\n",
+        dir.display()
+    );
+    let saker = Saker::under_valgrind(BINARY, dir, &configuration, tool).unwrap();
+    let mut client = saker.connect().unwrap();
+    for number in 0..requests {
+        let response = client.request("GET", "/page", &[("User-Agent", "someone"), ("Accept", "text/html")]).unwrap();
+        assert_eq!((response.status, response.field("x-litespeed-cache")), (200, Some(if number == 0 { "miss" } else { "hit" })));
+    }
+    assert!(saker.server.stop().unwrap().success());
+    let said = std::fs::read_to_string(saker.dir.join("valgrind.txt")).unwrap();
+    let line = said.lines().find_map(|line| line.split_once("total heap usage:")).unwrap_or_else(|| panic!("no heap usage in {said}")).1;
+    line.trim().split(' ').next().unwrap().replace(',', "").parse().unwrap()
 }
 
 #[test]

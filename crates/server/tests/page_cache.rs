@@ -340,3 +340,14 @@ fn operators_see_and_purge_pages() {
     let status = saker(&["status", "--json"]);
     assert!(status.contains("page_cache_requests_total"), "{status}");
 }
+
+/// What makes no other page makes no other address either.
+#[test]
+fn what_changes_a_page_takes_it_away_however_it_was_asked_for() {
+    let origin = Origin::start("cache-unsafe", "ignore_parameters = [\"utm_*\"]\n", |asked| ok(&[PUBLIC], &asked.count.to_string()));
+    assert_eq!(origin.get("/p?a=1&utm_source=x", &[]).text(), "1");
+    assert_eq!(origin.get("/p?a=1&utm_source=y", &[]).text(), "1");
+    assert_eq!(origin.client().request("POST", "/p?utm_medium=z&a=1", &[("Content-Length", "0")]).unwrap().status, 200);
+    origin.get("/p?a=1", &[]);
+    assert_eq!(origin.asked("/p?a=1").len(), 1, "the page is made anew");
+}

@@ -3,10 +3,19 @@
 use super::listener::NETWORK;
 use crate::{
     model::CacheStore,
-    row::{CACHE_STORE, FILE, Kind, ROW, Row, Set},
+    row::{CACHE_STORE, FILE, Fault, Kind, ROW, Row, Set, Word},
     value::{Given, Value},
 };
 use saker_net::Network;
+
+static SITEMAP: Word = Word {
+    expects: "the URL of a sitemap, such as \"https://shop.example/sitemap.xml\"",
+    pattern: "^https?://",
+    read: |text| match text.starts_with("http://") || text.starts_with("https://") {
+        true => Ok(Value::Text(text.to_owned())),
+        false => Err(Fault::plain(None)),
+    },
+};
 
 const SIZE: Kind = Kind::Bytes { min: 0, max: 1 << 50 };
 const COUNT: Kind = Kind::Integer { min: 0, max: 1_000_000_000 };
@@ -74,6 +83,29 @@ pub static ROWS: &[Row] = &[
         ..bound("entry_size", SIZE, "\"64MiB\"", "Responses with more content are not kept.", |cache, given| {
             cache.entry_bytes_max = given.number()
         })
+    },
+    Row {
+        name: "warm",
+        contexts: CACHE_STORE,
+        kind: Kind::ListOf(&Kind::Word(&SITEMAP)),
+        default: Some("[]"),
+        example: Some("[\"https://shop.example/sitemap.xml\"]"),
+        summary: "Sitemaps whose pages are made when the server has started, as `saker cache warm` does.",
+        aliases: &["sitemap", "sitemaps", "crawler"],
+        since: "0.6",
+        set: Set::CacheStore(|cache, given| cache.warmed = given.texts()),
+        ..ROW
+    },
+    Row {
+        name: "warm_every",
+        contexts: CACHE_STORE,
+        kind: Kind::Duration { min_ms: 0, max_ms: 365 * 86_400_000 },
+        default: Some("\"0s\""),
+        example: Some("\"6h\""),
+        summary: "So long after its beginning it is done again. 0: once.",
+        since: "0.6",
+        set: Set::CacheStore(|cache, given| cache.warmed_every_s = given.number() / 1000),
+        ..ROW
     },
     Row {
         name: "purge_from",

@@ -18,6 +18,9 @@ pub struct CacheStore {
     pub memory_bytes_max: u64,
     /// Entries with more content are not kept.
     pub entry_bytes_max: u64,
+    /// Sitemaps whose pages are made when the server has started, and again after so many seconds; 0: once.
+    pub warmed: Vec<String>,
+    pub warmed_every_s: u64,
     /// Who may purge by request (PURGE, REFRESH, BAN), besides whom a site names.
     pub purgers: Vec<Network>,
     /// Something may come to use it that the model does not show, such as a `.htaccess` file.
@@ -34,6 +37,8 @@ impl Default for CacheStore {
             site_entries_max: 0,
             memory_bytes_max: 64 << 20,
             entry_bytes_max: 64 << 20,
+            warmed: Vec::new(),
+            warmed_every_s: 0,
             purgers: ["127.0.0.0/8", "::1"].iter().filter_map(|network| network.parse().ok()).collect(),
             is_expected: false,
         }

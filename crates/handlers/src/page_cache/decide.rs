@@ -2,7 +2,7 @@
 //!
 //! Place in the walk: the first step of keeping (`keep`). Absent on purpose: anything that is written. The rules are `saker_cache`'s.
 
-use super::{look_up::now_ms, record::By, visit::Visit};
+use super::{look_up::now_ms, parts::Piece, record::By, visit::Visit};
 use saker_cache::{
     lscache::{
         self,
@@ -10,6 +10,7 @@ use saker_cache::{
     },
     rules::{Life, Pass, RuleSettings, judge_response},
 };
+use saker_http::Status;
 use saker_pipeline::{Exchange, Response};
 
 /// What is to become of a response.
@@ -62,6 +63,9 @@ pub fn decide(visit: &Visit, exchange: &Exchange, response: &Response) -> Result
         if explicit || is_said {
             return by_lscache(visit, exchange, response, &control, explicit, length);
         }
+    }
+    if response.status == Status::PARTIAL_CONTENT {
+        Piece::of(response)?;
     }
     if !given.obeys_http {
         return Err(Refusal::new("not-asked", "X-LiteSpeed-Cache-Control does not ask for it"));

@@ -191,6 +191,9 @@ fn show(visit: &Visit, exchange: &Exchange, response: &mut Response, outcome: &R
         let told = CacheStatus { forward: Some(forward), forward_status: Some(status.0), stored: is_kept, ..CacheStatus::default() };
         told.append_to(response.fields_mut(), "Saker");
     }
+    if !matches!(exchange.head.view().method(), Method::Get | Method::Head) {
+        return;
+    }
     let result = match (outcome, &visit.old) {
         (Err(_), _) => told::Result::Bypass,
         (Ok(()), Some(_)) if visit.is_revalidated => told::Result::Revalidated,

@@ -55,11 +55,14 @@ impl Place {
         key
     }
 
-    /// Another URL of the same host.
-    pub fn url_of(&self, exchange: &Exchange, target: &[u8]) -> Vec<u8> {
+    /// Another URL of the same host, as keys of its pages have it.
+    pub fn url_of(&self, exchange: &Exchange, target: &[u8], edits: &KeyEdits) -> Vec<u8> {
         let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
-        let mut key = url(&exchange.client, &exchange.host, &target[..end]);
-        key.extend_from_slice(&target[end..]);
+        let mut key = url(&exchange.client, &exchange.host, edits.edited_path(&target[..end]));
+        if let Some(query) = edits.edited(target.get(end + 1..)) {
+            key.push(b'?');
+            key.extend_from_slice(&query);
+        }
         key
     }
 
@@ -253,6 +256,10 @@ fn answers(exchange: &Exchange) -> Vec<u8> {
             let end = call.target.iter().position(|byte| *byte == b'?').unwrap_or(call.target.len());
             answers.extend_from_slice(&call.target[..end]);
         }
+    }
+    // What is said of an error is said of no other.
+    if let Some(error) = exchange.stands_in_for {
+        answers.extend_from_slice(format!(" for {}", error.0).as_bytes());
     }
     // The parts of a key are told apart by it.
     answers.retain(|byte| *byte != BETWEEN);

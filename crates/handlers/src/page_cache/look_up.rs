@@ -13,6 +13,7 @@ use super::{
     },
     key,
     page::{Manner, Outcome, Page, Told, wanted_range},
+    parts,
     plan::Plan,
     purge,
     refresh::{self, Refresh},
@@ -234,6 +235,13 @@ async fn search(cache: &Rc<PageCache>, exchange: &mut Exchange, mut visit: Visit
             Some((_, Use::OnlyIfCached504)) => return Handled::Answered(Response::new(Status::GATEWAY_TIMEOUT)),
             None if reuse::only_if_cached(exchange.head.view()) => return Handled::Answered(Response::new(Status::GATEWAY_TIMEOUT)),
             None => exchange.trace("cache", None, || "not there".into()),
+        }
+        if let Some(response) = parts::answer(cache, exchange, &visit).await {
+            exchange.trace("cache", None, || "answered from the part that is there".into());
+            exchange.is_answered_by_program = true;
+            visit.count(Count::Hits);
+            cache.count(Metric::PageCacheHits);
+            return Handled::Answered(response);
         }
         match board(cache, exchange, &visit) {
             // By another worker, in its own memory and on the disk.

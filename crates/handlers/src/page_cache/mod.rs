@@ -17,6 +17,7 @@ mod keep;
 pub mod key;
 mod look_up;
 mod page;
+pub mod parts;
 mod plan;
 mod prepare;
 mod purge;
@@ -44,6 +45,7 @@ use saker_store::{EntryHead, Found, Standing, Store, TagMark};
 use saker_telemetry::{Counters, Metric};
 use settings::AllTerms;
 use std::{
+    any::Any,
     cell::{Cell, RefCell},
     rc::{Rc, Weak},
     sync::Arc,
@@ -120,28 +122,26 @@ impl PageCache {
         if let Some(kept) = self.in_memory(key) {
             return Some(kept);
         }
-        let found = self.store.find(key, MEMORY_BYTES_MAX)?;
-        let hash = self.store.hash(key);
-        let found = match found.content {
-            saker_store::Content::File { .. } if !self.store.is_known_sound(hash, false) => {
-                let looking = tokio::task::spawn_blocking(move || found.content.is_sound().then_some(found));
-                let looked = looking.await.ok().flatten();
-                match looked {
-                    Some(found) => {
-                        self.store.is_known_sound(hash, true);
-                        found
-                    }
-                    None => {
-                        self.store.give_up(hash, saker_store::Coding::Identity, "its content is damaged");
-                        return None;
-                    }
-                }
-            }
-            _ => found,
-        };
+        let found = self.sound(key).await?;
         let kept = self.taken(found)?;
         self.hold(key, &kept);
         self.current(kept)
+    }
+
+    /// An entry of the store. The content of a large one is looked at once, beside the worker.
+    async fn sound(&self, key: &[u8]) -> Option<Found> {
+        let found = self.store.find(key, MEMORY_BYTES_MAX)?;
+        let hash = self.store.hash(key);
+        if matches!(found.content, saker_store::Content::Memory(_)) || self.store.is_known_sound(hash, false) {
+            return Some(found);
+        }
+        let looking = tokio::task::spawn_blocking(move || found.content.is_sound().then_some(found));
+        let looked = looking.await.ok().flatten();
+        match looked {
+            Some(_) => drop(self.store.is_known_sound(hash, true)),
+            None => self.store.give_up(hash, saker_store::Coding::Identity, "its content is damaged"),
+        }
+        looked
     }
 
     fn in_memory(&self, key: &[u8]) -> Option<Kept> {
@@ -166,6 +166,7 @@ impl PageCache {
         let Found { head, id, content } = found;
         match Record::decode(&head.rules)? {
             Record::Sign(sign) => Some(Kept::Sign(Rc::new(sign))),
+            Record::Part { .. } => None,
             Record::Page { by, is_private, is_template, life } => {
                 let marks = visit::marks(&head);
                 let mut fields = Fields::new();
@@ -292,6 +293,22 @@ impl Filter for Keep {
     /// A hit that is to be put together.
     fn takes_ready(&self, exchange: &Exchange) -> bool {
         exchange.page_cache.as_ref().is_some_and(|state| state.is::<esi::Waiting>())
+    }
+
+    fn sees_stand_ins(&self) -> bool {
+        true
+    }
+
+    /// How deep it is in pages: a page that stands in for a part may ask for that very part.
+    fn left_to_stand_in(&self, exchange: &mut Exchange) -> Option<Box<dyn Any>> {
+        let state = exchange.page_cache.take()?;
+        if state.is::<esi::fragment::Fragment>() {
+            return Some(state);
+        }
+        let inside = state.downcast_ref::<visit::Visit>().and_then(|visit| visit.inside.clone());
+        exchange.page_cache = Some(state);
+        let part = |inside| esi::fragment::Fragment { inside, ttl_s: None, answered: esi::fragment::Answered::ByAnyone };
+        inside.map(|inside| Box::new(part(inside)) as Box<dyn Any>)
     }
 
     fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()> {

@@ -42,7 +42,7 @@ fn meant(visit: &Visit, exchange: &Exchange, purge: &grammar::Purge) -> Option<P
     let tag = match &purge.target {
         Target::All => names::ALL.to_vec(),
         Target::Tag(tag) => names::tag(tag),
-        Target::Url(target) => names::url_tag(&visit.place.url_of(exchange, target)),
+        Target::Url(target) => names::url_tag(&visit.place.url_of(exchange, target, &visit.said.edits)),
         // By what it begins with: looked at entry by entry.
         Target::TagPrefix(prefix) => return Some(bans::by_prefix(&scope, prefix)),
     };
@@ -84,7 +84,9 @@ fn invalidated(cache: &PageCache, visit: &Visit, exchange: &Exchange, response: 
     let authority = view.known(saker_http::KnownField::Host).unwrap_or(&exchange.host);
     let origin = invalidation::Origin { scheme, authority };
     let targets = invalidation::invalidated(view.method(), origin, view.target(), response.status, response.fields());
-    let marks = targets.iter().map(|target| super::mark(&visit.place.scope, &names::url_tag(&visit.place.url_of(exchange, target))));
+    let marks = targets
+        .iter()
+        .map(|target| super::mark(&visit.place.scope, &names::url_tag(&visit.place.url_of(exchange, target, &visit.said.edits))));
     marks.filter(|mark| cache.store.may_have(*mark)).map(|mark| Purge::Tag { mark, is_soft: false }).collect()
 }
 

@@ -1,9 +1,11 @@
 //! What the cache writes beside an entry: how long it lives and by whose word; or, for an address with variants, what they vary by.
 
+use super::parts::Piece;
 use saker_cache::{
     lscache::vary::VaryRules,
     rules::{Life, Vary},
 };
+use saker_http::range::ByteRange;
 
 /// By whose word an entry was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub enum Record {
         is_template: bool,
         life: Life,
     },
+    /// A piece of a page.
+    Part { piece: Piece, life: Life },
     /// Look further: the key of the entry has these besides.
     Sign(Sign),
 }
@@ -57,6 +61,7 @@ impl Sign {
 
 const PAGE: u8 = 1;
 const SIGN: u8 = 2;
+const PART: u8 = 3;
 
 impl Record {
     pub fn encode(&self) -> Vec<u8> {
@@ -65,6 +70,10 @@ impl Record {
                 let mut out = vec![PAGE, u8::from(*by == By::Lscache), u8::from(*is_private) | u8::from(*is_template) << 1];
                 out.extend_from_slice(&life.encode());
                 out
+            }
+            Record::Part { piece: Piece { range, total }, life } => {
+                let numbers = [range.first, range.last, *total].map(u64::to_le_bytes).concat();
+                [&[PART][..], &numbers, &life.encode()].concat()
             }
             Record::Sign(sign) => {
                 let mut out = vec![SIGN, u8::from(sign.rules.is_some()) | u8::from(sign.is_one) << 1];
@@ -84,6 +93,13 @@ impl Record {
                 let by = if *lscache == 1 { By::Lscache } else { By::Http };
                 let (is_private, is_template) = (flags & 1 != 0, flags & 2 != 0);
                 Some(Record::Page { by, is_private, is_template, life: Life::decode(life)? })
+            }
+            [PART, rest @ ..] => {
+                let mut rest = rest;
+                let mut next = || Some(u64::from_le_bytes(take(&mut rest, 8)?.try_into().ok()?));
+                let (range, total) = (ByteRange { first: next()?, last: next()? }, next()?);
+                let is_sound = range.first <= range.last && range.last < total;
+                is_sound.then_some(Record::Part { piece: Piece { range, total }, life: Life::decode(rest)? })
             }
             [SIGN, flags @ 0..4, rest @ ..] => {
                 let mut rest = rest;
@@ -132,6 +148,10 @@ mod tests {
         let records = [
             Record::Page { by: By::Http, is_private: false, is_template: true, life: Life { born_ms: 5, ..Life::default() } },
             Record::Page { by: By::Lscache, is_private: true, is_template: false, life: Life::default() },
+            Record::Part {
+                piece: Piece { range: ByteRange { first: 3, last: 9 }, total: 20 },
+                life: Life { born_ms: 5, ..Life::default() },
+            },
             Record::Sign(Sign { fields: vec!["accept-language".into()], rules: None, is_one: true }),
             Record::Sign(Sign { fields: Vec::new(), rules: Some(rules), is_one: false }),
         ];

@@ -63,6 +63,7 @@ fn http(given: &CacheUse) -> RuleSettings {
         shared_words_only: given.shared_words_only,
         session_cookies: given.session_cookies.clone().unwrap_or(standard.session_cookies),
         ignored_fields: given.ignored_fields.clone(),
+        store_parts: true,
         ..RuleSettings::default()
     }
 }

@@ -55,6 +55,63 @@ impl Tee {
     }
 }
 
+/// A response whose content somebody wants to have when it has gone.
+pub struct Collecting<F> {
+    source: Box<dyn BodyStream>,
+    /// Gone when it is too much, or done.
+    bytes: Option<Vec<u8>>,
+    bytes_max: usize,
+    length: Option<u64>,
+    done: Option<F>,
+}
+
+impl<F: FnOnce(Vec<u8>)> Collecting<F> {
+    pub fn new(source: Box<dyn BodyStream>, bytes_max: usize, done: F) -> Collecting<F> {
+        let length = source.length();
+        Collecting { source, bytes: Some(Vec::new()), bytes_max, length, done: Some(done) }
+    }
+
+    fn take(&mut self, chunk: &Chunk) {
+        let Some(bytes) = &mut self.bytes else { return };
+        if bytes.len() + chunk.len() > self.bytes_max {
+            self.bytes = None;
+            return;
+        }
+        bytes.extend_from_slice(chunk.bytes());
+        // Nobody asks for more than was promised.
+        if self.length == Some(bytes.len() as u64) {
+            self.finish();
+        }
+    }
+
+    fn finish(&mut self) {
+        if let (Some(bytes), Some(done)) = (self.bytes.take(), self.done.take()) {
+            done(bytes);
+        }
+    }
+}
+
+impl<F: FnOnce(Vec<u8>) + Unpin> BodyStream for Collecting<F> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        let polled = self.source.poll_chunk(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(chunk))) => self.take(chunk),
+            Poll::Ready(Some(Err(_))) => self.bytes = None,
+            Poll::Ready(None) => self.finish(),
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.source.length()
+    }
+
+    fn trailers(&mut self) -> Option<Fields> {
+        self.source.trailers()
+    }
+}
+
 impl BodyStream for Tee {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let polled = self.source.poll_chunk(cx);

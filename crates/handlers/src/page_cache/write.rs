@@ -8,6 +8,7 @@ use super::{
     decide::{Decision, Refusal},
     errand::Recipe,
     page::{Page, Parts},
+    parts::{self, Piece},
     prepare::{self, Signed},
     purge,
     record::Record,
@@ -50,17 +51,19 @@ pub fn store(
         }
         head.moment = number;
     }
-    let recipe = match &signed {
-        Some(Signed { sign, .. }) => Recipe::of(visit, exchange, &sign.fields, sign.rules.as_ref()),
-        None => Recipe::of(
-            visit,
-            exchange,
-            visit.sign.as_ref().map_or(&[], |sign| &sign.fields),
-            visit.sign.as_ref().and_then(|sign| sign.rules.as_ref()),
-        ),
-    };
+    let sign = signed.as_ref().map(|signed| &signed.sign).or(visit.sign.as_deref());
+    let recipe = Recipe::of(visit, exchange, sign.map_or(&[], |sign| &sign.fields), sign.and_then(|sign| sign.rules.as_ref()));
     if let Some(signed) = signed {
         put_sign(cache, &head, signed);
+    }
+    if response.status == Status::PARTIAL_CONTENT {
+        let piece = Piece::of(response)?;
+        if !piece.is_whole() {
+            return parts::keep(cache, response, head, &decision, piece);
+        }
+        // RFC 9111 section 3.4: all of it is a 200.
+        head.status = Status::OK.0;
+        head.fields.retain(|(name, _)| !name.eq_ignore_ascii_case(b"Content-Range"));
     }
     put(cache, Making { ticket: visit.ticket.take(), recipe: recipe.filter(|_| !decision.is_private) }, response, head, &decision)
 }
@@ -137,7 +140,7 @@ fn broken(error: &std::io::Error) -> Refusal {
 }
 
 /// The content without its coding.
-fn plain(body: &Body, coding: Option<&[u8]>) -> Result<Vec<u8>, Refusal> {
+pub fn plain(body: &Body, coding: Option<&[u8]>) -> Result<Vec<u8>, Refusal> {
     let bytes = match body {
         Body::Empty => &b""[..],
         Body::Memory(chunk) => chunk.bytes(),

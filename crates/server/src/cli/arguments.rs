@@ -167,6 +167,9 @@ pub struct Explain {
     /// As if by saker serve DIR
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "apache"], value_hint = ValueHint::DirPath)]
     pub serve: Option<PathBuf>,
+    /// Where the server runs that may keep it [default: as the configuration says]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub state_dir: Option<PathBuf>,
     /// A field of the request
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = field)]
     pub headers: Vec<(String, String)>,

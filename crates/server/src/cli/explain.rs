@@ -13,7 +13,8 @@ pub fn explain(explain: arguments::Explain) -> ExitCode {
     };
     let mut steps = Vec::new();
     // Servers of `saker serve` have state directories of their own.
-    let state_dir = explain.serve.is_none().then(|| model.server.state_dir.clone());
+    let of_model = explain.serve.is_none().then(|| model.server.state_dir.clone());
+    let state_dir = explain.state_dir.clone().or(of_model);
     let outcome =
         crate::explain::explain((model, front_end), &explain.method, &explain.url, &explain.headers, &mut |step| steps.push(step));
     // What is kept is the running server's to say.

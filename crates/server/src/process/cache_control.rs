@@ -172,7 +172,7 @@ fn shown(store: &Store, head: &EntryHead, bytes: u64) -> Value {
 
 fn life(head: &EntryHead) -> Option<Life> {
     match Record::decode(&head.rules)? {
-        Record::Page { life, .. } => Some(life),
+        Record::Page { life, .. } | Record::Part { life, .. } => Some(life),
         Record::Sign(_) => None,
     }
 }

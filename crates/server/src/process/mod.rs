@@ -158,6 +158,7 @@ fn serve(runtime: &Runtime, mut signals: signals::Signals, operator: Operator, c
             () = conversations => {}
             () = certificates => {}
             () = operator.fetch_staples() => {}
+            () = operator.warm_up() => {}
             () = signals.obey(&operator) => {}
         }
     });

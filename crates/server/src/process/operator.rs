@@ -23,12 +23,14 @@ use std::{
     cell::{Cell, RefCell},
     io::Write as _,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::Notify;
 
 /// How often changed certificates are looked for; looking costs next to nothing.
 const CERTIFICATES_LOOK: Duration = Duration::from_millis(250);
+/// How often it is looked whether it is time for a warm-up.
+const WARM_LOOK: Duration = Duration::from_secs(1);
 
 pub struct Operator {
     source: Source,
@@ -203,6 +205,22 @@ impl Operator {
                 watch = Watch::new(&secured, &self.shared.watcher);
             }
             watch.look(&secured, &self.shared.watcher);
+        }
+    }
+
+    /// Warms the page cache up, for as long as the server runs: when it has started, and as often as the configuration says.
+    pub async fn warm_up(&self) {
+        let mut begun: Option<Instant> = None;
+        loop {
+            tokio::time::sleep(WARM_LOOK).await;
+            let generation = Arc::clone(&self.generation.borrow());
+            let cache = &generation.model.cache;
+            let every = Duration::from_secs(cache.warmed_every_s);
+            let is_due = begun.is_none_or(|at| !every.is_zero() && at.elapsed() >= every);
+            if is_due && !cache.warmed.is_empty() && self.shared.page_cache.get().is_some() {
+                begun = Some(Instant::now());
+                warming::by_configuration(&self.warm_ups, &generation.model, &self.listeners.borrow(), &self.workers);
+            }
         }
     }
 

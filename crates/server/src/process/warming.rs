@@ -15,11 +15,15 @@ use saker_handlers::page_cache::{
     errand::{Door, Outcome},
     warm::{Job, Jobs, Line, Order, url::PageUrl},
 };
+use saker_telemetry::{error_log, message};
 use serde_json::{Value, json};
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
 };
+
+/// Requests at a time of a warm-up that nobody waits for.
+const CONFIGURED_CONCURRENCY: usize = 2;
 
 /// Answers what was asked.
 pub fn answer(verb: &WarmVerb, jobs: &Jobs, model: &Model, listeners: &Listeners, workers: &Workers) -> Result<Value, String> {
@@ -42,6 +46,17 @@ pub fn answer(verb: &WarmVerb, jobs: &Jobs, model: &Model, listeners: &Listeners
             find(*job)?.stop();
             Ok(json!({ "ok": true }))
         }
+    }
+}
+
+/// Begins what the configuration wants; nobody looks at it.
+pub fn by_configuration(jobs: &Jobs, model: &Model, listeners: &Listeners, workers: &Workers) {
+    let order = Order { concurrency: CONFIGURED_CONCURRENCY, ..Order::default() };
+    let job = Job::new(order, doors(model, listeners), true);
+    let list = WarmList { sitemaps: model.cache.warmed.clone(), ..WarmList::default() };
+    let begun = add(&job, &list).and_then(|()| begin(&job, jobs, workers).ok_or_else(|| "too many warm-ups are under way".into()));
+    if let Err(why) = begun {
+        error_log::log(&message::CONFIG_WARNING, format_args!("cache.warm: {why}"));
     }
 }
 

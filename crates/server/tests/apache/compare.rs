@@ -64,6 +64,11 @@ fn fields(apache: &Response, saker: &Response, (own, unframed): (bool, bool), di
         let (left, right) = (joined(apache, name), joined(saker, name));
         let same = match (TIMES.contains(&name.as_str()), name.as_str()) {
             (true, _) => left == right || close(&left, &right),
+            (_, "age") => left
+                .parse::<i64>()
+                .ok()
+                .zip(right.parse::<i64>().ok())
+                .is_some_and(|(left, right)| (left - right).abs() <= TIME_TOLERANCE_S),
             (_, "etag") => left.is_empty() == right.is_empty(),
             (_, "vary" | "allow" | "content-language" | "content-encoding") => tokens(&left) == tokens(&right),
             _ => left == right,

@@ -173,7 +173,10 @@ fn configuration(dir: &TempDir, topic: &Topic, server: &str, address: SocketAddr
         "PidFile {root}/{server}/pid\nDefaultRuntimeDir {root}/{server}\nErrorLog {root}/{server}/error.log\nLogLevel warn\nTypesConfig {root}/mime.types\n\
          KeepAlive On\n<Directory {root}>\n    AllowOverride All\n</Directory>\n"
     ));
-    fs::create_dir_all(dir.join(server))?;
+    let cache = dir.join(server).join("cache");
+    fs::create_dir_all(&cache)?;
+    // Whoever the server becomes.
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o777))?;
     let server_text = topic.server.replace("{modules}", &modules.to_string_lossy()).replace("{server}", server);
     text.push_str(&filled(&server_text, dir, Path::new(""), port));
     // What no host claims.

@@ -47,7 +47,7 @@ impl Origin {
         Origin::with(name, &format!("[site.cache]\nenabled = true\n{cache}"), 1, answers)
     }
 
-    /// The same with any lines at the end of the site.
+    /// The same with any lines at the end of the site; what `site` has before a line `%%` stands before everything.
     pub fn with(name: &str, site: &str, workers: usize, answers: impl Fn(&Asked) -> Vec<u8> + Send + Sync + 'static) -> Origin {
         let dir = TempDir::new(name).unwrap();
         let listener = UnixListener::bind(dir.join("origin.sock")).unwrap();
@@ -59,8 +59,9 @@ impl Origin {
                 thread::spawn(move || serve(stream, &seen, &*answers));
             }
         });
+        let (before, site) = site.split_once("%%\n").unwrap_or(("", site));
         let configuration = format!(
-            "[server]\nworkers = {workers}\nstate_dir = \"{{dir}}/state\"\n[[listener]]\naddress = \"{{address}}\"\n\
+            "{before}[server]\nworkers = {workers}\nstate_dir = \"{{dir}}/state\"\n[[listener]]\naddress = \"{{address}}\"\n\
              [[upstream]]\nname = \"app\"\nservers = [\"http+unix:{}/origin.sock\"]\n\
              [[site]]\nnames = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = \"app\"\npreserve_host = true\n{site}\n",
             dir.display()
