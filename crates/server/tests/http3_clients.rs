@@ -45,7 +45,7 @@ fn start(site: &str) -> Saker {
 #[test]
 fn a_large_file_reaches_a_client_that_moves() {
     let saker = start("");
-    let megabytes = env::var("SAKER_DOWNLOAD_MB").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
+    let megabytes = env::var("SAKER_DOWNLOAD_MB").ok().and_then(|text| text.parse().ok()).unwrap_or(20);
     let content = pattern(megabytes << 20);
     saker.dir.write("www/large.bin", &content).unwrap();
     for moves in ["0", "2"] {

@@ -17,8 +17,10 @@ use saker_pipeline::{FilePart, Response};
 use saker_quic::Written;
 use saker_telemetry::Metric;
 
-/// Content of a file that is read at a time.
-const FILE_BYTES: u64 = 64 << 10;
+/// Content of a file that is read at a time, at least and at most: a fourth of what the path carries. QUIC gives room back a piece at a time
+/// and looks for each packet's bytes piece by piece, so that neither few nor many are good.
+const FILE_BYTES_MIN: u64 = 32 << 10;
+const FILE_BYTES_MAX: u64 = 128 << 10;
 /// Content in memory that is handed over at a time.
 const MEMORY_BYTES: u64 = 64 << 10;
 /// Content that is copied behind its head, so that both are one piece.
@@ -190,7 +192,8 @@ impl Streams<'_> {
     }
 
     fn file(&mut self, stream: StreamId, part: &FilePart, allowance: u64) -> Result<Option<u64>, Broken> {
-        let wanted = file_step(part, allowance, FILE_BYTES)?;
+        let step = (self.quic.congestion_window_bytes() / 4).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX);
+        let wanted = file_step(part, allowance, step)?;
         if !self.out.clear_way(stream.0, self.quic) {
             return Ok(None);
         }
