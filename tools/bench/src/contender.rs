@@ -1,6 +1,9 @@
 //! Who is measured, and how each is started.
 
-use crate::{load::pinning, rows::Feature};
+use crate::{
+    load::pinning,
+    rows::{Congestion, Feature},
+};
 use saker_testkit::{KEPT, Peer, PeerSetting, PeerSite, PeerTls, ServerProcess, free_port};
 use std::{
     env, fmt, fs, io,
@@ -34,6 +37,8 @@ pub struct Ground<'a> {
     pub tls: Option<PeerTls<'a>>,
     pub core: Option<usize>,
     pub site: PeerSite<'a>,
+    /// Of HTTP/3.
+    pub congestion: Congestion,
 }
 
 impl Contender {
@@ -58,6 +63,11 @@ impl Contender {
         match self {
             Contender::Saker if !matches!(ground.site, PeerSite::Files) => {
                 by_configuration(&mut command, ground, port)?;
+            }
+            Contender::Saker | Contender::SakerHttp2 if ground.congestion != Congestion::Usual => {
+                let file = ground.work.join("saker.toml");
+                fs::write(&file, with_congestion(ground, port))?;
+                command.arg("run").arg("-c").arg(file);
             }
             Contender::Saker | Contender::SakerHttp2 => {
                 let address = format!("{}:{port}", ground.host);
@@ -143,6 +153,20 @@ fn configuration(ground: Ground<'_>, port: u16, on: Option<Feature>) -> String {
     )
 }
 
+/// Over TLS, with another congestion control.
+fn with_congestion(ground: Ground<'_>, port: u16) -> String {
+    let name = if ground.congestion == Congestion::Bbr { "bbr" } else { "newreno" };
+    let files = |PeerTls { chain, key }: PeerTls<'_>| format!("certificate = \"{}\"\nkey = \"{}\"\n", chain.display(), key.display());
+    format!(
+        "[server]\nworkers = 1\nstate_dir = \"{}/state\"\n\n[[listener]]\naddress = \"{}:{port}\"\ntls = true\nhttp3_congestion = \"{name}\"\n\n\
+         [[site]]\nnames = [\"*\"]\nroot = \"{}\"\n[site.tls]\n{}",
+        ground.work.display(),
+        ground.host,
+        ground.root.display(),
+        ground.tls.map(files).unwrap_or_default()
+    )
+}
+
 /// Sites that need more than a folder.
 fn by_configuration(command: &mut Command, ground: Ground<'_>, port: u16) -> io::Result<()> {
     let (path, server) = match ground.site {
@@ -210,6 +234,7 @@ mod tests {
             tls: None,
             core: None,
             site: PeerSite::Files,
+            congestion: Congestion::Usual,
         };
         let off = configuration(ground, 80, None);
         for feature in [Feature::AccessLog, Feature::Throttle] {

@@ -7,7 +7,7 @@ use crate::{
     arguments::Arguments,
     contender::{Contender, Ground},
     load::{Amount, LoadSetting},
-    rows::{Kind, Row, Shape, Tool, Yardstick},
+    rows::{Congestion, Kind, Row, Shape, Tool, Yardstick},
     runner::{Trial, outcome, tool_for},
 };
 use saker_link::{Link, LinkSettings, SERVER, Settings};
@@ -29,10 +29,14 @@ pub fn trial(
     load_core: Option<usize>,
     load_command: &mut String,
 ) -> Result<Trial, String> {
-    let Kind::Link { link: shape, requests, connections, streams, path, .. } = row.kind else { return Err("no link".into()) };
+    let Kind::Link { link: shape, requests, connections, streams, path, congestion, .. } = row.kind else { return Err("no link".into()) };
     let said = |error: std::io::Error| format!("{contender}: link: {error}");
     let link = Link::open(settings(shape)).map_err(|error| format!("a link needs root and /dev/net/tun: {error}"))?;
-    let ground = Ground { host: SERVER, ..ground };
+    let ground = Ground { host: SERVER, congestion, ..ground };
+    if let Some(name) = in_linux(congestion) {
+        let set = move || std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name);
+        link.server().run(set).map_err(said)?.map_err(|error| format!("{name}, which Linux has as a module: {error}"))?;
+    }
     let (mut command, address) = contender.pinned_command(ground, PORT)?;
     let server = link.server().run(move || ServerProcess::start(&mut command, address)).map_err(said)?.map_err(said)?;
     let requests = if arguments.is_quick { (requests / QUICK_SHARE).max(1) } else { requests };
@@ -55,6 +59,15 @@ pub fn trial(
     let report = link.close();
     eprintln!("  {:.2} s; to the client: {:?}; to the server: {:?}", load.seconds, report.to_client, report.to_server);
     Ok(trial)
+}
+
+/// Each network has its own.
+fn in_linux(congestion: Congestion) -> Option<&'static str> {
+    match congestion {
+        Congestion::Usual => None,
+        Congestion::Reno => Some("reno"),
+        Congestion::Bbr => Some("bbr"),
+    }
 }
 
 fn settings(shape: Shape) -> LinkSettings {

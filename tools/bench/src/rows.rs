@@ -18,7 +18,15 @@ pub enum Kind {
     /// Memory of connections that wait for their next request.
     Idle { protocol: Protocol, connections: usize, bytes_at_most: f64 },
     /// Over an emulated link: so many requests, and how long they take.
-    Link { link: Shape, requests: u64, connections: usize, streams: usize, path: &'static str, targets: LinkTargets },
+    Link {
+        link: Shape,
+        requests: u64,
+        connections: usize,
+        streams: usize,
+        path: &'static str,
+        congestion: Congestion,
+        targets: LinkTargets,
+    },
 }
 
 /// A link, the same in both directions but for what is lost, which is lost on the way to the client.
@@ -37,6 +45,15 @@ pub struct LinkTargets {
     pub seconds: Option<f64>,
     /// Of the time that Saker takes over HTTP/2.
     pub of_http2: Option<f64>,
+}
+
+/// Who decides how fast to send. What Linux lets a network of its own have is the choice for comparisons of HTTP/3 with TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Congestion {
+    /// What either does unasked.
+    Usual,
+    Reno,
+    Bbr,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,9 +207,36 @@ pub const ALL: &[Row] = &[
     row("b2-100mb-10ms", "B2: one 100 MB file, 100 mbps, 10 ms", file(bench_files::HUGE, shape(100, 10), Some(8.9))),
     row("b2-queue1000", "B2: one 10 MB file, 5 mbps, 20 ms, queue of 1000 packets", file(bench_files::TEN, shape(5, 20), None)),
     row("b2-queue7", "B2: one 10 MB file, 5 mbps, 20 ms, queue of 7 packets", file(bench_files::TEN, QUEUE_7, None)),
-    row("b2-loss1", "one 10 MB file, 100 mbps, 20 ms, loss of 1 %", lossy(Shape { loss: 0.01, ..shape(100, 20) })),
-    row("b2-loss3", "one 10 MB file, 100 mbps, 20 ms, loss of 3 %", lossy(Shape { loss: 0.03, ..shape(100, 20) })),
-    row("b2-reorder", "one 10 MB file, 100 mbps, 20 ms, 2 % reordered", lossy(Shape { reordering: 0.02, ..shape(100, 20) })),
+    row(
+        "b2-loss1-reno",
+        "one 10 MB file, 100 mbps, 20 ms, loss of 1 %, Reno",
+        lossy(Congestion::Reno, Shape { loss: 0.01, ..shape(100, 20) }),
+    ),
+    row(
+        "b2-loss3-reno",
+        "one 10 MB file, 100 mbps, 20 ms, loss of 3 %, Reno",
+        lossy(Congestion::Reno, Shape { loss: 0.03, ..shape(100, 20) }),
+    ),
+    row(
+        "b2-reorder-reno",
+        "one 10 MB file, 100 mbps, 20 ms, 2 % reordered, Reno",
+        lossy(Congestion::Reno, Shape { reordering: 0.02, ..shape(100, 20) }),
+    ),
+    row(
+        "b2-loss1-bbr",
+        "one 10 MB file, 100 mbps, 20 ms, loss of 1 %, BBR",
+        lossy(Congestion::Bbr, Shape { loss: 0.01, ..shape(100, 20) }),
+    ),
+    row(
+        "b2-loss3-bbr",
+        "one 10 MB file, 100 mbps, 20 ms, loss of 3 %, BBR",
+        lossy(Congestion::Bbr, Shape { loss: 0.03, ..shape(100, 20) }),
+    ),
+    row(
+        "b2-reorder-bbr",
+        "one 10 MB file, 100 mbps, 20 ms, 2 % reordered, BBR",
+        lossy(Congestion::Bbr, Shape { reordering: 0.02, ..shape(100, 20) }),
+    ),
 ];
 
 const FULL: Tool = Tool::Handshakes { resumed: false };
@@ -295,16 +339,17 @@ const fn shape(mbit_per_s: u64, round_trip_ms: u64) -> Shape {
 
 const fn small(requests: u64, streams: usize, link: Shape) -> Kind {
     let targets = LinkTargets { seconds: None, of_http2: None };
-    Kind::Link { link, requests, connections: 100, streams, path: bench_files::TINY, targets }
+    Kind::Link { link, requests, connections: 100, streams, path: bench_files::TINY, congestion: Congestion::Usual, targets }
 }
 
 const fn file(path: &'static str, link: Shape, seconds: Option<f64>) -> Kind {
-    Kind::Link { link, requests: 1, connections: 1, streams: 1, path, targets: LinkTargets { seconds, of_http2: None } }
+    let targets = LinkTargets { seconds, of_http2: None };
+    Kind::Link { link, requests: 1, connections: 1, streams: 1, path, congestion: Congestion::Usual, targets }
 }
 
-const fn lossy(link: Shape) -> Kind {
+const fn lossy(congestion: Congestion, link: Shape) -> Kind {
     let targets = LinkTargets { seconds: None, of_http2: Some(1.0) };
-    Kind::Link { link, requests: 1, connections: 1, streams: 1, path: bench_files::TEN, targets }
+    Kind::Link { link, requests: 1, connections: 1, streams: 1, path: bench_files::TEN, congestion, targets }
 }
 
 const fn best(ratio: f64) -> Targets {

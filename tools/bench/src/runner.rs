@@ -7,7 +7,7 @@ use crate::{
     contender::{Contender, Ground},
     idle, links,
     load::{Amount, Load, LoadSetting},
-    rows::{self, Feature, Kind, Protocol, Row, Site, Targets, Tool, Yardstick},
+    rows::{self, Congestion, Feature, Kind, Protocol, Row, Site, Targets, Tool, Yardstick},
     system_calls,
 };
 use saker_testkit::{Peer, PeerSite, ServerProcess, TempDir, bench_files, missing, raise_descriptor_limit, require};
@@ -88,8 +88,16 @@ pub fn run(arguments: &Arguments) -> Result<Vec<RowResult>, String> {
     let saker = absolute(&arguments.saker)?;
     let (server_core, load_core) = cores();
     let behind = Behind::start(arguments, &root, &work, load_core)?;
-    let ground =
-        Ground { saker: &saker, root: &root, host: Ipv4Addr::LOCALHOST, work: &work, tls: None, core: server_core, site: PeerSite::Files };
+    let ground = Ground {
+        saker: &saker,
+        root: &root,
+        host: Ipv4Addr::LOCALHOST,
+        work: &work,
+        tls: None,
+        core: server_core,
+        site: PeerSite::Files,
+        congestion: Congestion::Usual,
+    };
     let ground_of = |row: &Row| Ground { tls: row.is_over_tls().then(|| certificate.files()), site: behind.site(row.site()), ..ground };
     Ok(rows::chosen(&arguments.only).map(|row| run_row(row, arguments, ground_of(row), load_core)).collect())
 }
@@ -168,6 +176,7 @@ fn contenders(row: &Row, arguments: &Arguments, ground: Ground<'_>) -> Vec<Conte
             vec![Contender::Saker, Contender::Peer(Peer::Nginx), Contender::Peer(Peer::Caddy)]
         }
         Kind::Idle { protocol: Protocol::Http3, .. } => vec![Contender::Saker],
+        Kind::Link { congestion: Congestion::Reno | Congestion::Bbr, .. } => vec![Contender::Saker, Contender::SakerHttp2],
         Kind::Link { requests, .. } => {
             let caddy = (requests < MANY_REQUESTS).then_some(Contender::Peer(Peer::Caddy));
             [Contender::Saker, Contender::SakerHttp2, Contender::Peer(Peer::Nginx)].into_iter().chain(caddy).collect()
