@@ -97,9 +97,7 @@ fn again(fields: &[Field], (encoder, decoder): &mut (Encoder, Decoder), stream: 
         decoder.acknowledge(read, stream);
     }
     // Acknowledged now and then only, so that references pile up.
-    if !choice.is_multiple_of(8)
-        && encoder.receive(&std::mem::take(decoder.output())).is_err()
-    {
+    if !choice.is_multiple_of(8) && encoder.receive(&std::mem::take(decoder.output())).is_err() {
         // What the input said before has already taken these.
         *encoder = Encoder::new();
     }

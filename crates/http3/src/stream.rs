@@ -90,11 +90,9 @@ impl Transmitter for Stream {
 
 /// What the peer does to the stream; an error is a stream error.
 impl Stream {
-    pub fn accept_data(&mut self, bytes: usize) -> Result<(), Reason> {
-        if let Some(left) = self.content_left {
-            self.content_left = Some(left.checked_sub(bytes as u64).ok_or(Reason::ContentTooLong)?);
-        }
-        Ok(())
+    /// Content of a frame that is not longer than `content_left`.
+    pub fn accept_data(&mut self, bytes: usize) {
+        self.content_left = self.content_left.map(|left| left.saturating_sub(bytes as u64));
     }
 
     /// RFC 9114 section 4.1.2: the content must be as long as Content-Length says.

@@ -132,6 +132,10 @@ impl Connection {
             // The next frame follows at once.
             return self.count_empty_frame(turn.now_ms).map(|()| Step::Next);
         }
+        // RFC 9114 section 4.1.2, as soon as it can be known, so that it does not depend on how much has come.
+        if self.streams.get(id).is_some_and(|stream| stream.content_left.is_some_and(|left| length > left)) {
+            return self.give_up(id, Reason::ContentTooLong, turn.now_ms);
+        }
         self.data(id, length, input, turn)
     }
 
@@ -150,7 +154,8 @@ impl Connection {
         }
         let is_of_interest = self.is_of_interest(id);
         let Some(stream) = self.streams.get_mut(id) else { return Ok(Step::Next) };
-        if let Err(reason) = stream.accept_data(data.len()).and_then(|()| stream.end_remote_if(ends)) {
+        stream.accept_data(data.len());
+        if let Err(reason) = stream.end_remote_if(ends) {
             return self.give_up(id, reason, turn.now_ms);
         }
         self.close_if_ended(id);

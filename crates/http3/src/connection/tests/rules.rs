@@ -26,7 +26,7 @@ fn request_streams() {
     let connect = headers(&[(":method", "CONNECT"), (":authority", "a:1")]);
     let with_length = headers(&[&POST[..], &[("content-length", "3")]].concat());
     let upper_case = frame(HEADERS, &[&section(&GET)[..], b"\x21X\x01y"].concat());
-    let rows: [(&str, Vec<u8>, Want); 44] = [
+    let rows: [(&str, Vec<u8>, Want); 45] = [
         ("a request", get.clone(), Ok(&["head 0 end"])),
         ("content", [post.clone(), data(3), data(2)].concat(), Ok(&["head 0", "data 0 3", "data 0 2 end"])),
         ("trailers", [post.clone(), data(3), trailers.clone()].concat(), Ok(&["head 0", "data 0 3", "trailers 0"])),
@@ -68,6 +68,7 @@ fn request_streams() {
         ("a reference into nothing", frame(HEADERS, &[0, 0, 0x80]), Err(Reason::BadFieldSection)),
         ("content as long as said", [with_length.clone(), data(2), data(1)].concat(), Ok(&["head 0", "data 0 2", "data 0 1 end"])),
         ("content too long", [with_length.clone(), data(4)].concat(), Ok(&["head 0", "reset 0 H3_MESSAGE_ERROR"])),
+        ("content too long, cut off", [with_length.clone(), data(9)[..4].to_vec()].concat(), Ok(&["head 0", "reset 0 H3_MESSAGE_ERROR"])),
         ("content too short", [with_length.clone(), data(2)].concat(), Ok(&["head 0", "reset 0 H3_MESSAGE_ERROR"])),
         ("no content though said", with_length, Ok(&["reset 0 H3_MESSAGE_ERROR"])),
         ("a malformed head", upper_case, Ok(&["reset 0 H3_MESSAGE_ERROR"])),
