@@ -9,7 +9,7 @@ use crate::{
     settings::{SEND_BUFFER_BYTES_FIRST, code},
 };
 use bytes::Bytes;
-use quinn_proto::{ConnectionError, Dir, ReadError, Side, StreamEvent, StreamId, VarInt, WriteError};
+use quinn_proto::{ConnectionError, Dir, ReadError, SendStream, Side, StreamEvent, StreamId, VarInt, WriteError};
 use std::{
     net::{IpAddr, SocketAddr},
     time::{Duration, Instant},
@@ -176,16 +176,32 @@ impl Connection {
         read
     }
 
-    /// Takes as much of it as flow control and the send buffer allow, by copying.
+    /// Takes bytes by copying, as far as the peer's windows allow it, if they begin within what may be held for the peer: all of them then,
+    /// since quinn-proto looks through all pieces that are unacknowledged for each packet that it makes. With pieces as small as what the
+    /// last acknowledgement gave free it would look through thousands. So no more should be given at a time than may be held too much.
     pub fn write(&mut self, stream: u64, bytes: &[u8]) -> Written {
-        let Some(id) = self.sending(stream) else { return Written::Gone };
-        written(self.inner.send_stream(id).write(bytes))
+        self.write_all(stream, bytes.len(), |outgoing, taken| outgoing.write(bytes.get(taken..).unwrap_or_default()))
     }
 
-    /// Like [`Connection::write`], without copying: what was taken is gone from the chunks.
-    pub fn write_chunks(&mut self, stream: u64, chunks: &mut [Bytes]) -> Written {
+    /// The same without copying: what was taken is gone from the chunk.
+    pub fn write_chunk(&mut self, stream: u64, chunk: &mut Bytes) -> Written {
+        self.write_all(stream, chunk.len(), |outgoing, _| outgoing.write_chunks(std::slice::from_mut(chunk)).map(|written| written.bytes))
+    }
+
+    fn write_all(
+        &mut self,
+        stream: u64,
+        all: usize,
+        mut some: impl FnMut(&mut SendStream<'_>, usize) -> Result<usize, WriteError>,
+    ) -> Written {
         let Some(id) = self.sending(stream) else { return Written::Gone };
-        written(self.inner.send_stream(id).write_chunks(chunks).map(|written| written.bytes))
+        let first = some(&mut self.inner.send_stream(id), 0);
+        let Some(taken) = first.as_ref().ok().copied().filter(|taken| *taken < all) else { return written(first) };
+        self.inner.set_send_window(self.send_buffer_bytes.saturating_add(all as u64));
+        // What is not taken now is held up by the peer, which is heard of the next time.
+        let more = some(&mut self.inner.send_stream(id), taken).unwrap_or(0);
+        self.inner.set_send_window(self.send_buffer_bytes);
+        Written::Bytes(taken + more)
     }
 
     /// The end of what we send. `false`: the peer has stopped it, or it is gone.

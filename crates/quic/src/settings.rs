@@ -61,7 +61,7 @@ impl Default for Settings {
             unidirectional_streams_max: 16,
             stream_window_bytes: 1 << 20,
             connection_window_bytes: 2 << 20,
-            send_buffer_bytes_max: 16 << 20,
+            send_buffer_bytes_max: 8 << 20,
             initial_window_packets: 10,
             migration: true,
         }

@@ -139,9 +139,11 @@ impl Peer {
 
     fn write(&mut self, connection: &mut Connection) {
         self.sending.retain(|stream, rest| {
-            let mut chunks = [rest.clone()];
-            let written = connection.write_chunks(*stream, &mut chunks);
-            [*rest] = chunks;
+            let mut chunk = rest.slice(..rest.len().min(64 << 10));
+            let written = connection.write_chunk(*stream, &mut chunk);
+            if let Written::Bytes(taken) = written {
+                let _ = rest.split_to(taken);
+            }
             match written {
                 Written::Bytes(_) | Written::Blocked if !rest.is_empty() => true,
                 Written::Bytes(_) => !connection.finish(*stream),

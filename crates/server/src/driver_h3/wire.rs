@@ -20,7 +20,7 @@ use saker_telemetry::Metric;
 /// Content of a file that is read at a time, at least and at most: a fourth of what the path carries. QUIC gives room back a piece at a time
 /// and looks for each packet's bytes piece by piece, so that neither few nor many are good.
 const FILE_BYTES_MIN: u64 = 32 << 10;
-const FILE_BYTES_MAX: u64 = 128 << 10;
+const FILE_BYTES_MAX: u64 = 256 << 10;
 /// Content in memory that is handed over at a time.
 const MEMORY_BYTES: u64 = 64 << 10;
 /// Content that is copied behind its head, so that both are one piece.
@@ -201,8 +201,8 @@ impl Streams<'_> {
         if waiting.held.is_empty() {
             waiting.held = read(part, wanted)?;
         }
-        let piece = waiting.held.slice(..wanted.min(waiting.held.len()));
-        let written = self.quic.write_chunks(stream.0, &mut [piece]);
+        let mut piece = waiting.held.slice(..wanted.min(waiting.held.len()));
+        let written = self.quic.write_chunk(stream.0, &mut piece);
         if let Written::Bytes(bytes) = written {
             waiting.held.advance(bytes);
         }
