@@ -278,8 +278,10 @@ fn include(tag: &Tag) -> Option<Include> {
         src,
         alt: tag.attribute(b"alt").map(|alt| Value::parse(alt.trim_ascii())).filter(|alt| !alt.is_empty()),
         is_optional: is(b"onerror", b"continue"),
-        is_kept: tag.attribute(b"as-var").is_some_and(|text| !matches!(text.trim_ascii(), b"" | b"0")),
+        kept_as: tag.attribute(b"as-var").map(<[u8]>::trim_ascii).filter(|name| !matches!(*name, b"" | b"0")).map(<[u8]>::to_vec),
         ttl_s: tag.attribute(b"ttl").and_then(seconds),
+        cache_control: tag.attribute(b"cache-control").map(<[u8]>::to_vec),
+        cache_tag: tag.attribute(b"cache-tag").map(<[u8]>::to_vec),
         test: tag.attribute(b"test").map(|test| Expression::parse(test).unwrap_or_else(Expression::never)),
         role: match combine.map(<[u8]>::trim_ascii) {
             Some(b"main" | b"parent") => Some(Role::Main),

@@ -4,7 +4,7 @@ use crate::{
     facts::Facts,
     tree::{BranchKind, Include, Part, Template},
 };
-use std::ops::Range;
+use std::{collections::HashMap, ops::Range};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -31,6 +31,10 @@ pub struct Wanted {
     pub is_kept: bool,
     /// Where it does not say how long it lives.
     pub ttl_s: Option<u64>,
+    /// Where it says nothing of caches at all.
+    pub cache_control: Option<Vec<u8>>,
+    /// Beside those that it has.
+    pub cache_tag: Option<Vec<u8>>,
     pub role: Option<Role>,
 }
 
@@ -44,17 +48,29 @@ pub enum Role {
 impl Template {
     pub fn steps(&self, facts: &Facts) -> Vec<Step> {
         let mut steps = Vec::new();
-        add(&self.parts, facts, &mut steps);
+        add(&self.parts, facts, &mut Named::new(), &mut steps);
         steps
     }
 }
 
-fn add(parts: &[Part], facts: &Facts, steps: &mut Vec<Step>) {
+/// What includes before are known by (`as-var`).
+type Named<'t> = HashMap<&'t [u8], Wanted>;
+
+fn add<'t>(parts: &'t [Part], facts: &Facts, named: &mut Named<'t>, steps: &mut Vec<Step>) {
     for part in parts {
         match part {
             Part::Text(range) => steps.push(Step::Text(range.clone())),
-            Part::Variable(value) => steps.push(Step::Made(value.html(facts))),
-            Part::Include(include) => steps.extend(wanted(include, facts).map(Step::Include)),
+            Part::Variable(value) => steps.push(match value.only_name().and_then(|name| named.get(name)) {
+                Some(wanted) => Step::Include(wanted.clone()),
+                None => Step::Made(value.html(facts)),
+            }),
+            Part::Include(include) => {
+                let Some(wanted) = wanted(include, facts) else { continue };
+                if let Some(name) = &include.kept_as {
+                    named.insert(name, wanted.clone());
+                }
+                steps.push(Step::Include(wanted));
+            }
             Part::Choose(branches) => {
                 let is_chosen = |kind: &BranchKind| match kind {
                     BranchKind::When(test) => test.holds(facts),
@@ -62,17 +78,17 @@ fn add(parts: &[Part], facts: &Facts, steps: &mut Vec<Step>) {
                 };
                 let otherwise = || branches.iter().find(|branch| matches!(branch.kind, BranchKind::Otherwise));
                 if let Some(branch) = branches.iter().find(|branch| is_chosen(&branch.kind)).or_else(otherwise) {
-                    add(&branch.parts, facts, steps);
+                    add(&branch.parts, facts, named, steps);
                 }
             }
             Part::Try { attempt, except } => {
                 let (mut first, mut second) = (Vec::new(), Vec::new());
-                add(attempt, facts, &mut first);
-                add(except, facts, &mut second);
+                add(attempt, facts, named, &mut first);
+                add(except, facts, named, &mut second);
                 steps.push(Step::Try { attempt: first, except: second });
             }
             // Without the element that it belongs to.
-            Part::Branch(branch) => add(&branch.parts, facts, steps),
+            Part::Branch(branch) => add(&branch.parts, facts, named, steps),
         }
     }
 }
@@ -83,8 +99,10 @@ fn wanted(include: &Include, facts: &Facts) -> Option<Wanted> {
         src: include.src.address(facts),
         alt: include.alt.as_ref().map(|alt| alt.address(facts)),
         is_optional: include.is_optional,
-        is_kept: include.is_kept,
+        is_kept: include.kept_as.is_some(),
         ttl_s: include.ttl_s,
+        cache_control: include.cache_control.clone(),
+        cache_tag: include.cache_tag.clone(),
         role: include.role,
     })
 }

@@ -29,13 +29,15 @@ fn show_one(page: &str, step: &Step) -> String {
     match step {
         Step::Text(range) => page[range.clone()].to_owned(),
         Step::Made(text) => String::from_utf8(text.clone()).unwrap(),
-        Step::Include(Wanted { src, alt, is_optional, is_kept, ttl_s, role }) => {
+        Step::Include(Wanted { src, alt, is_optional, is_kept, ttl_s, role, cache_control, cache_tag }) => {
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
             let mut words = vec![text(src)];
             words.extend(alt.as_ref().map(|alt| format!("alt={}", text(alt))));
             words.extend(is_optional.then(|| "optional".to_owned()));
             words.extend(is_kept.then(|| "kept".to_owned()));
             words.extend(ttl_s.map(|ttl_s| format!("ttl={ttl_s}")));
+            words.extend(cache_control.as_ref().map(|list| format!("control={}", text(list))));
+            words.extend(cache_tag.as_ref().map(|list| format!("tag={}", text(list))));
             words.extend(role.map(|role| if role == Role::Main { "main".to_owned() } else { "sub".to_owned() }));
             format!("{{{}}}", words.join(" "))
         }
@@ -57,7 +59,9 @@ fn elements_and_attributes() {
         ("<esi:include src='/b' as-var='1' ttl='5m'/>", "{/b kept ttl=300}"),
         ("<esi:include src='/b' as-var='0' ttl='x'/>", "{/b}"),
         ("<esi:include src='/b' combine='main'/><esi:include src='/c' combined=\"sub\"/>", "{/b main}{/c sub}"),
-        ("<esi:include src='/b' cache-control='private,no-vary' cache-tag='x'/>", "{/b}"),
+        ("<esi:include src='/b' cache-control='private,no-vary' cache-tag='x'/>", "{/b control=private,no-vary tag=x}"),
+        ("<esi:include src='/b' as-var='cart'/><esi:vars>$(cart)</esi:vars>", "{/b kept}{/b kept}"),
+        ("<esi:include src='/b' as-var='cart' test='0==1'/><esi:vars>$(cart|n)</esi:vars>$(cart)", "n$(cart)"),
         ("<esi:include src='/b' test=\"$(HTTP_COOKIE{group})=='Advanced'\"/>", "{/b}"),
         ("<esi:include src='/b' test=\"$(HTTP_COOKIE{group})=='Basic'\"/>", ""),
         ("<esi:include src='/b/$(HTTP_COOKIE{evil})?$(QUERY_STRING)'/>", "{/b/%3Cscript%3E?first=a+b&second=%3Ci%3E&third=3}"),

@@ -45,8 +45,11 @@ pub(crate) struct Include {
     pub src: Value,
     pub alt: Option<Value>,
     pub is_optional: bool,
-    pub is_kept: bool,
+    /// `as-var`: by which it is known further on.
+    pub kept_as: Option<Vec<u8>>,
     pub ttl_s: Option<u64>,
+    pub cache_control: Option<Vec<u8>>,
+    pub cache_tag: Option<Vec<u8>>,
     pub test: Option<Expression>,
     pub role: Option<Role>,
 }

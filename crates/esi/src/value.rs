@@ -54,6 +54,14 @@ impl Value {
         self.0.is_empty()
     }
 
+    /// The name of a variable, where it is that and nothing else.
+    pub fn only_name(&self) -> Option<&[u8]> {
+        match self.0.as_slice() {
+            [Piece::Variable(Variable { name, key: None, .. })] => Some(name),
+            _ => None,
+        }
+    }
+
     /// As it is, for comparisons.
     pub fn plain(&self, facts: &Facts) -> Vec<u8> {
         self.made(|variable, out| out.extend_from_slice(&variable.value(facts)))

@@ -168,7 +168,7 @@ fn rules_tell_the_cache() {
 /// LSCache protocol 3.2: what works in the background is begun by somebody who does not wait for it.
 #[test]
 fn noabort_lets_a_program_outlive_its_client() {
-    let site = Site::start("ac-noabort", "");
+    let site = Site::start("ac-noabort", "Protocols h2c http/1.1");
     let done = site.saker.dir.join("done");
     let text = format!("#!/bin/sh\nsleep 1\necho \"$QUERY_STRING\" >> '{}'\nprintf 'Content-Type: text/plain\\n\\n'\n", done.display());
     let script = site.saker.dir.write("www/slow.cgi", text).unwrap();
@@ -179,8 +179,15 @@ fn noabort_lets_a_program_outlive_its_client() {
         client.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n")).unwrap();
         thread::sleep(Duration::from_millis(300));
     }
+    // Over HTTP/2, where a client takes its streams along.
+    for target in ["/slow.cgi?goes-2", "/slow.cgi?stays-3"] {
+        let mut curl = std::process::Command::new(saker_testkit::require("curl").unwrap());
+        let url = format!("http://{}{target}", site.saker.server.address());
+        let output = curl.args(["-sS", "-m", "0.5", "--http2-prior-knowledge", &url]).output().unwrap();
+        assert_eq!(output.status.code(), Some(28), "{output:?}");
+    }
     let text = || fs::read_to_string(&done).unwrap_or_default();
-    site.until("both are done", || text().contains("stays-1") && text().contains("stays-2"));
+    site.until("all are done", || (1..4).all(|number| text().contains(&format!("stays-{number}"))));
     assert!(!text().contains("goes"), "{}", text());
 }
 

@@ -112,6 +112,48 @@ fn as_var_is_asked_for_once() {
 }
 
 #[test]
+fn a_named_part_is_a_variable_further_on() {
+    let page = "<esi:vars>$(cart|'none') </esi:vars><esi:include src='/once' as-var='cart'/><esi:vars> $(cart) <esi:choose>\
+                <esi:when test=\"'a'=='a'\">$(cart|'x')</esi:when></esi:choose> $(other|'<o>')</esi:vars> <esi:vars name='$(cart)'/>";
+    let origin = site("esi-named", page);
+    for count in [1, 2] {
+        let part = format!("[/once {count}]");
+        assert_eq!(text(&origin, "/page", ""), format!("none {part} {part} {part} &lt;o&gt; {part}"));
+    }
+    assert_eq!(origin.asked("/once").len(), 2);
+}
+
+/// LSCache protocol 9.2: in force where the part leaves it open.
+#[test]
+fn what_an_include_says_of_its_part() {
+    let includes = [
+        "<esi:include src='/says-nothing' cache-control='public,max-age=60' cache-tag='block,second'/>",
+        "<esi:include src='/hinted' cache-control='public,no-vary'/>",
+        "<esi:include src='/says-no' cache-control='public,max-age=60' cache-tag='block'/>",
+        "<esi:include src='/public' cache-control='no-cache' cache-tag='block'/>",
+        "<esi:include src='/ttl' cache-control='public' ttl='1m' cache-tag='other'/>",
+        "<esi:include src='/mine' cache-control='private,max-age=60' cache-tag='own'/>",
+    ];
+    let page: &'static str = includes.concat().leak();
+    let origin = Origin::start("esi-said", "", move |asked| match asked.target.as_str() {
+        "/page" => ok(&[PAGE, HTML], page),
+        "/says-nothing" | "/hinted" | "/ttl" | "/mine" => ok(&[HTML], &asked.count.to_string()),
+        "/says-no" => ok(&[HTML, ("Cache-Control", "no-store")], &asked.count.to_string()),
+        "/public" => ok(&[HTML, (CONTROL, "public,max-age=60")], &asked.count.to_string()),
+        "/purge-block" => ok(&[(PURGE, "tag=block"), (CONTROL, "no-cache")], ""),
+        _ => ok(&[(PURGE, "private,tag=own"), (CONTROL, "no-cache")], ""),
+    });
+    let (first, second) = (user(1), user(2));
+    assert_eq!(text(&origin, "/page", &first), "111111");
+    assert_eq!(text(&origin, "/page", &first), "122111");
+    assert_eq!(text(&origin, "/page", &second), "133112", "the last is for one visitor alone");
+    origin.get("/purge-block", &[]);
+    assert_eq!(text(&origin, "/page", &first), "244211");
+    get(&origin, "/purge-own", &first);
+    assert_eq!((text(&origin, "/page", &first), text(&origin, "/page", &second)), ("255213".into(), "266212".into()));
+}
+
+#[test]
 fn combined_parts_come_by_one_request() {
     let origin = Origin::start("esi-combined", "", |asked| match asked.target.as_str() {
         "/page" => ok(

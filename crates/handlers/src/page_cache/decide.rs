@@ -58,6 +58,9 @@ pub fn decide(visit: &Visit, exchange: &Exchange, response: &Response) -> Result
         let mut control = Control::from_settings(&visit.terms.lscache);
         let before = control.clone();
         visit.said.apply_to(&mut control);
+        if let Some(list) = visit.inside.as_ref().and_then(|inside| inside.said.control_for(fields)) {
+            control.apply(&list);
+        }
         let is_said = control != before;
         let explicit = control.apply_response(fields, &visit.terms.lscache);
         if explicit || is_said {
@@ -71,7 +74,7 @@ pub fn decide(visit: &Visit, exchange: &Exchange, response: &Response) -> Result
         return Err(Refusal::new("not-asked", "X-LiteSpeed-Cache-Control does not ask for it"));
     }
     let view = exchange.head.view();
-    let with_ttl = visit.ttl_s.map(|ttl_s| RuleSettings {
+    let with_ttl = visit.inside.as_ref().and_then(|inside| inside.said.ttl_s).map(|ttl_s| RuleSettings {
         default_ttl_s: Some(ttl_s),
         default_ttl_needs_validator: false,
         ..visit.terms.http.clone()

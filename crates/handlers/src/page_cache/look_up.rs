@@ -68,7 +68,7 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
         pass(&visit, Refusal::new("off", "rules switch the cache off for it"));
         return Handled::Declined;
     }
-    (visit.inside, visit.ttl_s) = (brought.inside, brought.ttl_s);
+    visit.inside = brought.inside;
     if let Some(refresh) = brought.refresh {
         (visit.ticket, visit.old, visit.is_refresh, visit.inside) = (Some(refresh.ticket), Some(refresh.old), true, refresh.inside);
         go_on(exchange, visit);
@@ -109,7 +109,6 @@ fn pass(visit: &Visit, why: Refusal) {
 struct Brought {
     refresh: Option<Refresh>,
     inside: Option<esi::Inside>,
-    ttl_s: Option<u64>,
     answered: Option<Answered>,
     errand: Option<Errand>,
 }
@@ -127,15 +126,15 @@ impl Brought {
         };
         match state.downcast::<Fragment>() {
             Ok(fragment) => {
-                let Fragment { inside, ttl_s, answered } = *fragment;
-                Brought { inside: Some(inside), ttl_s, answered: Some(answered), ..Brought::default() }
+                let Fragment { inside, answered } = *fragment;
+                Brought { inside: Some(inside), answered: Some(answered), ..Brought::default() }
             }
             // It was led elsewhere.
             Err(state) => {
                 let before = state.downcast::<Visit>().ok();
                 before.map_or_else(Brought::default, |visit| {
-                    let Visit { inside, ttl_s, errand, .. } = *visit;
-                    Brought { inside, ttl_s, errand, ..Brought::default() }
+                    let Visit { inside, errand, .. } = *visit;
+                    Brought { inside, errand, ..Brought::default() }
                 })
             }
         }

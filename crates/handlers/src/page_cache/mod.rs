@@ -307,7 +307,7 @@ impl Filter for Keep {
         }
         let inside = state.downcast_ref::<visit::Visit>().and_then(|visit| visit.inside.clone());
         exchange.page_cache = Some(state);
-        let part = |inside| esi::fragment::Fragment { inside, ttl_s: None, answered: esi::fragment::Answered::ByAnyone };
+        let part = |inside| esi::fragment::Fragment { inside, answered: esi::fragment::Answered::ByAnyone };
         inside.map(|inside| Box::new(part(inside)) as Box<dyn Any>)
     }
 

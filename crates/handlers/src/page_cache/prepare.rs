@@ -112,9 +112,19 @@ fn tags(visit: &Visit, fields: &Fields, decision: &Decision) -> Result<Vec<Vec<u
         true => tags.extend([private(names::ALL), private(&url)]),
         false => tags.extend([names::ALL.to_vec(), url]),
     }
-    tags.extend(own.private.iter().map(|tag| private(&names::tag(tag))));
-    tags.extend(own.public.iter().chain(&of_all).map(|tag| names::tag(tag)));
+    let included = tags_of_include(visit, decision).map_err(|_| too_many())?;
+    tags.extend(own.private.iter().chain(&included.private).map(|tag| private(&names::tag(tag))));
+    tags.extend(own.public.iter().chain(&included.public).chain(&of_all).map(|tag| names::tag(tag)));
     Ok(tags)
+}
+
+/// What the page around a part calls it, as if the part had said so itself.
+fn tags_of_include(visit: &Visit, decision: &Decision) -> Result<lscache::tags::Tags, rule_tags::TooManyTags> {
+    let mut said = Fields::new();
+    if let Some(list) = visit.inside.as_ref().and_then(|inside| inside.said.cache_tag.clone()) {
+        said.append(lscache::tags::TAG, list);
+    }
+    lscache::tags::tags(&said, decision.is_private)
 }
 
 fn probes(visit: &Visit, decision: &Decision) -> [u64; 2] {

@@ -47,8 +47,6 @@ pub struct Visit {
     pub is_refresh: bool,
     /// It is a part of a page.
     pub inside: Option<Inside>,
-    /// How long it lives where it does not say so itself.
-    pub ttl_s: Option<u64>,
     /// Somebody wants to know what becomes of the page.
     pub errand: Option<Errand>,
     /// What is counted, of its site; `None`: nothing is.
@@ -90,7 +88,6 @@ impl Visit {
             is_revalidated: false,
             is_refresh: false,
             inside: None,
-            ttl_s: None,
             errand: None,
             tally: None,
             last_good: None,

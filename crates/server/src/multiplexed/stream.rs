@@ -5,7 +5,12 @@ use crate::{
     pieces::Pieces,
     serving::{Busy, Pace, Pending},
 };
-use std::{cell::RefCell, hash::Hasher, rc::Rc, task::Waker};
+use std::{
+    cell::{Cell, RefCell},
+    hash::Hasher,
+    rc::Rc,
+    task::Waker,
+};
 use tokio::task::AbortHandle;
 
 #[derive(Default)]
@@ -49,12 +54,20 @@ impl Stream {
     }
 }
 
-/// A walk that ends with its stream.
-pub struct WalkTask(pub AbortHandle);
+/// A walk that ends with its stream, unless it was told to go on without a client.
+pub struct WalkTask {
+    pub task: AbortHandle,
+    pub outlives_client: Rc<Cell<bool>>,
+    /// What it may still wait for; nothing of that comes any more.
+    pub upload: Option<Rc<RefCell<Upload>>>,
+}
 
 impl Drop for WalkTask {
     fn drop(&mut self) {
-        self.0.abort();
+        let has_read = self.upload.as_ref().is_none_or(|upload| upload.try_borrow().is_ok_and(|upload| upload.is_read()));
+        if !self.outlives_client.get() || !has_read {
+            self.task.abort();
+        }
     }
 }
 

@@ -110,7 +110,11 @@ impl Exchanges {
         let received = Rc::<Cell<u64>>::default();
         stream.tunnel = Some(TunnelState::Open(Rc::clone(&received)));
         let task = run(id, Rc::clone(&self.session.worker), Rc::clone(&self.inbox), client, program, received);
-        stream.walk = Some(super::stream::WalkTask(tokio::task::spawn_local(task).abort_handle()));
+        stream.walk = Some(super::stream::WalkTask {
+            task: tokio::task::spawn_local(task).abort_handle(),
+            outlives_client: Rc::default(),
+            upload: None,
+        });
         Some(TunnelBody(slot))
     }
 }

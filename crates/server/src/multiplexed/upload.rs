@@ -116,6 +116,11 @@ impl Upload {
         self.ended
     }
 
+    /// All of it has come, and somebody has taken it.
+    pub fn is_read(&self) -> bool {
+        self.ended && self.failed.is_none() && self.chunks.is_empty()
+    }
+
     /// The rest may be short enough to be let come and thrown away; some clients take a reset for a failure even after a whole response.
     pub fn is_cheap_to_drain(&self) -> bool {
         self.declared.is_none_or(|declared| declared.saturating_sub(self.received) <= DRAIN_BYTES_MAX)
@@ -123,6 +128,10 @@ impl Upload {
 
     /// Drops what nobody has read. Returns the window that has to be given back for it.
     pub fn abandon(&mut self) -> usize {
+        if !self.chunks.is_empty() {
+            // Whoever reads on all the same must not take what he has for all of it.
+            self.failed.get_or_insert(BodyError::Gone);
+        }
         self.chunks.clear();
         std::mem::take(&mut self.unread_bytes) + std::mem::take(&mut self.owed)
     }

@@ -75,8 +75,10 @@ impl Exchanges {
             began_ns: saker_net::clock::realtime_precise_ns(),
         };
         let busy = Busy::begin(&self.session, exchange.head.view());
-        let task = tokio::task::spawn_local(walk.run(exchange, services));
-        self.streams.insert(id, Stream { walk: Some(WalkTask(task.abort_handle())), upload, _busy: Some(busy), ..Stream::default() });
+        let outlives_client = Rc::clone(&exchange.outlives_client);
+        let task = tokio::task::spawn_local(walk.run(exchange, services)).abort_handle();
+        let walk = WalkTask { task, outlives_client, upload: upload.clone() };
+        self.streams.insert(id, Stream { walk: Some(walk), upload, _busy: Some(busy), ..Stream::default() });
     }
 
     fn body(&mut self, stream: StreamId, upload: &Rc<RefCell<Upload>>, limits: &Limits) -> StreamBody {

@@ -5,7 +5,7 @@
 //! the requests for parts along.
 
 use super::{
-    DEPTH_MAX, Inside, PageCache, Parsed, combined,
+    DEPTH_MAX, Inside, PageCache, Parsed, Said, combined,
     fragment::{self, Answered, Fetched, Fragment},
     source::Source,
 };
@@ -86,7 +86,8 @@ pub async fn run(cache: &Rc<PageCache>, exchange: &Exchange, job: Job) -> (Body,
     let work = Rc::new(Work {
         services: cache.services.clone(),
         source: Source::of(exchange),
-        inside: job.inside,
+        // What was said of this page is not said of its parts.
+        inside: Inside { said: Rc::default(), ..job.inside },
         parsed: job.parsed,
         given: RefCell::default(),
         once: RefCell::default(),
@@ -198,7 +199,7 @@ impl Work {
         };
         let services = self.services.upgrade()?;
         let _turn = self.side_by_side.acquire().await.ok()?;
-        let fragment = Fragment { inside, ttl_s: wanted.ttl_s, answered: Answered::ByAnyone };
+        let fragment = Fragment { inside: Inside { said: Said::of(wanted), ..inside }, answered: Answered::ByAnyone };
         match fragment::fetch(&services, &self.source, target, fragment).await {
             Ok(fetched) => Some(fetched),
             Err(Status(status)) => {
@@ -215,7 +216,7 @@ impl Work {
             return None;
         }
         self.inside.left.set(left - 1);
-        Some(Inside { depth: self.inside.depth + 1, left: Rc::clone(&self.inside.left) })
+        Some(Inside { depth: self.inside.depth + 1, ..self.inside.clone() })
     }
 
     pub fn complain(&self, target: &[u8], why: &str) {

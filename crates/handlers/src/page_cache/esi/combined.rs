@@ -19,7 +19,7 @@ pub async fn fetch(work: &Rc<Work>, steps: &[Step]) {
     let mut missing: Vec<&[u8]> = Vec::new();
     for part in wanted.iter().filter(|wanted| wanted.role == Some(Role::Sub)) {
         let Some(target) = work.source.target(&part.src).filter(|target| !work.given.borrow().contains_key(target)) else { continue };
-        let fragment = Fragment { inside: work.inside.clone(), ttl_s: None, answered: Answered::FromCache };
+        let fragment = Fragment { inside: work.inside.clone(), answered: Answered::FromCache };
         match fragment::fetch(&services, &work.source, &target, fragment).await {
             Ok(fetched) => drop(work.given.borrow_mut().insert(target, fetched)),
             Err(_) if !missing.contains(&part.src.as_slice()) => missing.push(&part.src),
@@ -27,7 +27,7 @@ pub async fn fetch(work: &Rc<Work>, steps: &[Step]) {
         }
     }
     let Some(inside) = work.further_in().filter(|_| !missing.is_empty()) else { return };
-    let fragment = Fragment { inside, ttl_s: None, answered: Answered::ByAnyone };
+    let fragment = Fragment { inside, answered: Answered::ByAnyone };
     match fragment::post(&services, &work.source, &main, fragment, form(&missing)).await {
         // What it leaves out is asked for one by one.
         Ok(answer) => {

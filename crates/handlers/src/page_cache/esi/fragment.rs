@@ -16,8 +16,6 @@ const FRAGMENT_BYTES_MAX: usize = 8 << 20;
 /// What such a request brings along.
 pub struct Fragment {
     pub inside: Inside,
-    /// Where the response does not say how long it lives.
-    pub ttl_s: Option<u64>,
     pub answered: Answered,
 }
 
@@ -66,7 +64,7 @@ pub async fn prime(services: &Services, source: &Source, target: &[u8], inline: 
         line.into_iter().for_each(|line| fields.append(known_name(name), line));
     }
     response.body = Body::Memory(content);
-    let fragment = Fragment { inside, ttl_s: None, answered: Answered::With(Box::new(response)) };
+    let fragment = Fragment { inside, answered: Answered::With(Box::new(response)) };
     let _ = answer(services, request(source, "GET", target, fragment)).await;
 }
 

@@ -16,8 +16,11 @@ use super::{
     page::{Manner, Page, Told},
     visit::Visit,
 };
-use saker_cache::{lscache::control::Control, rules::targeted};
-use saker_esi::{Inline, Template};
+use saker_cache::{
+    lscache::control::{CONTROL, Control},
+    rules::{control::directives, targeted},
+};
+use saker_esi::{Inline, Template, Wanted};
 use saker_http::{Fields, Method, Status, fields::known_name};
 use saker_pipeline::{Body, Chunk, Exchange, ReadyHead, Response};
 use saker_telemetry::{error_log, message};
@@ -48,6 +51,41 @@ pub struct Parsed {
 pub struct Inside {
     pub depth: u8,
     pub left: Rc<Cell<usize>>,
+    pub said: Rc<Said>,
+}
+
+/// What the include says of its part.
+#[derive(Debug, Default)]
+pub struct Said {
+    /// Where the response does not say how long it lives.
+    pub ttl_s: Option<u64>,
+    /// Where the response has nothing to say to caches.
+    pub cache_control: Option<Vec<u8>>,
+    /// Beside the response's own.
+    pub cache_tag: Option<Vec<u8>>,
+}
+
+impl Said {
+    pub fn of(wanted: &Wanted) -> Rc<Said> {
+        let Wanted { ttl_s, cache_control, cache_tag, .. } = wanted;
+        Rc::new(Said { ttl_s: *ttl_s, cache_control: cache_control.clone(), cache_tag: cache_tag.clone() })
+    }
+
+    /// In force for a response: what has no lifetime in it is a hint where to look (LSCache protocol 9.2), and what the response itself says to any
+    /// cache goes before.
+    pub fn control_for(&self, fields: &Fields) -> Option<Vec<u8>> {
+        const WORDS: [&str; 5] = [CONTROL, "Cache-Control", "CDN-Cache-Control", "Surrogate-Control", "Expires"];
+        let list = self.cache_control.as_deref()?;
+        let list = match self.ttl_s {
+            // The first: a lifetime in the list is the nearer word.
+            Some(ttl_s) => [format!("max-age={ttl_s},").as_bytes(), list].concat(),
+            None => list.to_vec(),
+        };
+        let decides = directives(&list).any(|directive| {
+            ["max-age", "s-maxage", "no-cache", "no-store"].iter().any(|name| directive.name.eq_ignore_ascii_case(name.as_bytes()))
+        });
+        (decides && !WORDS.iter().any(|name| fields.has(name))).then_some(list)
+    }
 }
 
 /// What a hit leaves to the filter.
@@ -65,7 +103,7 @@ pub struct TakenIn {
 
 impl Default for Inside {
     fn default() -> Inside {
-        Inside { depth: 0, left: Rc::new(Cell::new(INCLUDES_MAX)) }
+        Inside { depth: 0, left: Rc::new(Cell::new(INCLUDES_MAX)), said: Rc::default() }
     }
 }
 
