@@ -11,6 +11,7 @@ use crate::{
     failure::Failure,
     gateway::{Busy, Gateway, Heard},
     hearing::Hearing,
+    hints::Hints,
     http2::{self, Talk},
     native,
     pool::{Connection, Pool},
@@ -90,6 +91,7 @@ impl Gateway {
             _ => self.begin_conversation(exchange, call, member, pool, is_fresh, content).await,
         };
         let mut hearing = begun.map_err(|failure| (failure, false))?;
+        hearing.pass_hints(Hints::of(exchange));
         match poll_fn(|cx| hearing.poll_said(cx)).await {
             Ok(Said::Head(head) | Said::Switched(head)) => Ok((head, hearing)),
             Ok(_) => Err((Failure::Broken(saker_cgi::Fault::Unswitchable.into()), false)),

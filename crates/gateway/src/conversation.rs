@@ -4,7 +4,7 @@
 //! at any moment: a program that answers without reading the request is heard; one that is written to in vain is heard first, because it
 //! may have said why; and what was promised (Content-Length) is counted for all protocols alike.
 
-use crate::{failure::Failure, log_lines::LogLines, pool::Connection, transport::Transport, tunnel::ProgramTunnel};
+use crate::{failure::Failure, hints::Hints, log_lines::LogLines, pool::Connection, transport::Transport, tunnel::ProgramTunnel};
 use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, ResponseHead};
 use saker_http::{Fields, Method};
 use saker_net::{Deadline, Deadlines, clock};
@@ -72,6 +72,7 @@ pub struct Conversation {
     limit: Limit,
     desk: Desk,
     log: LogLines,
+    pub hints: Hints,
 }
 
 impl Conversation {
@@ -106,6 +107,7 @@ impl Conversation {
             limit: Limit::new(desk, terms.timeout_ms),
             desk: desk.clone(),
             log: LogLines::new(terms.client.clone(), ""),
+            hints: Hints::default(),
         })
     }
 
@@ -214,7 +216,11 @@ impl Conversation {
                 self.dialogue.end(&mut self.out);
                 None
             }
-            Event::Interim(_) | Event::Asks(_) | Event::Taken { .. } => None,
+            Event::Interim(head) => {
+                self.hints.pass(head.status, &head.fields);
+                None
+            }
+            Event::Asks(_) | Event::Taken { .. } => None,
         })
     }
 

@@ -7,6 +7,7 @@ use crate::{
     failure::Failure,
     handover::{self, Order, Steering},
     hearing::Hearing,
+    hints::Hints,
     native,
     overhearing::{Notes, Overhearing},
     pool::{Connection, Pool},
@@ -131,6 +132,7 @@ impl Gateway {
         };
         let begun = Conversation::begin(connection, terms, dialogue, &request, content, &self.desk);
         let mut hearing = Hearing::Connection(Box::new(begun.map_err(|(failure, _)| failure)?));
+        hearing.pass_hints(Hints::of(exchange));
         match poll_fn(|cx| hearing.poll_said(cx)).await {
             Ok(Said::Head(head)) => Ok(Heard { head, hearing, name, bounds: PROGRAM_BOUNDS, busy: None }),
             Ok(_) => Err(Failure::Broken(saker_cgi::Fault::Premature.into())),

@@ -3,6 +3,7 @@
 use crate::{
     conversation::{Conversation, Said},
     failure::Failure,
+    hints::Hints,
     http2::Talk,
     tunnel::ProgramTunnel,
 };
@@ -24,6 +25,14 @@ impl Hearing {
         match self {
             Hearing::Connection(conversation) => conversation.poll_said(cx),
             Hearing::Stream(talk) => talk.poll_said(cx),
+        }
+    }
+
+    /// From here on early hints are passed on.
+    pub fn pass_hints(&mut self, hints: Hints) {
+        match self {
+            Hearing::Connection(conversation) => conversation.hints = hints,
+            Hearing::Stream(talk) => talk.hints = hints,
         }
     }
 

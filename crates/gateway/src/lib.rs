@@ -23,6 +23,7 @@ mod gateway;
 mod handover;
 mod health;
 mod hearing;
+mod hints;
 mod http1_dialogue;
 mod http2;
 mod log_lines;

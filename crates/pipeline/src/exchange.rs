@@ -7,7 +7,7 @@ use crate::{
 };
 use saker_config::model::{Action, Address, Origin, Settings, Site};
 use saker_files::Stamp;
-use saker_http::RequestHead;
+use saker_http::{Fields, RequestHead};
 use saker_telemetry::error_log::LogId;
 use saker_tls::SessionInfo;
 use std::{
@@ -121,6 +121,9 @@ const REDIRECTS_MAX: u8 = 10;
 
 type Bytes = Box<[u8]>;
 
+/// Sends fields ahead of the response, as 103 Early Hints (RFC 8297).
+pub type TellHints = dyn Fn(Fields);
+
 /// Variables of one request, in the order in which they were first set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment(Vec<(Bytes, Bytes)>);
@@ -195,6 +198,8 @@ pub struct Exchange {
     pub call: Option<Box<Call>>,
     /// Set by whoever has begun what must come to its end: the answer is made though the client goes. Drivers hold it, too.
     pub outlives_client: Rc<Cell<bool>>,
+    /// Where the client can take hints before the response.
+    pub tell_hints: Option<Rc<TellHints>>,
     /// A program or server has answered: whatever its status, that is content, and no refusal of ours.
     pub is_answered_by_program: bool,
     /// What a program said that has left the response to us.
@@ -254,6 +259,7 @@ impl Exchange {
             handler: None,
             call: None,
             outlives_client: Rc::default(),
+            tell_hints: None,
             is_answered_by_program: false,
             handed: None,
             user: None,

@@ -26,7 +26,7 @@ pub mod tunnel;
 
 pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid};
 pub use call::{Adjust, Call, CallManner, CallNames, CallTo, ProcessManner, Reverse, Script, Trust, Via};
-pub use exchange::{Client, Environment, Exchange, Mapped, TraceStep};
+pub use exchange::{Client, Environment, Exchange, Mapped, TellHints, TraceStep};
 pub use generation::{FrontEnd, Generation};
 pub use handed::Handed;
 pub use head_edits::{HeadEdits, HeadFacts};

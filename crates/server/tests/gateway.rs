@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_testkit::{Saker, TempDir};
+use saker_testkit::{Saker, TempDir, require};
 use std::{
     io::{Read, Write},
     os::unix::net::{UnixListener, UnixStream},
+    process::Command,
     sync::mpsc::{Receiver, Sender, channel},
     thread,
     time::Duration,
@@ -190,4 +191,51 @@ fn trailers_pass() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.contains("Trailer: X-Sum\r\n") && answer.ends_with("3\r\nabc\r\n0\r\nX-Sum: 6\r\n\r\n"), "{answer}");
+}
+
+/// Answers each connection's request with hints, and later with the response.
+fn hint(listener: &UnixListener) {
+    for mut stream in listener.incoming().flatten() {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nSet-Cookie: a=1\r\n\r\n");
+        thread::sleep(Duration::from_millis(300));
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nLink: </a.css>; rel=preload\r\nContent-Length: 5\r\nConnection: close\r\n\r\nafter");
+    }
+}
+
+fn proxy_to(dir: TempDir, server: &str) -> Saker {
+    let configuration = format!(
+        "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[[listener]]\naddress = \"{{address}}\"\n\n[[site]]\nnames = [\"*\"]\n\
+         root = \"{{dir}}\"\n\n[[site.route]]\npath = \"/*\"\nproxy = \"{server}\"\n"
+    );
+    Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap()
+}
+
+/// RFC 8297, from servers over HTTP/1.1 and over HTTP/2: to clients over HTTP/2 the hints that are links, to those over HTTP/1.1 none.
+#[test]
+fn early_hints_pass() {
+    let dir = TempDir::new("gateway-hints").unwrap();
+    let listener = UnixListener::bind(dir.join("app.sock")).unwrap();
+    thread::spawn(move || hint(&listener));
+    let server = format!("http+unix:{}", dir.join("app.sock").display());
+    let near = proxy_to(dir, &server);
+    let far = proxy_to(TempDir::new("gateway-hints-far").unwrap(), &format!("h2c://{}", near.server.address()));
+    let heard = |saker: &Saker, how: &str| {
+        let url = format!("http://{}/", saker.server.address());
+        let output = Command::new(require("curl").unwrap()).args(["-sS", "-i", "-m", "20", how, &url]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for saker in [&near, &far] {
+        let got = heard(saker, "--http2-prior-knowledge");
+        let (hints, response) = got.split_once("\r\n\r\n").unwrap();
+        assert!(
+            hints.starts_with("HTTP/2 103") && hints.ends_with("\r\nlink: </a.css>; rel=preload") && !hints.contains("cookie"),
+            "{got}"
+        );
+        assert!(response.starts_with("HTTP/2 200") && response.contains("\r\nlink: </a.css>"), "{got}");
+        assert!(response.ends_with("\r\n\r\nafter"), "{got}");
+        let got = heard(saker, "--http1.1");
+        assert!(got.starts_with("HTTP/1.1 200") && got.contains("</a.css>") && got.ends_with("\r\n\r\nafter"), "{got}");
+    }
 }

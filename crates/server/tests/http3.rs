@@ -150,6 +150,8 @@ fn interim_responses_trailers_and_broken_ones() {
     assert_eq!(client.ask("POST", "/app/echo", &[("expect", "miracles")], b"1").status, 417);
     let got = client.ask("GET", "/app/trailers", &[("te", "trailers")], b"");
     assert_eq!((got.text().as_str(), got.trailers), ("body", vec![("x-sum".to_owned(), "7".to_owned())]));
+    let got = client.get("/app/hints");
+    assert_eq!((got.status, &got.informational[..], got.text().as_str()), (200, &[103][..], "body"));
     let got = client.get("/app/half");
     assert!(got.reset == Some(ErrorCode::InternalError.into()) || got.status == 502, "{got:?}");
     assert_eq!(client.get("/folder/page.html").status, 200);

@@ -5,6 +5,7 @@ use super::{
     link::{Heard, Inner, Link, Lost},
 };
 use crate::{conversation::Desk, pool::Connection};
+use saker_http::Status;
 use saker_http2::{ErrorCode, Event, HeadStore, StreamId};
 use saker_net::clock;
 use std::{
@@ -164,8 +165,15 @@ fn obey(inner: &mut Inner, event: Event<'_>, head: &HeadStore) {
         Event::Reset { stream, code } => put(inner, stream, Heard::Lost(reset(inner, stream, code)), false),
         Event::GoAway { last, .. } => go_away(inner, last),
         Event::WindowOpened => inner.make_room(),
-        // Interim responses are not passed on.
+        Event::Informational { stream } if head.status() == Status::EARLY_HINTS => hint(inner, stream, head),
+        // Nothing that concerns the client.
         Event::Informational { .. } => {}
+    }
+}
+
+fn hint(inner: &Inner, stream: StreamId, head: &HeadStore) {
+    if let Some(inbox) = inner.streams.get(&stream) {
+        inbox.borrow_mut().put_hints(heads::trailers(head.view()));
     }
 }
 

@@ -5,6 +5,7 @@
 //! the request takes it, so that a slow client slows its own stream only.
 
 use super::links::Waiting;
+use crate::hints::HINTS_MAX;
 use foldhash::fast::RandomState;
 use saker_cgi::ResponseHead;
 use saker_http::Fields;
@@ -68,6 +69,8 @@ pub enum Lost {
 #[derive(Default)]
 pub struct Inbox {
     pub heard: VecDeque<Heard>,
+    /// Of 103s, before the head; no more than would be passed on.
+    pub hints: Vec<Fields>,
     waker: Option<Waker>,
     wants_room: bool,
 }
@@ -76,6 +79,13 @@ impl Inbox {
     pub fn put(&mut self, heard: Heard) {
         self.heard.push_back(heard);
         self.wake();
+    }
+
+    pub fn put_hints(&mut self, fields: Fields) {
+        if self.hints.len() < HINTS_MAX {
+            self.hints.push(fields);
+            self.wake();
+        }
     }
 
     pub fn register(&mut self, cx: &Context<'_>) {

@@ -7,8 +7,10 @@ use super::link::{Heard, Lost, Stream};
 use crate::{
     conversation::{Desk, Limit, Said},
     failure::Failure,
+    hints::Hints,
 };
 use saker_cgi::{Broken, Fault};
+use saker_http::Status;
 use saker_pipeline::{Chunk, NoBody, RequestBody};
 use std::{
     io,
@@ -24,6 +26,7 @@ pub struct Talk {
     has_heard: bool,
     has_head: bool,
     limit: Limit,
+    pub hints: Hints,
 }
 
 impl Talk {
@@ -37,14 +40,16 @@ impl Talk {
             has_heard: false,
             has_head: false,
             limit: Limit::new(desk, timeout_ms),
+            hints: Hints::default(),
         }
     }
 
     /// The next thing that the server says. Tells content while it waits.
     pub fn poll_said(&mut self, cx: &mut Context<'_>) -> Poll<Result<Said, Failure>> {
         let has_told = self.tell(cx)?;
+        let has_hints = self.pass_hints();
         let heard = self.stream.inbox.borrow_mut().heard.pop_front();
-        if has_told || heard.is_some() {
+        if has_told || has_hints || heard.is_some() {
             self.limit.push();
         }
         match heard {
@@ -85,6 +90,14 @@ impl Talk {
             true => None,
             false => Some(self.content.take().unwrap_or_else(|| Box::new(NoBody))),
         }
+    }
+
+    /// Says whether any have come.
+    fn pass_hints(&mut self) -> bool {
+        let come = std::mem::take(&mut self.stream.inbox.borrow_mut().hints);
+        come.iter().for_each(|fields| self.hints.pass(Status::EARLY_HINTS, fields));
+        self.has_heard |= !come.is_empty();
+        !come.is_empty()
     }
 
     fn said(&mut self, heard: Heard) -> Result<Said, Failure> {

@@ -50,6 +50,13 @@ impl Wire for Frames<'_> {
         self.machine.send_informational(number(stream), self.out, |head| head.status(Status::CONTINUE.0));
     }
 
+    fn send_hints(&mut self, stream: StreamId, fields: &Fields) {
+        self.machine.send_informational(number(stream), self.out, |block| {
+            block.status(Status::EARLY_HINTS.0);
+            head::append_fields(fields, &mut Block(block));
+        });
+    }
+
     fn fits(&self, stream: StreamId, bytes: usize) -> bool {
         bytes <= self.machine.send_capacity(number(stream))
     }

@@ -57,6 +57,15 @@ impl Wire for Streams<'_> {
         self.gather(stream, |machine, out| _ = machine.send_informational(stream.0, out, |head| head.status(Status::CONTINUE.0)));
     }
 
+    fn send_hints(&mut self, stream: StreamId, fields: &Fields) {
+        self.gather(stream, |machine, out| {
+            _ = machine.send_informational(stream.0, out, |section| {
+                section.status(Status::EARLY_HINTS.0);
+                head::append_fields(fields, &mut Section(section));
+            })
+        });
+    }
+
     /// What QUIC does not take at once waits, and is small.
     fn fits(&self, _: StreamId, _: usize) -> bool {
         true

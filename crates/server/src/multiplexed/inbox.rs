@@ -1,6 +1,7 @@
 //! What the tasks of a connection's streams bring back to it: responses, and that an upload wants something.
 
 use super::StreamId;
+use saker_http::Fields;
 use std::{
     cell::RefCell,
     task::{Context, Waker},
@@ -18,6 +19,8 @@ pub enum Letter {
     Answer(StreamId, Box<Answer>),
     /// Somebody has begun to read the request's body, or has read on: an interim response or window may be due.
     Upload(StreamId),
+    /// What a server hints at, ahead of the answer.
+    Hints(StreamId, Fields),
     /// Both ways of a tunnel have ended, or one end is gone.
     TunnelOver(StreamId),
 }

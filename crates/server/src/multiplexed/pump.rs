@@ -5,7 +5,7 @@ use crate::{
     pieces::{Broken, Pieces},
     serving::Direction,
 };
-use saker_http::Method;
+use saker_http::{Fields, Method};
 use saker_pipeline::Body;
 use saker_telemetry::{access_log::ConnectionStatus, error_log, message};
 use std::task::{Context, Poll};
@@ -17,8 +17,18 @@ impl Exchanges {
             match letter {
                 Letter::Answer(id, answer) => self.answer(id, *answer, wire),
                 Letter::Upload(id) => self.give_back(id, wire),
+                Letter::Hints(id, fields) => self.hint(id, &fields, wire),
                 Letter::TunnelOver(id) => self.tunnel_over(id, wire),
             }
+        }
+    }
+
+    /// RFC 8297, while the response is still to come.
+    fn hint(&mut self, id: StreamId, fields: &Fields, wire: &mut impl Wire) {
+        let start = wire.made();
+        if let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.walk.is_some()) {
+            wire.send_hints(id, fields);
+            stream.bytes += wire.made() - start;
         }
     }
 

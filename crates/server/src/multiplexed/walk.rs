@@ -14,7 +14,7 @@ use crate::{
 use saker_config::model::Limits;
 use saker_http::{HeadView, KnownField, Status};
 use saker_http1::{Expectation, expectation};
-use saker_pipeline::{Exchange, LogFacts, NoBody, RequestBody, Response, Services, respond, throttle::Admission};
+use saker_pipeline::{Exchange, LogFacts, NoBody, RequestBody, Response, Services, TellHints, respond, throttle::Admission};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 /// What a walk brings back.
@@ -65,7 +65,7 @@ impl Exchanges {
     }
 
     /// Sends an exchange on its walk.
-    pub(super) fn send_walk(&mut self, id: StreamId, exchange: Exchange, services: Rc<Services>, upload: Option<Rc<RefCell<Upload>>>) {
+    pub(super) fn send_walk(&mut self, id: StreamId, mut exchange: Exchange, services: Rc<Services>, upload: Option<Rc<RefCell<Upload>>>) {
         let walk = Walk {
             id,
             worker: Rc::clone(&self.session.worker),
@@ -74,6 +74,7 @@ impl Exchanges {
             upload: upload.clone(),
             began_ns: saker_net::clock::realtime_precise_ns(),
         };
+        exchange.tell_hints = Some(hints_to(id, &self.inbox));
         let busy = Busy::begin(&self.session, exchange.head.view());
         let outlives_client = Rc::clone(&exchange.outlives_client);
         let task = tokio::task::spawn_local(walk.run(exchange, services)).abort_handle();
@@ -93,6 +94,16 @@ impl Exchanges {
             sleep: None,
         }
     }
+}
+
+/// Weak: the inbox holds exchanges that have come back.
+fn hints_to(id: StreamId, inbox: &Rc<Inbox>) -> Rc<TellHints> {
+    let inbox = Rc::downgrade(inbox);
+    Rc::new(move |fields| {
+        if let Some(inbox) = inbox.upgrade() {
+            inbox.put(Letter::Hints(id, fields));
+        }
+    })
 }
 
 fn upload(view: HeadView<'_>, services: &Services) -> Upload {

@@ -36,6 +36,9 @@ pub trait Wire {
     /// `100 Continue`.
     fn send_continue(&mut self, stream: StreamId);
 
+    /// `103 Early Hints`.
+    fn send_hints(&mut self, stream: StreamId, fields: &Fields);
+
     /// Whether so much content can leave now.
     fn fits(&self, stream: StreamId, bytes: usize) -> bool;
 

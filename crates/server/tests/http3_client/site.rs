@@ -29,7 +29,7 @@ pub fn start_with(dir: TempDir, more: &str, site: &str) -> Saker {
 }
 
 /// Answers each request with its own first line, fields, and the length and sum of its content; `/echo` gives the content back, `/slow` reads it
-/// after a second, `/trailers` ends with some, `/endless` does not end, `/half` breaks off.
+/// after a second, `/trailers` ends with some, `/hints` begins with some, `/endless` does not end, `/half` breaks off.
 pub fn backend() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -96,6 +96,10 @@ fn serve(stream: &TcpStream) -> Option<()> {
         "/trailers" => writer
             .write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n4\r\nbody\r\n0\r\nX-Sum: 7\r\n\r\n")
             .ok(),
+        "/hints" => {
+            let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n";
+            write!(writer, "{hints}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody").ok()
+        }
         "/half" => {
             writer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf").ok()?;
             None
