@@ -55,6 +55,9 @@ pub trait Installer: Send + Sync {
     /// then it is not kept either.
     fn install(&self, names: &[String], chain_pem: &str, key_pem: &str) -> Result<(), String>;
 
+    /// These names are no longer served with what was installed for them. Of names that nothing was installed for, nothing happens.
+    fn uninstall(&self, names: &[String]);
+
     /// A handshake for `name` that offers `acme-tls/1` alone is answered with this certificate (RFC 8737 section 3). The key is
     /// PKCS #8 in DER. Its critical extension makes checks of certificates refuse it: rustls' `CertifiedKey::new`, not `from_der`.
     fn set_challenge(&self, name: &str, certificate_der: &[u8], key_der: &[u8]);

@@ -15,7 +15,7 @@ use crate::{
     tend::{self, Context, Events, Tended},
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -158,9 +158,20 @@ impl Manager {
             let entry = old.remove(&key).unwrap_or_else(|| Entry::new(names, on_demand));
             self.entries.insert(key, Entry { on_demand, due, is_wanted: true, ..entry });
         }
+        self.uninstall(old.values().flat_map(|entry| &entry.names));
         // Jobs that still run have somebody to tell.
         self.entries
             .extend(old.into_iter().filter(|(_, entry)| entry.is_running).map(|(key, entry)| (key, Entry { is_wanted: false, ..entry })));
+    }
+
+    /// Names that no site has any more are not shown their certificate any more; it stays in the folder.
+    fn uninstall<'a>(&self, names: impl Iterator<Item = &'a String>) {
+        let wanted: HashSet<&String> = self.entries.values().filter(|entry| entry.is_wanted).flat_map(|entry| &entry.names).collect();
+        let is_wanted = |name: &String| wanted.contains(name) || self.context.plan.on_demand_name(name).is_some();
+        let gone: Vec<String> = names.filter(|name| !is_wanted(name)).cloned().collect();
+        if !gone.is_empty() {
+            self.context.places.installer.uninstall(&gone);
+        }
     }
 
     /// When there is something to do for it.
@@ -232,7 +243,9 @@ impl Manager {
             self.refusals.add(name, Instant::now());
         }
         if entry.due.is_none() || !entry.is_wanted {
-            self.entries.remove(&key);
+            let removed = self.entries.remove(&key);
+            // What the job has installed after the site had gone.
+            self.uninstall(removed.iter().filter(|entry| !entry.is_wanted).flat_map(|entry| &entry.names));
         }
     }
 }

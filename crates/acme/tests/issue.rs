@@ -111,6 +111,38 @@ async fn an_account_that_the_authority_forgot_is_made_anew() {
 }
 
 #[tokio::test]
+async fn certificates_of_sites_that_are_gone_are_not_shown() {
+    let authority = Authority::new();
+    let plan = |sites: &[&[&str]]| authority.plan("challenges = [\"http-01\"]", &sites.iter().map(|names| site(names)).collect::<String>());
+    let all: [&[&str]; 2] = [&["a.example", "b.example"], &["c.example"]];
+    let mut running = Running::start(&authority, plan(&all), true);
+    let mut issued = [running.issued().await, running.issued().await].concat();
+    issued.sort();
+    assert_eq!(issued, ["a.example", "b.example", "c.example"]);
+    running.handle.set_plan(plan(&all[1..]));
+    let only_c = || running.site.installed_names().iter().flatten().all(|name| name == "c.example");
+    for _ in 0..200 {
+        if only_c() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(only_c(), "{:?}", running.site.installed_names());
+    assert!(!running.site.installed_names().is_empty());
+    // The site comes back, and so does its certificate, without an order.
+    assert!(authority.certificates().join("c.example.pem").exists());
+    running.handle.set_plan(plan(&all));
+    let is_back = || running.site.installed_names().iter().flatten().any(|name| name == "a.example");
+    for _ in 0..200 {
+        if is_back() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(is_back());
+}
+
+#[tokio::test]
 async fn what_the_server_refuses_is_not_kept() {
     let authority = Authority::new();
     let mut running = Running::start(&authority, authority.plan("challenges = [\"http-01\"]", &site(&["a.example"])), true);

@@ -103,6 +103,10 @@ impl Installer for Certificates {
         self.0.install(names, chain_pem.as_bytes(), key_pem.as_bytes())
     }
 
+    fn uninstall(&self, names: &[String]) {
+        self.0.uninstall(names);
+    }
+
     fn set_challenge(&self, name: &str, certificate_der: &[u8], key_der: &[u8]) {
         if let Err(reason) = self.0.set_challenge(name, certificate_der, key_der) {
             error_log::log(&message::CERTIFICATE_STATE, format_args!("the challenge for {name}: {reason}"));

@@ -47,6 +47,10 @@ impl Installer for Site {
         Ok(())
     }
 
+    fn uninstall(&self, names: &[String]) {
+        self.installed.lock().unwrap().retain(|(installed, ..)| !installed.iter().any(|name| names.contains(name)));
+    }
+
     fn set_challenge(&self, name: &str, certificate_der: &[u8], key_der: &[u8]) {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key_der.to_vec()));
         let key = aws_lc_rs::sign::any_supported_type(&key).unwrap();
