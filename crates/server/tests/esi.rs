@@ -153,6 +153,53 @@ fn what_an_include_says_of_its_part() {
     assert_eq!((text(&origin, "/page", &first), text(&origin, "/page", &second)), ("255213".into(), "266212".into()));
 }
 
+/// An address of another host: its own site answers, as somebody who has told it nothing.
+#[test]
+fn parts_of_other_hosts_of_this_server() {
+    let second = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let cached = "[site.cache]\nenabled = true\n";
+    let route = "[[site.route]]\npath = \"/*\"\nproxy = \"app\"\npreserve_host = true\n";
+    let sites = format!(
+        "[[listener]]\naddress = \"{second}\"\n%%\n{cached}[[site]]\nnames = [\"other.example\", \"*.wild.example\"]\n{route}{cached}"
+    );
+    let origin = Origin::with("esi-elsewhere", &sites, 1, move |asked| {
+        let host = asked.field("host").unwrap_or_default();
+        let include = |address: String| format!("<esi:include src='{address}'/>|");
+        match asked.target.as_str() {
+            "/page" => {
+                // The visitor's own way in, as he names it, is port 80.
+                let addresses = [
+                    "http://other.example/part?a#b".to_owned(),
+                    "//other.example:80/part?b".to_owned(),
+                    format!("http://x.wild.example:{}/part", second.port()),
+                    format!("http://{host}/own"),
+                    "https://other.example/part".to_owned(),
+                    "http://other.example:1/part".to_owned(),
+                    "http://unknown.example/part".to_owned(),
+                    "ftp://other.example/part".to_owned(),
+                    "http://other.example@x/part".to_owned(),
+                ];
+                ok(&[PAGE, HTML], &addresses.map(include).concat())
+            }
+            target => {
+                let who = [asked.field("cookie"), asked.field("authorization")].map(|text| text.unwrap_or("-")).join(" ");
+                let name = host.split(':').next().unwrap_or_default();
+                let control = if target == "/own" { "no-cache" } else { "public,max-age=60" };
+                let fields = [(CONTROL, control), ("LSC-Cookie", "for=other")];
+                ok(&fields[..if target == "/own" { 1 } else { 2 }], &format!("{name}{target} {who} {}", asked.count))
+            }
+        }
+    });
+    for count in [1, 2] {
+        let response = origin.get("/page", &[("Cookie", "a=b"), ("Authorization", "Basic eDp5")]);
+        let own = format!("localhost/own a=b Basic eDp5 {count}");
+        let expected =
+            ["other.example/part?a - - 1", "other.example/part?b - - 1", "x.wild.example/part - - 1", &own, "", "", "", "", "", ""];
+        assert_eq!(response.text().split('|').collect::<Vec<_>>(), expected);
+        assert_eq!(response.field("set-cookie"), None);
+    }
+}
+
 #[test]
 fn combined_parts_come_by_one_request() {
     let origin = Origin::start("esi-combined", "", |asked| match asked.target.as_str() {

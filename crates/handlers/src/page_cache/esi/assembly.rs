@@ -179,20 +179,38 @@ impl Work {
 
     async fn one(&self, address: &[u8], wanted: &Wanted) -> Option<Fetched> {
         let Some(target) = self.source.target(address) else {
-            self.complain(address, "it is on another host");
-            return None;
+            return self.elsewhere(address, wanted).await;
         };
         if let Some(given) = self.given.borrow().get(&target) {
             return Some(given.clone());
         }
         if !wanted.is_kept {
-            return self.ask(&target, wanted).await;
+            return self.ask(&self.source, &target, wanted).await;
         }
         let cell = Rc::clone(self.once.borrow_mut().entry(target.clone()).or_default());
-        cell.get_or_init(|| self.ask(&target, wanted)).await.clone()
+        cell.get_or_init(|| self.ask(&self.source, &target, wanted)).await.clone()
     }
 
-    async fn ask(&self, target: &[u8], wanted: &Wanted) -> Option<Fetched> {
+    /// Of another host: by its own site here, if there is one. Nothing goes over the network.
+    async fn elsewhere(&self, address: &[u8], wanted: &Wanted) -> Option<Fetched> {
+        let services = self.services.upgrade()?;
+        let Some((source, target)) = self.source.elsewhere(&services.generation, address) else {
+            self.complain(address, "this server has no site of that host there");
+            return None;
+        };
+        let asked = async {
+            let fetched = self.ask(&source, &target, wanted).await?;
+            // They are not for this host.
+            Some(Fetched { cookies: Vec::new(), ..fetched })
+        };
+        if !wanted.is_kept {
+            return asked.await;
+        }
+        let cell = Rc::clone(self.once.borrow_mut().entry([b"elsewhere ", address].concat()).or_default());
+        cell.get_or_init(|| asked).await.clone()
+    }
+
+    async fn ask(&self, source: &Source, target: &[u8], wanted: &Wanted) -> Option<Fetched> {
         let Some(inside) = self.further_in() else {
             self.complain(target, "too many pages are inside of one another, or included in all");
             return None;
@@ -200,7 +218,7 @@ impl Work {
         let services = self.services.upgrade()?;
         let _turn = self.side_by_side.acquire().await.ok()?;
         let fragment = Fragment { inside: Inside { said: Said::of(wanted), ..inside }, answered: Answered::ByAnyone };
-        match fragment::fetch(&services, &self.source, target, fragment).await {
+        match fragment::fetch(&services, source, target, fragment).await {
             Ok(fetched) => Some(fetched),
             Err(Status(status)) => {
                 self.complain(target, &format!("the answer is {status}"));

@@ -1,9 +1,13 @@
 //! The request that a page is put together for: whose it is, and what addresses in the page mean.
 
+use saker_config::model::Address;
 use saker_esi::Facts;
-use saker_http::{HeadView, KnownField, RequestHead};
-use saker_pipeline::{Client, Exchange};
-use std::{rc::Rc, sync::Arc};
+use saker_http::{
+    HeadView, KnownField, RequestHead,
+    host::{canonical_host, parse_authority},
+};
+use saker_pipeline::{Client, Exchange, Generation, host_table::Choice};
+use std::{net::SocketAddr, rc::Rc, sync::Arc};
 
 pub struct Source {
     pub client: Rc<Client>,
@@ -62,13 +66,68 @@ impl Source {
         Some(encoded(&whole))
     }
 
+    /// The same of another host that this server has a site for: as who asks there, and for what. `None`: it has none, or not by that way. The
+    /// visitor's cookies and passwords are not for that host, and a handshake that was for this one is none for that.
+    pub fn elsewhere(&self, generation: &Generation, address: &[u8]) -> Option<(Source, Vec<u8>)> {
+        let address = address.split(|byte| *byte == b'#').next().unwrap_or_default();
+        let (secure, rest) = match scheme(address) {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case(b"https") => (true, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case(b"http") => (false, rest),
+            Some(_) => return None,
+            None => (self.client.secure, address),
+        };
+        let (authority, rest) = authority_and_rest(rest.strip_prefix(b"//")?);
+        let named = parse_authority(authority)?;
+        let (listener, local) = self.door(generation, secure, named.port.unwrap_or(usual_port(secure)))?;
+        let (_, choice) = generation.hosts.select(&listener, local.ip(), &canonical_host(named.host))?;
+        if !matches!(choice, Choice::Exact | Choice::Wildcard) {
+            return None;
+        }
+        let mut client = Client::new(self.client.address, local, listener, secure);
+        (client.peer, client.log_id) = (self.client.peer, Rc::clone(&self.client.log_id));
+        client.account.clone_from(&self.client.account);
+        let is_for_all = |name: &[u8]| !OF_ONE_HOST.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
+        let host = (&b"Host"[..], authority);
+        let head = self.head.with_fields(self.head.view().fields().filter(|(name, _)| is_for_all(name)).chain([host]));
+        let (site, log_id) = (Arc::clone(&generation.no_site), Rc::clone(&self.log_id));
+        Some((Source { client: Rc::new(client), head, site, now: self.now, log_id }, encoded(&absolute(rest))))
+    }
+
+    /// The way in by that scheme and port: the visitor's own, or a listener that he could have come to.
+    fn door(&self, generation: &Generation, secure: bool, port: u16) -> Option<(Arc<Address>, SocketAddr)> {
+        let client = &self.client;
+        let own_port = parse_authority(host(self.head.view())).and_then(|own| own.port).unwrap_or(usual_port(client.secure));
+        if (secure, port) == (client.secure, own_port) {
+            return Some((Arc::clone(&client.listener), client.local));
+        }
+        let is_open =
+            |address: SocketAddr| address.ip().is_unspecified() || address.ip().to_canonical() == client.local.ip().to_canonical();
+        let fits = |address: &Address| matches!(address, Address::Tcp(address) if address.port() == port && is_open(*address));
+        let listener = generation.model.listeners.iter().find(|known| known.tls.is_some() == secure && fits(&known.address))?;
+        Some((Arc::new(listener.address.clone()), SocketAddr::new(client.local.ip(), port)))
+    }
+
     fn on_this_host(&self, rest: &[u8]) -> Option<Vec<u8>> {
-        let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
-        let (authority, rest) = rest.split_at(end);
+        let (authority, rest) = authority_and_rest(rest);
         let host = host(self.head.view());
         let is_same = !host.is_empty() && authority.eq_ignore_ascii_case(host);
-        is_same.then(|| if rest.starts_with(b"/") { rest.to_vec() } else { [b"/", rest].concat() })
+        is_same.then(|| absolute(rest))
     }
+}
+
+/// What a client says to one host, and would not say to another.
+const OF_ONE_HOST: [&str; 6] = ["host", "cookie", "authorization", "proxy-authorization", "origin", "referer"];
+
+fn authority_and_rest(text: &[u8]) -> (&[u8], &[u8]) {
+    text.split_at(text.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(text.len()))
+}
+
+fn absolute(rest: &[u8]) -> Vec<u8> {
+    if rest.starts_with(b"/") { rest.to_vec() } else { [b"/", rest].concat() }
+}
+
+fn usual_port(secure: bool) -> u16 {
+    if secure { 443 } else { 80 }
 }
 
 fn host(view: HeadView<'_>) -> &[u8] {
