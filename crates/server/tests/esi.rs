@@ -156,7 +156,7 @@ fn what_an_include_says_of_its_part() {
 /// An address of another host: its own site answers, as somebody who has told it nothing.
 #[test]
 fn parts_of_other_hosts_of_this_server() {
-    let second = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let second = std::net::SocketAddr::from(([127, 0, 0, 1], saker_testkit::free_port().unwrap()));
     let cached = "[site.cache]\nenabled = true\n";
     let route = "[[site.route]]\npath = \"/*\"\nproxy = \"app\"\npreserve_host = true\n";
     let sites = format!(

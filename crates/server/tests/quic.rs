@@ -7,7 +7,7 @@ mod tls_site;
 
 use operate::{rewrite, start_in};
 use saker_load::client::{Client, Trust};
-use saker_testkit::{Saker, TempDir};
+use saker_testkit::{Saker, TempDir, free_port};
 use std::net::UdpSocket;
 use tls_site::{configuration, curl};
 
@@ -107,7 +107,7 @@ fn a_reload_switches_it_on_and_off_and_cuts_nobody() {
 
 #[test]
 fn a_port_that_others_have_costs_http3_alone() {
-    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = UdpSocket::bind(("127.0.0.1", free_port().unwrap())).unwrap();
     let other = taken.local_addr().unwrap();
     let dir = folder("quic-taken");
     let two = format!("[[listener]]\naddress = \"{other}\"\ntls = true\n\n[[site]]");

@@ -8,9 +8,13 @@ pub use rustix::process::Signal;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, kill_process, setrlimit};
 use std::{
     io::{self, Read},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    ops::Range,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU16, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -32,9 +36,23 @@ pub struct ServerProcess {
     stderr: Arc<Mutex<Vec<u8>>>,
 }
 
-/// A loopback port that was free a moment ago.
+/// Below the ports that the kernel gives to clients: between our look and the server's start one of those would take it.
+const PORTS: Range<u16> = 12_000..32_000;
+
+/// A loopback port that was free a moment ago, over TCP and UDP.
 pub fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Processes that run side by side begin at different ones.
+    let first = std::process::id().wrapping_mul(197);
+    for _ in PORTS {
+        let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = PORTS.start + (first.wrapping_add(step) % u32::from(PORTS.end - PORTS.start)) as u16;
+        let address = (Ipv4Addr::LOCALHOST, port);
+        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
+            return Ok(port);
+        }
+    }
+    Err(io::ErrorKind::AddrInUse.into())
 }
 
 /// Lifts the limits on descriptors to `wanted`, for this process and what it starts; where that needs rights that we do not have, the
