@@ -330,7 +330,16 @@ fn what_operators_decide() {
     one("", 200, "Cache-Control: private, max-age=9", Fresh(9), RuleSettings { store_private: true, ..defaults() });
     one("", 200, "Cache-Control: max-age=0", Check, RuleSettings { store_expired: true, ..defaults() });
     one("", 200, "Cache-Control: max-age=0 | ETag: \"a\"", Not("stale"), RuleSettings { keep_for_validation: false, ..defaults() });
-    one("", 206, "Cache-Control: max-age=9", Fresh(9), RuleSettings { store_parts: true, ..defaults() });
+    // Parts are kept by the rules for whole ones (RFC 9111 sections 3 and 3.3).
+    let parts = || RuleSettings { store_parts: true, ..defaults() };
+    one("", 206, "Cache-Control: max-age=9", Fresh(9), parts());
+    one("", 206, "Cache-Control: s-maxage=9, max-age=1 | Content-Range: bytes 0-1/2", Fresh(9), parts());
+    one("", 206, "Cache-Control: no-store, max-age=9", Not("no-store"), parts());
+    one("", 206, "Last-Modified: {-1000}", Fresh(100), parts());
+    one("", 206, "Cache-Control: no-cache | ETag: \"a\"", Check, parts());
+    one("", 206, "", Not("no-lifetime"), parts());
+    one("Authorization: Basic eDp5", 206, "Cache-Control: public, max-age=9", Fresh(9), parts());
+    one("", 206, "Cache-Control: max-age=9 | ETag: \"a\"", Not("partial"), defaults());
     one(
         "Cookie: own=1",
         200,
