@@ -14,6 +14,7 @@ use crate::{
     hints::Hints,
     http2::{self, Talk},
     native,
+    ping::ping,
     pool::{Connection, Pool},
     spool::Bounds,
     variables,
@@ -136,7 +137,7 @@ impl Gateway {
         is_fresh: bool,
         content: &mut Option<Box<dyn RequestBody>>,
     ) -> Result<Hearing, Failure> {
-        let connection = pool.acquire(&member.tuning, self.workers, is_fresh).await?;
+        let connection = self.ready_connection(member, pool, is_fresh).await?;
         let given = content.take().unwrap_or_else(|| Box::new(NoBody));
         match self.begin(exchange, call, member, connection, given) {
             Ok(conversation) => Ok(Hearing::Connection(Box::new(conversation))),
@@ -145,6 +146,22 @@ impl Gateway {
                 Err(failure)
             }
         }
+    }
+
+    /// One that has answered a ping, where that is wanted before each request.
+    async fn ready_connection(&self, member: &Member, pool: &Rc<Pool>, is_fresh: bool) -> Result<Connection, Failure> {
+        let tuning = &member.tuning;
+        let mut connection = pool.acquire(tuning, self.workers, is_fresh).await?;
+        let Some(ping_ms) = tuning.ping_ms.filter(|_| member.backend.protocol == Protocol::Ajp) else { return Ok(connection) };
+        match ping(&mut connection, ping_ms).await {
+            Err(_) if connection.is_reused => {
+                drop(connection);
+                connection = pool.acquire(tuning, self.workers, true).await?;
+                ping(&mut connection, ping_ms).await?;
+            }
+            outcome => outcome?,
+        }
+        Ok(connection)
     }
 
     fn begin(
@@ -182,7 +199,8 @@ impl Gateway {
             return Err((Failure::Unspoken, content));
         };
         let timeout_ms = timeout_ms(call, member);
-        let terms = Terms { kept_max: member.tuning.kept_max, timeout_ms, client: exchange.asker() };
+        let ping_ms = member.tuning.ping_ms.filter(|_| codecs::asks_first(exchange, member, content_length != Some(0)));
+        let terms = Terms { kept_max: member.tuning.kept_max, timeout_ms, ping_ms, client: exchange.asker() };
         Conversation::begin(connection, terms, dialogue, &request, content, &self.desk)
     }
 }

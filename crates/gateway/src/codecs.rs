@@ -22,10 +22,20 @@ pub fn dialogue(exchange: &Exchange, call: &Call, member: &Member, target: Vec<u
         Protocol::Http1 if exchange.head.view().method() == Method::Connect => Box::new(ConnectDialogue::default()),
         Protocol::Http1 => {
             let upgrade = forward::upgrade(exchange, &call.manner, has_content);
-            Box::new(Http1Dialogue::new(Address { upgrade, ..address(exchange, call, member, target) }))
+            let address = Address { upgrade, ..address(exchange, call, member, target) };
+            Box::new(match asks_first(exchange, member, has_content) {
+                true => Http1Dialogue::asking_first(address),
+                false => Http1Dialogue::new(address),
+            })
         }
         Protocol::Http2 => return None,
     })
+}
+
+/// Whether the server has to say that it is ready before it is told content.
+pub fn asks_first(exchange: &Exchange, member: &Member, has_content: bool) -> bool {
+    let is_http1 = member.backend.protocol == Protocol::Http1 && exchange.head.view().method() != Method::Connect;
+    is_http1 && has_content && member.tuning.ping_ms.is_some()
 }
 
 /// What a server is told beside what the client said.

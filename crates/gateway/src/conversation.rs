@@ -47,6 +47,8 @@ pub struct Terms {
     pub kept_max: usize,
     /// Without a byte in either direction.
     pub timeout_ms: u64,
+    /// The same until the first word, where that is asked for before content goes.
+    pub ping_ms: Option<u64>,
     /// For the log.
     pub client: Asker,
 }
@@ -70,6 +72,8 @@ pub struct Conversation {
     left: Option<u64>,
     is_head_request: bool,
     limit: Limit,
+    timeout_ms: u64,
+    is_pinged: bool,
     desk: Desk,
     log: LogLines,
     pub hints: Hints,
@@ -104,7 +108,9 @@ impl Conversation {
             has_heard: false,
             left: None,
             is_head_request: request.head.method() == Method::Head,
-            limit: Limit::new(desk, terms.timeout_ms),
+            limit: Limit::new(desk, terms.ping_ms.unwrap_or(terms.timeout_ms)),
+            timeout_ms: terms.timeout_ms,
+            is_pinged: terms.ping_ms.is_some(),
             desk: desk.clone(),
             log: LogLines::new(terms.client.clone(), ""),
             hints: Hints::default(),
@@ -123,13 +129,17 @@ impl Conversation {
                 Poll::Ready(Ok(_)) => self.limit.push(),
                 Poll::Ready(Err(error)) => return Poll::Ready(self.closed(Some(error))),
                 Poll::Pending if has_sent => self.limit.push(),
-                Poll::Pending if self.limit.is_over() => return Poll::Ready(Err(Failure::Timeout)),
+                Poll::Pending if self.limit.is_over() => return Poll::Ready(Err(self.silence())),
                 Poll::Pending => {
                     self.limit.register(cx);
                     return Poll::Pending;
                 }
             }
         }
+    }
+
+    fn silence(&self) -> Failure {
+        if self.is_pinged && !self.has_heard { Failure::Unready } else { Failure::Timeout }
     }
 
     /// Nobody listens for a while: that is not the program's silence.
@@ -198,6 +208,7 @@ impl Conversation {
 
     fn event(&mut self, event: Event, from: usize) -> Result<Option<Said>, Failure> {
         self.has_heard = true;
+        self.limit.timeout_ms = self.timeout_ms;
         Ok(match event {
             Event::Head(head) => {
                 let has_content = !self.is_head_request && !head.status.forbids_content();

@@ -33,6 +33,8 @@ pub enum Failure {
     Broken(Broken),
     /// It says that it has not begun with the request (RFC 9113 section 8.7), none of whose content is gone.
     Unprocessed,
+    /// It did not say in time that it is ready for the request, none of whose content has gone.
+    Unready,
     /// It ended the request's stream (RFC 9113 section 5.4.2).
     Reset(ErrorCode),
     /// The connection broke while it was used.
@@ -50,6 +52,7 @@ impl Failure {
     pub fn status(&self) -> Status {
         match self {
             Failure::Unprocessed
+            | Failure::Unready
             | Failure::Unreachable(_)
             | Failure::QueueFull
             | Failure::QueueTimeout
@@ -86,6 +89,7 @@ impl Failure {
                 | Failure::Tls(_)
                 | Failure::Unspoken
                 | Failure::Unprocessed
+                | Failure::Unready
                 | Failure::QueueFull
         ) || matches!(self, Failure::Broken(broken) if broken.is_untouched)
     }
@@ -127,6 +131,7 @@ impl fmt::Display for Failure {
             Failure::Broken(broken) if broken.excerpt.is_empty() => f.write_str(broken.fault.as_str()),
             Failure::Broken(broken) => write!(f, "{}: {}", broken.fault.as_str(), broken.excerpt.escape_ascii()),
             Failure::Unprocessed => f.write_str("does not take the request now"),
+            Failure::Unready => f.write_str("does not say that it is ready"),
             Failure::Reset(code) => write!(f, "ended the request's stream: {}", code.as_str()),
             Failure::Io(error) => write!(f, "connection broke: {error}"),
             Failure::Timeout => f.write_str("nothing came in time"),

@@ -124,7 +124,7 @@ impl Gateway {
         // All that it is told besides the content stands in its environment.
         let nothing = Variables::new();
         let request = ProgramRequest { variables: &nothing, content_length, head: exchange.head.view(), path: &[], settings: &[] };
-        let terms = Terms { kept_max: 0, timeout_ms, client: exchange.asker() };
+        let terms = Terms { kept_max: 0, timeout_ms, ping_ms: None, client: exchange.asker() };
         let plain = PlainCgi::new(!cgi::says_whole_head(script));
         let dialogue: Box<dyn Dialogue> = match notes {
             Some((log, notes)) => Box::new(Overhearing::new(plain, log, Rc::clone(notes))),

@@ -14,7 +14,7 @@ use saker_http1::{
     encode_chunk_head, encode_last_chunk,
 };
 
-use crate::forward::{Address, is_of_connection, protocols};
+use crate::forward::{Address, Line, is_of_connection, protocols};
 
 pub struct Http1Dialogue {
     address: Address,
@@ -25,6 +25,8 @@ pub struct Http1Dialogue {
     stays: bool,
     /// Of the request.
     trailers: Option<Fields>,
+    /// Content is held back until 100, or for good.
+    awaits_continue: bool,
 }
 
 enum State {
@@ -39,9 +41,15 @@ enum State {
 }
 
 impl Http1Dialogue {
+    /// Content is told when the server has said that it is ready for it (RFC 9110 section 10.1.1), and not after a refusal.
+    pub fn asking_first(mut address: Address) -> Http1Dialogue {
+        address.lines.push(Line { name: "Expect", value: b"100-continue".to_vec() });
+        Http1Dialogue { awaits_continue: true, ..Http1Dialogue::new(address) }
+    }
+
     pub fn new(address: Address) -> Http1Dialogue {
         let (method, index, state) = (Method::Get, ResponseIndex::default(), State::Head);
-        Http1Dialogue { address, method, is_chunked: false, index, state, stays: false, trailers: None }
+        Http1Dialogue { address, method, is_chunked: false, index, state, stays: false, trailers: None, awaits_continue: false }
     }
 
     fn head(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Broken> {
@@ -54,6 +62,7 @@ impl Http1Dialogue {
         let view = ResponseView::new(input, &self.index);
         let status = view.status();
         if status.is_informational() && status != Status::SWITCHING_PROTOCOLS {
+            self.awaits_continue &= status != Status::CONTINUE;
             return Ok((head_bytes, Some(Event::Interim(head_of(view, None)))));
         }
         let body = response_framing(self.method, view).map_err(|fault| Broken::at(Fault::Malformed, fault.as_str().as_bytes()))?;
@@ -123,6 +132,10 @@ impl Dialogue for Http1Dialogue {
         let upgrade = address.upgrade.as_deref().map(|protocols| (&b"Upgrade"[..], protocols));
         let connection = if upgrade.is_some() { ClientConnection::Upgrade } else { ClientConnection::KeepAlive };
         encode_request_head(line, fields.chain(announced).chain(upgrade), framing, connection, out).map_err(|_| Refused::MethodUnknown)
+    }
+
+    fn content_max(&self) -> usize {
+        if self.awaits_continue { 0 } else { usize::MAX }
     }
 
     fn content(&mut self, content: &[u8], out: &mut Vec<u8>) {

@@ -29,6 +29,7 @@ mod http2;
 mod log_lines;
 mod native;
 mod overhearing;
+mod ping;
 mod pool;
 mod programs;
 mod resolver;

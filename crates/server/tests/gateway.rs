@@ -239,3 +239,90 @@ fn early_hints_pass() {
         assert!(got.starts_with("HTTP/1.1 200") && got.contains("</a.css>") && got.ends_with("\r\n\r\nafter"), "{got}");
     }
 }
+
+/// Behind `ProxyPass` with `ping=`.
+fn pinged(name: &str, scheme: &str, serve: fn(&mut UnixStream)) -> Saker {
+    let dir = TempDir::new(name).unwrap();
+    let listener = UnixListener::bind(dir.join("backend.sock")).unwrap();
+    dir.write("root/a.txt", "a").unwrap();
+    let modules: String = ["mpm_event", "authz_core", "proxy", "proxy_http", "proxy_ajp"]
+        .map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n"))
+        .concat();
+    let configuration = format!(
+        "ServerRoot {{dir}}\n{modules}Listen {{address}}\nServerName localhost\nDocumentRoot {{dir}}/root\n\
+         ProxyPass / unix:{}|{scheme}://backend/ ping=700ms retry=0\n",
+        dir.join("backend.sock").display()
+    );
+    thread::spawn(move || listener.incoming().flatten().for_each(|mut stream| serve(&mut stream)));
+    Saker::with_apache(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap()
+}
+
+fn heard(stream: &mut UnixStream, pause_ms: u64) -> Vec<u8> {
+    let mut bytes = [0; 4096];
+    stream.set_read_timeout(Some(Duration::from_millis(pause_ms))).unwrap();
+    let count = stream.read(&mut bytes).unwrap_or(0);
+    bytes[..count].to_vec()
+}
+
+/// RFC 9110 section 10.1.1: content goes when the server has said that it wants it, and to none that is silent.
+#[test]
+fn servers_are_asked_before_content_is_sent() {
+    let saker = pinged("gateway-ping", "http", |stream| {
+        let head = String::from_utf8(heard(stream, 5000)).unwrap();
+        let asks = head.contains("\r\nExpect: 100-continue\r\n");
+        let nothing = heard(stream, 200).is_empty() && head.ends_with("\r\n\r\n");
+        if head.contains("/silent") {
+            // The request is given up, without its content.
+            let _ = heard(stream, 5000);
+            return;
+        }
+        if head.contains("/refused") {
+            let _ = stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
+            return;
+        }
+        let content = if asks {
+            stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
+            String::from_utf8(heard(stream, 5000)).unwrap()
+        } else {
+            String::new()
+        };
+        // Longer than the ping may take: from here on the other time limit holds.
+        thread::sleep(Duration::from_millis(900));
+        let answer = format!("{asks} {nothing} {content}");
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{answer}", answer.len());
+    });
+    let rows = [("POST", "/a", "abc", 200, "true true abc"), ("GET", "/a", "", 200, "false true "), ("POST", "/refused", "abc", 403, "no")];
+    for (method, path, content, status, answer) in rows {
+        let mut client = saker.connect().unwrap();
+        let length = if content.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", content.len()) };
+        client.send(format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{length}\r\n{content}")).unwrap();
+        let response = client.read_response().unwrap();
+        assert_eq!((response.status, response.text().as_str()), (status, answer), "{method} {path}");
+    }
+    let mut client = saker.connect().unwrap();
+    client.send("POST /silent HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc").unwrap();
+    assert_eq!(client.read_response().unwrap().status, 503);
+}
+
+/// CPING and CPONG before each request; a connection that is silent is given up for a fresh one.
+#[test]
+fn ajp_servers_are_asked_before_each_request() {
+    let saker = pinged("gateway-ajp-ping", "ajp", |stream| {
+        assert_eq!(heard(stream, 5000), [0x12, 0x34, 0, 1, 10]);
+        assert_eq!(heard(stream, 100), []);
+        stream.write_all(&[b'A', b'B', 0, 1, 9]).unwrap();
+        assert_eq!(heard(stream, 5000).get(..2), Some(&[0x12, 0x34][..]));
+        let body = [&[b'A', b'B', 0, 8, 3, 0, 4][..], b"here\0"].concat();
+        stream.write_all(&[b'A', b'B', 0, 10, 4, 0, 200, 0, 2, b'O', b'K', 0, 0, 0]).unwrap();
+        stream.write_all(&body).unwrap();
+        stream.write_all(&[b'A', b'B', 0, 2, 5, 1]).unwrap();
+        // The second request finds this connection mute.
+        let ping = heard(stream, 3000);
+        // Nothing but the ping comes over it any more, and then its end.
+        assert!(ping.is_empty() || ping == [0x12, 0x34, 0, 1, 10] && heard(stream, 3000).is_empty(), "{ping:?}");
+    });
+    for _ in 0..2 {
+        let response = saker.connect().unwrap().get("/a").unwrap();
+        assert_eq!((response.status, response.text().as_str()), (200, "here"));
+    }
+}

@@ -21,6 +21,7 @@ pub struct WorkerParameters {
     kept_max: Option<usize>,
     reuses: Option<bool>,
     address_ttl_ms: Option<u64>,
+    ping_ms: Option<u64>,
     secret: Option<Box<str>>,
     /// In hundredths.
     weight: Option<u32>,
@@ -111,7 +112,7 @@ impl WorkerParameters {
             "ttl" => &mut self.kept_ms,
             "acquire" => &mut self.acquire_ms,
             "addressttl" => &mut self.address_ttl_ms,
-            "ping" => return Some(time_ms(value, 1000).map(drop).ok_or_else(|| format!("{key} has wrong format"))),
+            "ping" => &mut self.ping_ms,
             _ => return None,
         };
         let unit_ms = if key == "acquire" { 1 } else { 1000 };
@@ -186,6 +187,7 @@ impl WorkerParameters {
             retry_ms: self.retry_ms.unwrap_or(RETRY_MS),
             address_ttl_ms: self.address_ttl_ms.unwrap_or(known.address_ttl_ms),
             secret: self.secret.clone(),
+            ping_ms: self.ping_ms,
             ..known
         }
     }
@@ -386,10 +388,18 @@ mod tests {
         let defaults = &Defaults { timeout_ms: 60_000, ..Defaults::default() };
         let tuning = worker(&[]).unwrap().tuning(Protocol::Http1, defaults);
         assert_eq!((tuning.timeout_ms, tuning.connect_timeout_ms, tuning.retry_ms, tuning.kept_max), (60_000, 60_000, 60_000, KEPT_MAX));
-        let said =
-            worker(&[("timeout", "5"), ("connectiontimeout", "300ms"), ("retry", "0"), ("acquire", "70"), ("ttl", "9"), ("max", "3")]);
+        let said = worker(&[
+            ("timeout", "5"),
+            ("connectiontimeout", "300ms"),
+            ("retry", "0"),
+            ("acquire", "70"),
+            ("ttl", "9"),
+            ("max", "3"),
+            ("ping", "250ms"),
+        ]);
         let tuning = said.unwrap().tuning(Protocol::Http1, defaults);
         assert_eq!((tuning.timeout_ms, tuning.connect_timeout_ms, tuning.retry_ms), (5000, 300, 0));
+        assert_eq!(tuning.ping_ms, Some(250));
         assert_eq!((tuning.queue_timeout_ms, tuning.kept_ms, tuning.connections_max, tuning.kept_max), (70, 9000, 3, 3));
     }
 

@@ -4,18 +4,23 @@ use crate::modules::core::texts;
 use saker_config::Diagnostic;
 use saker_config_apache::Node;
 
-/// Names, and what happens instead.
-const PARAMETERS: [(&str, &str); 1] = [("ping", "a server is not asked before the request itself")];
+/// Names, and what happens instead, where the server speaks HTTP/2.
+const PARAMETERS: [(&str, &str); 1] = [("ping", "over HTTP/2 a server is not asked before the request itself")];
 
 /// Looks through a tree.
 pub fn warn(nodes: &[Node], diagnostics: &mut Vec<Diagnostic>) {
     for node in nodes {
         if matches!(node.canonical_name(), "ProxyPass" | "ProxyPassMatch" | "BalancerMember" | "ProxySet" | "<Proxy" | "<ProxyMatch") {
-            let complaints = texts(node).into_iter().filter_map(|word| complaint(&word));
+            let words = texts(node);
+            let complaints = words.iter().filter(|_| speaks_http2(&words)).filter_map(|word| complaint(word));
             diagnostics.extend(complaints.map(|text| node.warning(text, None)));
         }
         warn(&node.children, diagnostics);
     }
+}
+
+fn speaks_http2(words: &[String]) -> bool {
+    words.iter().any(|word| word.starts_with("h2:") || word.starts_with("h2c:"))
 }
 
 fn complaint(word: &str) -> Option<String> {

@@ -231,6 +231,8 @@ pub struct Tuning {
     pub activity: Option<Activity>,
     /// AJP.
     pub secret: Option<Box<str>>,
+    /// HTTP/1.1 with content, and AJP: it is asked whether it is ready first, and has this long to say so.
+    pub ping_ms: Option<u64>,
 }
 
 impl Default for Tuning {
@@ -251,6 +253,7 @@ impl Default for Tuning {
             epoch: Epoch::default(),
             activity: None,
             secret: None,
+            ping_ms: None,
         }
     }
 }

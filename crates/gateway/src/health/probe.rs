@@ -59,7 +59,7 @@ async fn over_http1(pool: &Rc<Pool>, tuning: &Tuning, head: &RequestHead, addres
     let connection = pool.acquire(tuning, 1, true).await?;
     let variables = Variables::new();
     let request = ProgramRequest { variables: &variables, content_length: Some(0), head: head.view(), path: &[], settings: &[] };
-    let terms = Terms { kept_max: 0, timeout_ms: tuning.timeout_ms, client: Asker::nobody() };
+    let terms = Terms { kept_max: 0, timeout_ms: tuning.timeout_ms, ping_ms: None, client: Asker::nobody() };
     let begun = Conversation::begin(connection, terms, Box::new(Http1Dialogue::new(address)), &request, Box::new(NoBody), desk);
     Ok(Hearing::Connection(Box::new(begun.map_err(|(failure, _)| failure)?)))
 }
