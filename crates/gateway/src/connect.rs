@@ -1,6 +1,7 @@
 //! Making connections. Difficulty: a Unix socket whose queue is full says "try again" instead of waiting, so we wait in its place.
 
 use crate::{failure::Failure, resolver, secured::Secured, transport::Transport};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use saker_config::model::{Backend, BackendAddress, Protocol, Through, Tuning};
 use saker_net::Stream;
 use saker_tls::ClientTls;
@@ -76,6 +77,12 @@ async fn unix(path: &Path) -> io::Result<Stream> {
             connected => return connected.map(Stream::Unix),
         }
     }
+}
+
+/// A connection that ends at once. Never waits.
+pub fn knock(path: &Path) -> io::Result<()> {
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    Ok(net::connect(&socket, &SocketAddrUnix::new(path)?)?)
 }
 
 /// All addresses of a name in turn; addresses themselves are not looked up.

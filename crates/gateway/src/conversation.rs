@@ -347,7 +347,10 @@ impl Conversation {
         let read = transport.poll_read(cx, &mut scratch);
         if let Poll::Ready(Ok(bytes)) = read {
             self.input.extend_from_slice(scratch.get(..bytes).unwrap_or_default());
-            self.connection.iter().for_each(|connection| connection.count(bytes));
+            if let Some(connection) = &mut self.connection {
+                connection.count(bytes);
+                connection.hear();
+            }
         }
         read
     }

@@ -32,6 +32,7 @@ mod overhearing;
 mod ping;
 mod pool;
 mod programs;
+mod queue;
 mod resolver;
 mod secured;
 mod spool;

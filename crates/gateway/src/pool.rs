@@ -3,21 +3,29 @@
 //! Difficulty: a kept connection may end at any moment. It is looked at before it is used (which costs no system call), and what fails on one
 //! before a byte came back says so ([`Connection::is_reused`]), so that the request can be tried on a fresh one where that is safe.
 //!
+//! Programs that serve one connection per process (php-fpm) have another: an idle connection keeps a process from all others. So none is kept
+//! while a request waits on a fresh one that no process may have taken yet.
+//!
 //! Absent on purpose: a common pool of all workers, which would need locks and wake-ups across cores. Limits are each worker's share.
 
-use crate::{connect::connect, failure::Failure, http2::Links, transport::Transport};
+use crate::{
+    connect::{self, connect},
+    failure::Failure,
+    http2::Links,
+    queue::Queue,
+    transport::Transport,
+};
 use saker_config::model::{Backend, BackendAddress, BackendTls, Epoch, Protocol, Tuning};
 use saker_net::clock;
 use saker_telemetry::{error_log, message};
 use saker_tls::ClientTls;
 use std::{
     cell::{Cell, RefCell},
-    collections::VecDeque,
     rc::Rc,
     sync::Arc,
     time::Duration,
 };
-use tokio::{sync::oneshot, time::timeout};
+use tokio::time::Instant;
 
 /// How often a backend's certificates and lists may be looked at.
 const FILES_LOOK_MS: u64 = 1000;
@@ -39,11 +47,14 @@ pub struct Pool {
     pub links: Links,
     /// Of the last request; time limits of idle connections are looked at without one.
     kept_ms: Cell<u64>,
+    forks_on_demand: Cell<bool>,
     epoch: RefCell<Epoch>,
     idle: RefCell<Vec<Idle>>,
     /// Busy and idle ones.
     open: Cell<usize>,
-    waiting: RefCell<VecDeque<oneshot::Sender<()>>>,
+    /// Fresh ones on which no byte has come back.
+    unheard: Cell<usize>,
+    queue: Rc<Queue>,
     /// Requests under way, and bytes so far, for the choice among members.
     pub busy: Cell<u32>,
     pub bytes: Cell<u64>,
@@ -60,10 +71,12 @@ impl Pool {
             tls: RefCell::default(),
             links: Links::default(),
             kept_ms: Cell::new(0),
+            forks_on_demand: Cell::new(false),
             epoch: RefCell::default(),
             idle: RefCell::default(),
             open: Cell::new(0),
-            waiting: RefCell::default(),
+            unheard: Cell::new(0),
+            queue: Rc::default(),
             busy: Cell::new(0),
             bytes: Cell::new(0),
             failed_until_ms: Cell::new(0),
@@ -74,7 +87,8 @@ impl Pool {
     /// Takes an idle connection, makes one, or waits for one where there may be no more. `is_fresh`: no kept one will do.
     pub async fn acquire(self: &Rc<Self>, tuning: &Tuning, workers: usize, is_fresh: bool) -> Result<Connection, Failure> {
         self.note(tuning);
-        let most = share(tuning.connections_max, workers);
+        let (most, queue_max) = (share(tuning.connections_max, workers), share(tuning.queue_max, workers));
+        let mut until = None;
         loop {
             if !is_fresh && let Some(connection) = self.kept() {
                 return Ok(connection);
@@ -82,12 +96,15 @@ impl Pool {
             if most == 0 || self.open.get() < most || self.drop_idle() {
                 return self.connect(tuning).await;
             }
-            self.wait(tuning, workers).await?;
+            let has_been_called = until.is_some();
+            let until = *until.get_or_insert_with(|| Instant::now() + Duration::from_millis(tuning.queue_timeout_ms));
+            self.queue.wait(queue_max, until, has_been_called).await?.take();
         }
     }
 
     pub fn note(&self, tuning: &Tuning) {
         self.kept_ms.set(tuning.kept_ms);
+        self.forks_on_demand.set(tuning.forks_on_demand);
         if *self.epoch.borrow() != tuning.epoch {
             *self.epoch.borrow_mut() = tuning.epoch.clone();
         }
@@ -108,7 +125,14 @@ impl Pool {
         while let Some(mut last) = idle.pop() {
             if last.epoch == epoch && !last.transport.is_stale() {
                 let transport = Some(last.transport);
-                return Some(Connection { transport, pool: Some(Rc::clone(self)), epoch, is_reused: true, is_given_back: false });
+                return Some(Connection {
+                    transport,
+                    pool: Some(Rc::clone(self)),
+                    epoch,
+                    is_reused: true,
+                    is_given_back: false,
+                    is_unheard: false,
+                });
             }
             self.open.set(self.open.get() - 1);
         }
@@ -126,7 +150,9 @@ impl Pool {
         self.open.set(self.open.get() + 1);
         // Counted from here on, and no longer when dropped, whatever happens.
         let epoch = self.epoch.borrow().now();
-        let mut connection = Connection { transport: None, pool: Some(Rc::clone(self)), epoch, is_reused: false, is_given_back: false };
+        let pool = Some(Rc::clone(self));
+        let mut connection = Connection { transport: None, pool, epoch, is_reused: false, is_given_back: false, is_unheard: true };
+        self.unheard.set(self.unheard.get() + 1);
         connection.transport = Some(connect(&self.backend, self.tls()?.as_ref(), tuning).await?);
         Ok(connection)
     }
@@ -168,41 +194,32 @@ impl Pool {
         ClientTls::load(settings, host, &[protocol])
     }
 
-    async fn wait(&self, tuning: &Tuning, workers: usize) -> Result<(), Failure> {
-        let (sender, receiver) = oneshot::channel();
-        {
-            let mut waiting = self.waiting.borrow_mut();
-            waiting.retain(|waiting| !waiting.is_closed());
-            if waiting.len() >= share(tuning.queue_max, workers) {
-                return Err(Failure::QueueFull);
-            }
-            waiting.push_back(sender);
-        }
-        match timeout(Duration::from_millis(tuning.queue_timeout_ms), receiver).await {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Failure::QueueTimeout),
-        }
-    }
-
-    /// A connection has gone, or lies idle: the first that still waits may have it.
-    fn wake_one(&self) {
-        let mut waiting = self.waiting.borrow_mut();
-        while let Some(first) = waiting.pop_front() {
-            if first.send(()).is_ok() {
-                return;
-            }
-        }
-    }
-
     fn put_back(&self, transport: Transport, epoch: u32) {
         self.idle.borrow_mut().push(Idle { transport, since_ms: clock::monotonic_ms(), epoch });
-        self.wake_one();
+        self.queue.call();
+    }
+
+    /// A process that has to do with one connection at a time goes on to one that waits only when its own has ended.
+    fn may_keep(&self, epoch: u32) -> bool {
+        epoch == self.epoch() && (self.unheard.get() == 0 || !self.backend.protocol.takes_variables())
+    }
+
+    /// Where processes are started for connections that come, several that come at once may be seen as one. Another one, of which nothing is
+    /// wanted, makes the server look again.
+    fn knock(&self) {
+        if let BackendAddress::Unix(path) = &self.backend.address
+            && self.forks_on_demand.get()
+            && self.unheard.get() > 0
+        {
+            let _ = connect::knock(path);
+        }
     }
 
     /// Closes what has been idle too long, or has ended.
     pub fn sweep(&self, now_ms: u64) {
         let (kept_ms, epoch) = (self.kept_ms.get(), self.epoch());
         self.links.sweep(now_ms, kept_ms, epoch);
+        self.knock();
         let mut idle = self.idle.borrow_mut();
         let before = idle.len();
         idle.retain_mut(|one| one.epoch == epoch && now_ms.saturating_sub(one.since_ms) < kept_ms && !one.transport.is_stale());
@@ -251,12 +268,14 @@ pub struct Connection {
     /// It has served a request before.
     pub is_reused: bool,
     is_given_back: bool,
+    /// Fresh, and no byte has come back: perhaps nobody has taken it yet.
+    is_unheard: bool,
 }
 
 impl Connection {
     /// One that is for a single request.
     pub fn alone(transport: Transport) -> Connection {
-        Connection { transport: Some(transport), pool: None, epoch: 0, is_reused: false, is_given_back: false }
+        Connection { transport: Some(transport), pool: None, epoch: 0, is_reused: false, is_given_back: false, is_unheard: false }
     }
 
     pub fn transport(&mut self) -> Option<&mut Transport> {
@@ -275,9 +294,18 @@ impl Connection {
         }
     }
 
+    /// A byte has come back.
+    pub fn hear(&mut self) {
+        if std::mem::take(&mut self.is_unheard)
+            && let Some(pool) = &self.pool
+        {
+            pool.unheard.set(pool.unheard.get() - 1);
+        }
+    }
+
     /// For another request.
     pub fn give_back(mut self, kept_max: usize) {
-        if let Some(pool) = self.pool.as_ref().filter(|pool| pool.idle_count() < kept_max && self.epoch == pool.epoch.borrow().now())
+        if let Some(pool) = self.pool.as_ref().filter(|pool| pool.idle_count() < kept_max && pool.may_keep(self.epoch))
             && let Some(transport) = self.transport.take()
         {
             self.is_given_back = true;
@@ -288,9 +316,10 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        self.hear();
         if let Some(pool) = self.pool.as_ref().filter(|_| !self.is_given_back) {
             pool.open.set(pool.open.get() - 1);
-            pool.wake_one();
+            pool.queue.call();
         }
     }
 }

@@ -155,7 +155,7 @@ fn pool(model: &Model, found: &Found, user: Option<&ProgramUser>, workers: usize
     let per_worker = php.processes_max.unwrap_or_else(guessed).div_ceil(workers.max(1)).max(1);
     let processes = per_worker * workers.max(1);
     let serves_once = matches!(kept, Kept::Nothing);
-    let tuning = tuning(php, processes, if serves_once { 0 } else { per_worker });
+    let tuning = Tuning { forks_on_demand: found.kind == PhpKind::Fpm, ..tuning(php, processes, if serves_once { 0 } else { per_worker }) };
     let backend = Backend::new(protocol(found.kind), BackendAddress::Unix(socket.clone()));
     let (shown, settings) = match kept {
         Kept::Everything => (found.name(), Arc::default()),

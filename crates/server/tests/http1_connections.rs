@@ -37,19 +37,14 @@ fn rss(saker: &Saker) -> u64 {
     saker.server.tree().memory().rss_bytes
 }
 
-/// Normal requests while something else goes on: each within a bound that a machine under test load keeps.
-fn is_served_swiftly(saker: &Saker) {
-    is_served_within(saker, ms(2000));
-}
-
-fn is_served_within(saker: &Saker, bound: Duration) {
+/// Normal requests while something else goes on: none of them waits for what goes on.
+fn is_served(saker: &Saker) {
     for _ in 0..20 {
-        let began = Instant::now();
         let mut client = saker.connect().unwrap();
+        client.set_timeout(SOON).unwrap();
         for _ in 0..5 {
             assert_eq!(client.get("/").unwrap().text(), PAGE);
         }
-        assert!(began.elapsed() < bound, "a connection with five requests took {:?}", began.elapsed());
     }
 }
 
@@ -57,13 +52,13 @@ fn is_served_within(saker: &Saker, bound: Duration) {
 fn slow_heads_hold_a_connection_and_no_more() {
     raise_descriptor_limit(4096).unwrap();
     let saker = start(&plain("head_timeout = \"60s\"\n"));
-    is_served_swiftly(&saker);
+    is_served(&saker);
     let before = rss(&saker);
     let mut crowd: Vec<TcpStream> = (0..CROWD).map(|_| TcpStream::connect(saker.server.address()).unwrap()).collect();
     for byte in GET.as_bytes().iter().take(12) {
         crowd.iter_mut().for_each(|client| client.write_all(&[*byte]).unwrap());
     }
-    is_served_swiftly(&saker);
+    is_served(&saker);
     let grown = rss(&saker).saturating_sub(before);
     assert!(grown < CROWD as u64 * 6 * 1024, "{grown} bytes more for {CROWD} slow heads");
     // They are only slow.
@@ -81,12 +76,11 @@ fn slow_readers_hold_a_connection_and_no_more() {
     raise_descriptor_limit(4096).unwrap();
     let saker = start(&plain("write_timeout = \"60s\"\n"));
     saker.dir.write("www/large.bin", vec![b'x'; 21_000_000]).unwrap();
-    is_served_swiftly(&saker);
+    is_served(&saker);
     let before = rss(&saker);
     let crowd: Vec<TcpStream> = (0..CROWD).map(|_| reader(saker.server.address())).collect();
     // Now the kernel's buffers are filled, a thousand times a megabyte or more; then there is nothing left to do for them.
-    is_served_within(&saker, ms(8000));
-    is_served_swiftly(&saker);
+    is_served(&saker);
     let grown = rss(&saker).saturating_sub(before);
     assert!(grown < CROWD as u64 * 8 * 1024, "{grown} bytes more for {CROWD} readers of 21 MB that read nothing");
     let cpu = saker.server.tree().cpu_time();
@@ -94,7 +88,7 @@ fn slow_readers_hold_a_connection_and_no_more() {
     let spent = saker.server.tree().cpu_time().saturating_sub(cpu);
     assert!(spent < ms(200), "{spent:?} of CPU time in a second for clients that do nothing");
     drop(crowd);
-    is_served_swiftly(&saker);
+    is_served(&saker);
 }
 
 /// Asks for the large file and reads nothing of it; a small window keeps the kernel's share of the test bounded.
@@ -133,7 +127,7 @@ fn out_of_descriptors_clients_wait_and_all_are_served() {
         assert_eq!((response.status, response.text()), (200, format!("text {number}")));
     }
     drop(crowd);
-    is_served_swiftly(&saker);
+    is_served(&saker);
 }
 
 #[test]
@@ -158,7 +152,7 @@ fn ipv6() {
     let address = free.local_addr().unwrap();
     drop(free);
     let saker = start(&plain("").replace("[[site]]", &format!("[[listener]]\naddress = \"{address}\"\n\n[[site]]")));
-    let mut client = Client::connect(address).unwrap();
+    let mut client = Client::connect_when_up(address).unwrap();
     assert_eq!(client.request("GET", "/", &[("Host", &address.to_string())]).unwrap().text(), PAGE);
     assert_eq!(saker.connect().unwrap().get("/").unwrap().text(), PAGE);
 }
@@ -319,7 +313,7 @@ fn nonsense_does_no_harm() {
             open.clear();
         }
     }
-    is_served_swiftly(&saker);
+    is_served(&saker);
     let words = saker.server.stderr();
     assert!(!words.contains("panic"), "{words}");
 }

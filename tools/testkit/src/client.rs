@@ -10,6 +10,7 @@ use std::{
     net::{Shutdown, SocketAddr, TcpStream},
     os::unix::net::UnixStream,
     path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -44,8 +45,14 @@ impl Client {
         Client::over(Box::new(stream))
     }
 
+    /// To a server that is starting: one of its sockets may answer before another is there.
+    pub fn connect_when_up(address: SocketAddr) -> io::Result<Client> {
+        when_up(|| Client::connect(address))
+    }
+
+    /// Likewise.
     pub fn connect_unix(path: impl AsRef<Path>) -> io::Result<Client> {
-        Client::over(Box::new(UnixStream::connect(path)?))
+        when_up(|| Client::over(Box::new(UnixStream::connect(path.as_ref())?)))
     }
 
     /// Over a connection that somebody has made: a program on the other end, say.
@@ -360,3 +367,16 @@ fn bad(what: impl Into<String>) -> io::Error {
 
 #[cfg(test)]
 mod tests;
+
+/// What is not there, or refuses, is tried again for a while.
+fn when_up(connect: impl Fn() -> io::Result<Client>) -> io::Result<Client> {
+    let end = Instant::now() + READ_TIMEOUT;
+    loop {
+        match connect() {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) && Instant::now() < end => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            connected => return connected,
+        }
+    }
+}

@@ -211,6 +211,8 @@ pub struct Tuning {
     pub kept_max: usize,
     /// An idle one is closed after this.
     pub kept_ms: u64,
+    /// Managed php-fpm: processes are started when connections come, and those that come at once may count as one.
+    pub forks_on_demand: bool,
     /// Connections of the whole process; 0: no limit.
     pub connections_max: usize,
     /// Requests of the whole process that wait for a connection to come free.
@@ -242,6 +244,7 @@ impl Default for Tuning {
             timeout_ms: 60_000,
             kept_max: 32,
             kept_ms: 30_000,
+            forks_on_demand: false,
             connections_max: 0,
             queue_max: 1024,
             queue_timeout_ms: 30_000,

@@ -6,7 +6,7 @@ use saker_testkit::{Client, Response, Saker, TempDir};
 use std::{
     io::{Read, Write},
     os::unix::net::{UnixListener, UnixStream},
-    sync::{Arc, Mutex},
+    sync::{Arc, Condvar, Mutex},
     thread,
     time::Duration,
 };
@@ -133,5 +133,23 @@ fn serve(mut stream: UnixStream, seen: &Mutex<Vec<Asked>>, answers: &dyn Fn(&Ask
         if answer.is_empty() || stream.write_all(&answer).is_err() {
             return;
         }
+    }
+}
+
+/// For origins that answer several only when all of them are being asked at once; those that are asked one by one wait in vain.
+#[derive(Default)]
+pub struct Meeting {
+    present: Mutex<usize>,
+    arrival: Condvar,
+}
+
+impl Meeting {
+    /// Whether so many came together.
+    pub fn attend(&self, everybody: usize) -> bool {
+        let mut present = self.present.lock().unwrap();
+        *present += 1;
+        self.arrival.notify_all();
+        let waited = self.arrival.wait_timeout_while(present, Duration::from_secs(10), |present| *present < everybody);
+        !waited.unwrap().1.timed_out()
     }
 }
