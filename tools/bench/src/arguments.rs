@@ -44,7 +44,7 @@ impl Default for Arguments {
 }
 
 pub fn help() -> String {
-    let rows: String = rows::ALL.iter().map(|row| format!("  {:<14} {}\n", row.name, row.title)).collect();
+    let rows: String = rows::all().map(|row| format!("  {:<14} {}\n", row.name, row.title)).collect();
     format!(
         "Compares Saker with its peers; prints Markdown.
 
@@ -117,11 +117,7 @@ fn at_least_one<T: std::str::FromStr + PartialOrd + From<u8>>(text: &str) -> Res
 }
 
 fn known_row(name: String) -> Result<String, String> {
-    if rows::ALL.iter().any(|row| row.name.starts_with(&name)) {
-        Ok(name)
-    } else {
-        Err(format!("no row is called `{name}`; --help lists them"))
-    }
+    if rows::all().any(|row| row.name.starts_with(&name)) { Ok(name) } else { Err(format!("no row is called `{name}`; --help lists them")) }
 }
 
 fn peer(name: &str) -> Result<Peer, String> {

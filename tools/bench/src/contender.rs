@@ -3,6 +3,7 @@
 use crate::{
     load::pinning,
     rows::{Congestion, Feature},
+    stand::Stand,
 };
 use saker_testkit::{KEPT, Peer, PeerSetting, PeerSite, PeerTls, ServerProcess, free_port};
 use std::{
@@ -18,6 +19,8 @@ pub enum Contender {
     Saker,
     /// The same, asked over HTTP/2 where the row is about HTTP/3.
     SakerHttp2,
+    /// The same as [`Saker`](Contender::Saker), to see what the machine's noise is.
+    SakerAgain,
     /// From a configuration file that is the same but for the feature.
     SakerWithout(Feature),
     SakerWith(Feature),
@@ -43,13 +46,16 @@ pub struct Ground<'a> {
 
 impl Contender {
     pub fn is_saker(self) -> bool {
-        matches!(self, Contender::Saker | Contender::SakerHttp2 | Contender::SakerWith(_) | Contender::SakerWithout(_))
+        matches!(
+            self,
+            Contender::Saker | Contender::SakerAgain | Contender::SakerHttp2 | Contender::SakerWith(_) | Contender::SakerWithout(_)
+        )
     }
 
-    pub fn start(self, ground: Ground<'_>) -> Result<ServerProcess, String> {
+    pub fn start(self, ground: Ground<'_>) -> Result<Stand, String> {
         let port = free_port().map_err(|error| error.to_string())?;
         let (mut command, address) = self.pinned_command(ground, port)?;
-        ServerProcess::start(&mut command, address).map_err(|error| format!("{self}: {error}"))
+        ServerProcess::start(&mut command, address).map(Stand::alone).map_err(|error| format!("{self}: {error}"))
     }
 
     /// What starts it on its core, and where it listens then.
@@ -61,7 +67,7 @@ impl Contender {
     fn command(self, ground: Ground<'_>, port: u16) -> io::Result<Command> {
         let mut command = Command::new(ground.saker);
         match self {
-            Contender::Saker if !matches!(ground.site, PeerSite::Files) => {
+            Contender::Saker | Contender::SakerAgain if !matches!(ground.site, PeerSite::Files) => {
                 by_configuration(&mut command, ground, port)?;
             }
             Contender::Saker | Contender::SakerHttp2 if ground.congestion != Congestion::Usual => {
@@ -69,7 +75,7 @@ impl Contender {
                 fs::write(&file, with_congestion(ground, port))?;
                 command.arg("run").arg("-c").arg(file);
             }
-            Contender::Saker | Contender::SakerHttp2 => {
+            Contender::Saker | Contender::SakerAgain | Contender::SakerHttp2 => {
                 let address = format!("{}:{port}", ground.host);
                 command.arg("serve").arg(ground.root).args([if ground.tls.is_some() { "--https" } else { "--http" }, &address]);
                 if let Some(PeerTls { chain, key }) = ground.tls {
@@ -113,6 +119,7 @@ impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Contender::Saker => f.write_str("saker"),
+            Contender::SakerAgain => f.write_str("saker again"),
             Contender::SakerHttp2 => f.write_str("saker, HTTP/2"),
             Contender::SakerWithout(feature) => write!(f, "saker, {feature} off"),
             Contender::SakerWith(feature) => write!(f, "saker, {feature} on"),

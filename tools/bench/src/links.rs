@@ -9,6 +9,7 @@ use crate::{
     load::{Amount, LoadSetting},
     rows::{Congestion, Kind, Row, Shape, Tool, Yardstick},
     runner::{Trial, outcome, tool_for},
+    stand::Stand,
 };
 use saker_link::{Link, LinkSettings, SERVER, Settings};
 use saker_testkit::ServerProcess;
@@ -54,8 +55,9 @@ pub fn trial(
     };
     setting.note(load_command)?;
     let load = setting.run(|| server.tree().cpu_time())?;
-    let trial = outcome(&paths, &load, &server);
-    drop(server);
+    let stand = Stand::alone(server);
+    let trial = outcome(&paths, &load, &stand);
+    drop(stand);
     let report = link.close();
     eprintln!("  {:.2} s; to the client: {:?}; to the server: {:?}", load.seconds, report.to_client, report.to_server);
     Ok(trial)

@@ -16,9 +16,11 @@ mod load;
 mod report;
 mod rows;
 mod runner;
+mod stand;
 mod statistics;
 mod system_calls;
 mod tls_client;
+mod workloads;
 
 use arguments::{Arguments, Mode};
 use std::process::ExitCode;

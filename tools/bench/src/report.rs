@@ -64,6 +64,7 @@ pub fn verdicts(result: &RowResult) -> Result<Vec<Verdict>, String> {
         Kind::Compare { targets, .. } => Ok(compared(&result.series, targets)),
         Kind::Switch { at_most, .. } => Ok(switched(&result.series, at_most)),
         Kind::Link { targets, requests, .. } => Ok(over_link(&result.series, targets, requests)),
+        Kind::Own(_) => Ok(compared(&result.series, Targets { best: None, peers: &[], floor: None })),
         Kind::Idle { bytes_at_most, .. } => {
             let own = cost_of(&result.series, Contender::is_saker);
             Ok(own.map(|(_, bytes)| Verdict { against: "bytes".into(), ratio: bytes, at_most: Some(bytes_at_most) }).into_iter().collect())
@@ -241,6 +242,7 @@ fn row_json(result: &RowResult) -> Value {
     let outcome = verdicts(result);
     json!({
         "row": result.row.name,
+        "measure": result.row.measure().name(),
         "load": result.load_command,
         "servers": result.series.iter().map(series).collect::<Vec<_>>(),
         "refused": outcome.as_ref().err(),
@@ -276,7 +278,7 @@ mod tests {
     }
 
     fn result(name: &str, series: Vec<Series>) -> RowResult {
-        let row = rows::ALL.iter().find(|row| row.name == name).expect("a row");
+        let row = rows::all().find(|row| row.name == name).expect("a row");
         RowResult { row, load_command: String::new(), series }
     }
 

@@ -1,5 +1,6 @@
 //! The rows: what is measured, and what Saker has to reach.
 
+use crate::workloads::{self, Measure, Workload};
 use saker_testkit::{Peer, bench_files};
 
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,8 @@ pub enum Kind {
         congestion: Congestion,
         targets: LinkTargets,
     },
+    /// One that brings its own site, servers and judgement.
+    Own(&'static dyn Workload),
 }
 
 /// A link, the same in both directions but for what is lost, which is lost on the way to the client.
@@ -147,7 +150,7 @@ const IMAGES: &[&str] =
 const SMALL_TARGETS: Targets = Targets { best: Some(0.80), peers: &[(Peer::Nginx, 0.60)], floor: Some(1.15) };
 const H2_TARGETS: Targets = Targets { best: None, peers: &[(Peer::H2o, 1.0), (Peer::Lighttpd, 0.8)], floor: None };
 
-pub const ALL: &[Row] = &[
+const ALL: &[Row] = &[
     row("small-10", "285 bytes, keep-alive, 10 connections", compare(Tool::Wrk, SMALL, 10, SMALL_TARGETS)),
     row("small-100", "285 bytes, keep-alive, 100 connections", compare(Tool::Wrk, SMALL, 100, SMALL_TARGETS)),
     row("small-1000", "285 bytes, keep-alive, 1000 connections", compare(Tool::Wrk, SMALL, 1000, SMALL_TARGETS)),
@@ -252,7 +255,18 @@ impl Row {
     pub fn site(&self) -> Site {
         match self.kind {
             Kind::Compare { site, .. } => site,
+            Kind::Own(workload) => workload.site(),
             _ => Site::Files,
+        }
+    }
+
+    /// What decides it.
+    pub fn measure(&self) -> Measure {
+        match self.kind {
+            Kind::Compare { .. } | Kind::Switch { .. } => Measure::Cpu,
+            Kind::Idle { .. } => Measure::Memory,
+            Kind::Link { .. } => Measure::Seconds,
+            Kind::Own(workload) => workload.measure(),
         }
     }
 
@@ -261,6 +275,7 @@ impl Row {
         match self.kind {
             Kind::Compare { paths, .. } => paths == [bench_files::HUGE],
             Kind::Link { path, .. } => [bench_files::TEN, bench_files::HUGE].contains(&path),
+            Kind::Own(workload) => workload.load().paths == [bench_files::HUGE],
             _ => false,
         }
     }
@@ -271,6 +286,7 @@ impl Row {
             Kind::Switch { .. } => false,
             Kind::Idle { protocol, .. } => protocol != Protocol::Http1,
             Kind::Link { .. } => true,
+            Kind::Own(workload) => workload.load().tool.is_over_tls(),
         }
     }
 }
@@ -281,15 +297,20 @@ impl Tool {
     }
 }
 
-/// The rows that `--only` names; without it all but those over links, which take hours and root.
+/// The rows that `--only` names; without it all but the lab's own and those over links, which take hours and root.
 pub fn chosen(only: &[String]) -> impl Iterator<Item = &'static Row> {
-    let by_default = |row: &Row| !matches!(row.kind, Kind::Link { .. });
-    ALL.iter().filter(move |row| (only.is_empty() && by_default(row)) || only.iter().any(|name| row.name == name || starts(row.name, name)))
+    let by_default = |row: &Row| !matches!(row.kind, Kind::Link { .. } | Kind::Own(_));
+    all().filter(move |row| (only.is_empty() && by_default(row)) || only.iter().any(|name| row.name == name || starts(row.name, name)))
 }
 
 /// A beginning counts only where it is not the whole name of a row (`small-10` does not mean `small-100`).
 fn starts(row: &str, name: &str) -> bool {
-    row.starts_with(name) && !ALL.iter().any(|other| other.name == name)
+    row.starts_with(name) && !all().any(|other| other.name == name)
+}
+
+/// The workloads' too.
+pub fn all() -> impl Iterator<Item = &'static Row> {
+    ALL.iter().chain(workloads::ALL.iter().copied().flatten())
 }
 
 const fn row(name: &'static str, title: &'static str, kind: Kind) -> Row {

@@ -8,9 +8,10 @@ use crate::{
     idle, links,
     load::{Amount, Load, LoadSetting},
     rows::{self, Congestion, Feature, Kind, Protocol, Row, Site, Targets, Tool, Yardstick},
+    stand::Stand,
     system_calls,
 };
-use saker_testkit::{Peer, PeerSite, ServerProcess, TempDir, bench_files, missing, raise_descriptor_limit, require};
+use saker_testkit::{Peer, PeerSite, TempDir, bench_files, missing, raise_descriptor_limit, require};
 use std::{env, net::Ipv4Addr, path::PathBuf, thread, time::Duration};
 
 const WARM_UP_S: u64 = 1;
@@ -130,8 +131,13 @@ fn require_programs(arguments: &Arguments) -> Result<(), String> {
 
 fn run_row(row: &'static Row, arguments: &Arguments, ground: Ground<'_>, load_core: Option<usize>) -> RowResult {
     let contenders = contenders(row, arguments, ground);
+    let refusal = differing_answers(row, &contenders, ground);
     let mut series: Vec<Series> = contenders.into_iter().map(Series::new).collect();
     let mut load_command = String::new();
+    if let (Err(complaint), Some(entry)) = (refusal, series.first_mut()) {
+        entry.record(Err(complaint));
+        return RowResult { row, load_command, series };
+    }
     for round in 0..rounds(row, arguments) {
         let count = series.len();
         for place in 0..count {
@@ -156,7 +162,7 @@ fn run_row(row: &'static Row, arguments: &Arguments, ground: Ground<'_>, load_co
 
 fn rounds(row: &Row, arguments: &Arguments) -> usize {
     match row.kind {
-        Kind::Compare { .. } => arguments.rounds,
+        Kind::Compare { .. } | Kind::Own(_) => arguments.rounds,
         Kind::Switch { .. } => arguments.rounds * SWITCH_ROUNDS_FACTOR,
         Kind::Idle { .. } => 1,
         Kind::Link { .. } => arguments.rounds.min(LINK_ROUNDS_MAX),
@@ -183,6 +189,10 @@ fn contenders(row: &Row, arguments: &Arguments, ground: Ground<'_>) -> Vec<Conte
         }
         Kind::Compare { site: Site::Permalinks, .. } => vec![Contender::Saker, Contender::Peer(Peer::Nginx)],
         Kind::Compare { .. } | Kind::Idle { .. } => std::iter::once(Contender::Saker).chain(peers).collect(),
+        Kind::Own(workload) => {
+            let is_there = |contender: &Contender| !matches!(contender, Contender::Peer(peer) if require(peer.program()).is_err());
+            workload.contenders().iter().copied().filter(is_there).collect()
+        }
         Kind::Switch { feature, .. } => vec![Contender::SakerWithout(feature), Contender::SakerWith(feature)],
     };
     let there = ground.saker.is_file();
@@ -202,20 +212,50 @@ fn trial(
         Kind::Switch { feature, connections, .. } => (Tool::Wrk, switch_path(feature), connections),
         Kind::Idle { protocol, connections, .. } => return idle_trial(contender, protocol, connections, ground),
         Kind::Link { .. } => return links::trial(row, contender, arguments, ground, load_core, load_command),
+        Kind::Own(workload) => {
+            let asked = workload.load();
+            (asked.tool, asked.paths, asked.connections)
+        }
     };
     let tool = tool_for(tool, contender);
     let ground = Ground { tls: ground.tls.filter(|_| tool.is_over_tls()), ..ground };
-    let server = contender.start(ground)?;
-    let (address, amount) = (server.address(), Amount::Seconds(arguments.seconds));
+    let stand = start(row, contender, ground)?;
+    let (address, amount) = (stand.address(), Amount::Seconds(arguments.seconds));
     let Ground { work, tls, .. } = ground;
     let setting = LoadSetting { tool, address, paths, connections, amount, core: load_core, network: None, work, tls };
     setting.note(load_command)?;
-    let cpu = || server.tree().cpu_time();
+    let cpu = || stand.tree().cpu_time();
     if !tool.warms_up_itself() {
         LoadSetting { amount: Amount::Seconds(WARM_UP_S), ..setting }.run(cpu)?;
     }
     let load = setting.run(cpu)?;
-    Ok(outcome(paths, &load, &server))
+    if let Kind::Own(workload) = row.kind {
+        workload.afterwards(contender, &stand, &load, ground).map_err(|complaint| format!("{contender}: {complaint}"))?;
+    }
+    Ok(outcome(paths, &load, &stand))
+}
+
+fn start(row: &Row, contender: Contender, ground: Ground<'_>) -> Result<Stand, String> {
+    match row.kind {
+        Kind::Own(workload) => workload.start(contender, ground),
+        _ => contender.start(ground),
+    }
+}
+
+/// Everybody has to give the same answer before anybody is measured.
+fn differing_answers(row: &Row, contenders: &[Contender], ground: Ground<'_>) -> Result<(), String> {
+    let Kind::Own(workload) = row.kind else { return Ok(()) };
+    workload.prepare(ground)?;
+    let mut first: Option<(Contender, Vec<u8>)> = None;
+    for &contender in contenders {
+        let answer = workload.answer(&start(row, contender, ground)?).map_err(|complaint| format!("{contender}: {complaint}"))?;
+        match &first {
+            Some((other, theirs)) if *theirs != answer => return Err(format!("{contender} does not answer as {other} does")),
+            Some(_) => {}
+            None => first = Some((contender, answer)),
+        }
+    }
+    Ok(())
 }
 
 /// With the tool that the contender's protocol asks for.
@@ -228,8 +268,8 @@ pub fn tool_for(tool: Tool, contender: Contender) -> Tool {
     }
 }
 
-pub fn outcome(paths: &[&str], load: &Load, server: &ServerProcess) -> Trial {
-    let memory = server.tree().memory();
+pub fn outcome(paths: &[&str], load: &Load, stand: &Stand) -> Trial {
+    let memory = stand.tree().memory();
     Trial {
         cost: cost(paths, load),
         errors: load.errors,
@@ -256,7 +296,7 @@ fn cost(paths: &[&str], load: &Load) -> f64 {
 
 fn idle_trial(contender: Contender, protocol: Protocol, connections: usize, ground: Ground<'_>) -> Result<Trial, String> {
     let server = contender.start(ground)?;
-    let idle = idle::measure(&server, protocol, ground.tls, connections).map_err(|error| format!("{contender}: {error}"))?;
+    let idle = idle::measure(server.front(), protocol, ground.tls, connections).map_err(|error| format!("{contender}: {error}"))?;
     let memory = server.tree().memory();
     Ok(Trial {
         cost: idle.bytes_per_connection,
@@ -280,5 +320,5 @@ fn count_system_calls(row: &Row, contender: Contender, ground: Ground<'_>) -> Re
     let Kind::Switch { feature, .. } = row.kind else { return Err("no switch".to_owned()) };
     let path = switch_path(feature).first().copied().unwrap_or(bench_files::SMALL);
     let server = contender.start(ground)?;
-    system_calls::per_request(&server, path, ground.work).map_err(|error| format!("{contender}: {error}"))
+    system_calls::per_request(server.front(), path, ground.work).map_err(|error| format!("{contender}: {error}"))
 }

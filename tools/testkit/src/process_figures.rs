@@ -29,9 +29,14 @@ pub struct Memory {
 
 impl ProcessTree {
     pub fn of(root: u32) -> ProcessTree {
+        ProcessTree::of_all(&[root])
+    }
+
+    /// Of processes of which none has started another.
+    pub fn of_all(roots: &[u32]) -> ProcessTree {
         let table = process_table();
         let mut members = Vec::new();
-        let mut next = vec![root];
+        let mut next = roots.to_vec();
         while let Some(pid) = next.pop() {
             let Some(stat) = table.get(&pid) else { continue };
             members.push((pid, stat.start_ticks));
