@@ -7,15 +7,23 @@ use crate::{
 };
 use saker_testkit::bench_files;
 
-pub const ROWS: &[Row] =
-    &[Row { name: "noise", title: "A against A: the same Saker twice, 285 bytes, keep-alive, 10 connections", kind: Kind::Own(&Noise) }];
+pub const ROWS: &[Row] = &[
+    Row { name: "noise", title: "A against A: the same Saker twice, 285 bytes, keep-alive, 10 connections", kind: Kind::Own(&CPU) },
+    Row { name: "noise-rate", title: "A against A, a connection per request, 10 at a time: requests/s", kind: Kind::Own(&RATE) },
+];
+
+const CPU: Noise = Noise { measure: Measure::Cpu, tool: Tool::Wrk };
+const RATE: Noise = Noise { measure: Measure::Rate, tool: Tool::Ab };
 
 #[derive(Debug)]
-struct Noise;
+struct Noise {
+    measure: Measure,
+    tool: Tool,
+}
 
 impl Workload for Noise {
     fn measure(&self) -> Measure {
-        Measure::Cpu
+        self.measure
     }
 
     fn contenders(&self) -> &'static [Contender] {
@@ -23,6 +31,6 @@ impl Workload for Noise {
     }
 
     fn load(&self) -> Asked {
-        Asked { tool: Tool::Wrk, paths: &[bench_files::SMALL], connections: 10 }
+        Asked { tool: self.tool, paths: &[bench_files::SMALL], connections: 10 }
     }
 }
