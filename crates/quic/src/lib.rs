@@ -9,6 +9,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod congestion;
 mod connection;
 mod connection_id;
 mod counts;

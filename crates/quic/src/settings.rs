@@ -4,17 +4,19 @@
 //! connection; what we keep for a client that reads slowly follows its congestion window (`Connection::adapt`), because that is what
 //! the path can carry.
 
-use crate::{Secrets, ServerCrypto, VERSION_1, VERSION_2, connection_id::Ids, endpoint::Place, secrets::TOKEN_LIFETIME};
+use crate::{
+    Secrets, ServerCrypto, VERSION_1, VERSION_2, congestion::CubicConfig, connection_id::Ids, endpoint::Place, secrets::TOKEN_LIFETIME,
+};
 use quinn_proto::{
     EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig, ValidationTokenConfig, VarInt,
-    congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig},
+    congestion::{BbrConfig, ControllerFactory, NewRenoConfig},
 };
 use std::{sync::Arc, time::Duration};
 
 /// How a sender finds out what the path carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Congestion {
-    /// RFC 9438.
+    /// RFC 9438, with HyStart++ (RFC 9406).
     #[default]
     Cubic,
     /// By measured bandwidth and delay instead of by loss.
@@ -128,11 +130,7 @@ impl Settings {
     fn controller(&self) -> Arc<dyn ControllerFactory + Send + Sync> {
         let window = u64::from(self.initial_window_packets.max(2)) * PACKET_BYTES;
         match self.congestion {
-            Congestion::Cubic => {
-                let mut config = CubicConfig::default();
-                config.initial_window(window);
-                Arc::new(config)
-            }
+            Congestion::Cubic => Arc::new(CubicConfig { initial_window_bytes: window }),
             Congestion::Bbr => {
                 let mut config = BbrConfig::default();
                 config.initial_window(window);

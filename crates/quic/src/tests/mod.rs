@@ -4,3 +4,4 @@ mod begin;
 mod carry;
 mod end;
 mod pair;
+mod paths;

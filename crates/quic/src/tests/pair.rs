@@ -18,7 +18,8 @@ use std::{
 
 pub const SERVER: &str = "192.0.2.1:443";
 pub const CLIENT: &str = "198.51.100.7:50000";
-const LATENCY: Duration = Duration::from_millis(10);
+/// What IP and UDP put before a datagram.
+const HEADER_BYTES: usize = 28;
 
 static IDENTITY: LazyLock<rcgen::CertifiedKey<rcgen::KeyPair>> =
     LazyLock::new(|| rcgen::generate_simple_self_signed(vec!["example.org".into()]).unwrap());
@@ -31,10 +32,61 @@ pub struct Packet {
     pub bytes: Vec<u8>,
 }
 
+/// Where a card's packets go through: one after the other, so long, and some not at all.
+pub struct Path {
+    pub latency: Duration,
+    pub bytes_per_s: Option<f64>,
+    /// What waits to be sent; further packets are dropped.
+    pub queue_packets: usize,
+    /// Of a thousand packets: so many are lost, and so many held back for so long.
+    pub lost: u64,
+    pub late: u64,
+    pub held_back: Duration,
+    pub chance: u64,
+    pub leaving: VecDeque<Instant>,
+}
+
+impl Default for Path {
+    fn default() -> Path {
+        let (latency, held_back) = (Duration::from_millis(10), Duration::from_millis(3));
+        Path { latency, bytes_per_s: None, queue_packets: usize::MAX, lost: 0, late: 0, held_back, chance: 7, leaving: VecDeque::new() }
+    }
+}
+
+impl Path {
+    pub fn new(mbit_per_s: f64, latency: Duration, queue_packets: usize) -> Path {
+        Path { latency, bytes_per_s: Some(mbit_per_s * 1e6 / 8.0), queue_packets, ..Path::default() }
+    }
+
+    /// When a packet of so many bytes arrives, if it does.
+    fn arrival(&mut self, now: Instant, bytes: usize) -> Option<Instant> {
+        while self.leaving.front().is_some_and(|left| *left <= now) {
+            self.leaving.pop_front();
+        }
+        let mut left = self.leaving.back().copied().unwrap_or(now);
+        if let Some(rate) = self.bytes_per_s {
+            if self.leaving.len() > self.queue_packets {
+                return None;
+            }
+            left += Duration::from_secs_f64((bytes + HEADER_BYTES) as f64 / rate);
+            self.leaving.push_back(left);
+        }
+        let held_back = if self.happens(self.late) { self.held_back } else { Duration::ZERO };
+        (!self.happens(self.lost)).then_some(left + self.latency + held_back)
+    }
+
+    /// By a generator of its own (Knuth's), so that every run is the same.
+    fn happens(&mut self, of_thousand: u64) -> bool {
+        self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.chance >> 33) % 1000 < of_thousand
+    }
+}
+
 /// One side's network card.
 pub struct Card {
     pub address: SocketAddr,
     pub queue: VecDeque<Packet>,
+    pub path: Path,
     pub now: Instant,
     pub sent_bytes: usize,
     pub sent: usize,
@@ -49,7 +101,7 @@ impl Card {
     fn new(address: &str, now: Instant) -> Card {
         let address = address.parse().unwrap();
         let (queue, ecn_seen) = (VecDeque::new(), BTreeSet::new());
-        Card { address, queue, now, sent_bytes: 0, sent: 0, lose_each: 0, refuse: 0, ecn_seen }
+        Card { address, queue, path: Path::default(), now, sent_bytes: 0, sent: 0, lose_each: 0, refuse: 0, ecn_seen }
     }
 }
 
@@ -64,8 +116,10 @@ impl Sink for Card {
             self.sent += 1;
             self.sent_bytes += datagram.len();
             if self.lose_each == 0 || !self.sent.is_multiple_of(self.lose_each) {
-                let (due, ecn, bytes) = (self.now + LATENCY, departure.ecn, datagram.to_vec());
-                self.queue.push_back(Packet { due, from: self.address, to: departure.peer, ecn, bytes });
+                let Some(due) = self.path.arrival(self.now, datagram.len()) else { continue };
+                let packet = Packet { due, from: self.address, to: departure.peer, ecn: departure.ecn, bytes: datagram.to_vec() };
+                let at = self.queue.partition_point(|other| other.due <= due);
+                self.queue.insert(at, packet);
             }
         }
         true
@@ -304,5 +358,9 @@ pub fn client_config() -> ClientConfig {
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![b"h3".to_vec()];
     config.enable_early_data = true;
-    ClientConfig::new(Arc::new(ClientCrypto::new(Arc::new(config)).unwrap()))
+    let mut config = ClientConfig::new(Arc::new(ClientCrypto::new(Arc::new(config)).unwrap()));
+    config.transport_config(Arc::new(
+        Settings { stream_window_bytes: 64 << 20, connection_window_bytes: 64 << 20, ..Settings::default() }.transport(),
+    ));
+    config
 }
