@@ -11,6 +11,7 @@ use std::{
     fs,
     path::Path,
     process::{Command, Output},
+    sync::LazyLock,
 };
 
 const MODULES: &str = "/usr/lib/apache2/modules";
@@ -232,6 +233,15 @@ fn directives(dump: &str) -> Vec<&str> {
     dump.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.trim_start().starts_with('#')).collect()
 }
 
+/// What other packages have put beside Apache's own (mod_php insists on another MPM) stays out.
+fn is_of_the_package(name: &str) -> bool {
+    static OWN: LazyLock<String> = LazyLock::new(|| {
+        let listed = Command::new("dpkg-query").args(["-L", "apache2"]).output().unwrap();
+        String::from_utf8(listed.stdout).unwrap()
+    });
+    OWN.lines().any(|path| path.rsplit('/').next() == Some(name))
+}
+
 /// `/etc/apache2` with everything that is available enabled.
 fn stock(folder: &TempDir) -> std::path::PathBuf {
     let copied = Command::new("cp").args(["-rL", "/etc/apache2/."]).arg(&**folder).status().unwrap();
@@ -241,11 +251,14 @@ fn stock(folder: &TempDir) -> std::path::PathBuf {
     for (available, enabled) in
         [("mods-available", "mods-enabled"), ("conf-available", "conf-enabled"), ("sites-available", "sites-enabled")]
     {
+        // Other packages enable theirs by themselves.
+        fs::remove_dir_all(folder.join(enabled)).unwrap();
+        fs::create_dir(folder.join(enabled)).unwrap();
         for entry in fs::read_dir(folder.join(available)).unwrap() {
             let name = entry.unwrap().file_name();
             let name = name.to_str().unwrap();
             let left_out = left_out.iter().any(|module| name.split_once('.').is_some_and(|(stem, _)| stem == *module));
-            if !left_out {
+            if !left_out && is_of_the_package(name) {
                 fs::copy(folder.join(available).join(name), folder.join(enabled).join(name)).unwrap();
             }
         }
