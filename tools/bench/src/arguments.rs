@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{handshakes, rows};
+use crate::{handshakes, outside::Outside, rows};
 use saker_testkit::Peer;
 use std::path::PathBuf;
 
@@ -24,6 +24,8 @@ pub struct Arguments {
     /// Names of rows, or beginnings of them; empty for all.
     pub only: Vec<String>,
     pub peers: Vec<Peer>,
+    /// Those that the user brings.
+    pub outside: Vec<Outside>,
     /// A tenth of the requests where they are counted.
     pub is_quick: bool,
     pub json: Option<PathBuf>,
@@ -37,6 +39,7 @@ impl Default for Arguments {
             seconds: 4,
             only: Vec::new(),
             peers: vec![Peer::Nginx, Peer::Lighttpd, Peer::H2o],
+            outside: Vec::new(),
             is_quick: false,
             json: None,
         }
@@ -45,6 +48,7 @@ impl Default for Arguments {
 
 pub fn help() -> String {
     let rows: String = rows::all().map(|row| format!("  {:<14} {}\n", row.name, row.title)).collect();
+    let peers = Peer::ALL.iter().chain(&Peer::SPECIAL).map(|peer| peer.name()).collect::<Vec<_>>().join(",");
     format!(
         "Compares Saker with its peers; prints Markdown.
 
@@ -52,7 +56,9 @@ pub fn help() -> String {
   --rounds N      interleaved rounds (5)
   --seconds N     of load per trial (4)
   --only ROW      a row or a beginning of its name; may be repeated (those over a link are only run when they are named)
-  --peers LIST    of nginx,lighttpd,h2o,apache (the first three)
+  --peers LIST    of {peers} (the first three)
+  --peer NAME='COMMAND'  another server, in the foreground; {{port}} and {{docroot}} stand in its command for what they say, for HTTPS
+                  {{cert}} and {{key}}, too; NAME+h3 for one with HTTP/3; may be repeated
   --json FILE     everything measured, as JSON
   --quick         2 rounds of 1 second, a tenth of the requests: to see that it runs, not to quote
 
@@ -82,6 +88,7 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Mode, String> {
             "--seconds" => arguments.seconds = at_least_one(&value()?)?,
             "--only" => arguments.only.push(known_row(value()?)?),
             "--peers" => arguments.peers = value()?.split(',').map(peer).collect::<Result<_, _>>()?,
+            "--peer" => arguments.outside.push(Outside::parse(&value()?)?),
             "--json" => arguments.json = Some(value()?.into()),
             "--quick" => (arguments.rounds, arguments.seconds, arguments.is_quick) = (2, 1, true),
             other => return Err(format!("`{other}` is not an option; --help lists them")),
@@ -121,7 +128,7 @@ fn known_row(name: String) -> Result<String, String> {
 }
 
 fn peer(name: &str) -> Result<Peer, String> {
-    Peer::ALL.into_iter().find(|peer| peer.name() == name).ok_or_else(|| format!("`{name}` is not a peer"))
+    Peer::ALL.into_iter().chain(Peer::SPECIAL).find(|peer| peer.name() == name).ok_or_else(|| format!("`{name}` is not a peer"))
 }
 
 #[cfg(test)]

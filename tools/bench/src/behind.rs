@@ -1,7 +1,10 @@
 //! What stands behind the servers of some rows: a php-fpm, and a server of files. Both run on the core of the load, and what they cost is not
 //! counted.
 
-use crate::{arguments::Arguments, load::pinning, rows, rows::Site};
+use crate::{
+    load::pinning,
+    rows::{Row, Site},
+};
 use saker_testkit::{KEPT, Peer, PeerSetting, PeerSite, ServerProcess, free_port, require};
 use std::{
     fs,
@@ -29,8 +32,8 @@ struct Php {
 
 impl Behind {
     /// Starts what the chosen rows need.
-    pub fn start(arguments: &Arguments, root: &Path, work: &Path, core: Option<usize>) -> Result<Behind, String> {
-        let needs = |site: Site| rows::chosen(&arguments.only).any(|row| row.site() == site);
+    pub fn start(rows: &[&Row], root: &Path, work: &Path, core: Option<usize>) -> Result<Behind, String> {
+        let needs = |site: Site| rows.iter().any(|row| row.site() == site);
         Ok(Behind {
             php: if needs(Site::Php) { Some(Php::start(work, core)?) } else { None },
             server: if [Site::Proxy, Site::Cached, Site::CachedGzip, Site::Shop].into_iter().any(needs) {

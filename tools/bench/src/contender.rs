@@ -2,6 +2,7 @@
 
 use crate::{
     load::pinning,
+    outside::Outside,
     rows::{Congestion, Feature},
     stand::Stand,
 };
@@ -25,6 +26,8 @@ pub enum Contender {
     SakerWithout(Feature),
     SakerWith(Feature),
     Peer(Peer),
+    /// One that the user brings.
+    Outside(Outside),
     Floor,
 }
 
@@ -96,16 +99,8 @@ impl Contender {
             Contender::SakerWith(feature) => {
                 command.arg("run").arg("-c").arg(configure(ground, port, Some(feature))?);
             }
-            Contender::Peer(peer) => {
-                return peer.command(PeerSetting {
-                    root: ground.root,
-                    host: ground.host,
-                    port,
-                    work: ground.work,
-                    tls: ground.tls,
-                    site: ground.site,
-                });
-            }
+            Contender::Peer(peer) => return peer.command(setting(ground, port)),
+            Contender::Outside(outside) => return outside.command(setting(ground, port)),
             Contender::Floor => {
                 command = Command::new(env::current_exe()?);
                 command.args(["floor", "--port", &port.to_string()]);
@@ -113,6 +108,10 @@ impl Contender {
         }
         Ok(command)
     }
+}
+
+fn setting(Ground { root, host, work, tls, site, .. }: Ground<'_>, port: u16) -> PeerSetting<'_> {
+    PeerSetting { root, host, port, work, tls, site }
 }
 
 impl fmt::Display for Contender {
@@ -124,6 +123,7 @@ impl fmt::Display for Contender {
             Contender::SakerWithout(feature) => write!(f, "saker, {feature} off"),
             Contender::SakerWith(feature) => write!(f, "saker, {feature} on"),
             Contender::Peer(peer) => peer.fmt(f),
+            Contender::Outside(outside) => outside.fmt(f),
             Contender::Floor => f.write_str("bare tokio loop"),
         }
     }
@@ -180,7 +180,7 @@ fn by_configuration(command: &mut Command, ground: Ground<'_>, port: u16) -> io:
         PeerSite::Php { socket } => ("*.php", format!("fcgi+unix:{}", socket.display())),
         PeerSite::Proxy { upstream } | PeerSite::Cached { upstream, .. } => ("*", format!("http://{upstream}")),
         PeerSite::Shop { upstream } => ("/shop.html", format!("http://{upstream}")),
-        PeerSite::Files | PeerSite::Permalinks => {
+        PeerSite::Files | PeerSite::Htaccess | PeerSite::Permalinks => {
             command.arg("run").args(["--workers", "1", "--apache"]).arg(apache_file(ground, port, "All")?);
             return Ok(());
         }

@@ -4,11 +4,11 @@
 //! packets in the queue. What the link has done to packets is said on standard error.
 
 use crate::{
-    arguments::Arguments,
     contender::{Contender, Ground},
     load::{Amount, LoadSetting},
-    rows::{Congestion, Kind, Row, Shape, Tool, Yardstick},
-    runner::{Trial, outcome, tool_for},
+    rows::{Congestion, Kind, Shape, Tool, Yardstick},
+    runner::{RowPlan, Trial, outcome, tool_for},
+    sampling,
     stand::Stand,
 };
 use saker_link::{Link, LinkSettings, SERVER, Settings};
@@ -19,18 +19,17 @@ use std::time::Duration;
 const PORT: u16 = 8443;
 /// A few packets late, as a second path makes them.
 const HELD_BACK: Duration = Duration::from_millis(3);
-/// Of `--quick`; single files stay single.
-const QUICK_SHARE: u64 = 10;
 
 pub fn trial(
-    row: &Row,
+    plan: RowPlan,
     contender: Contender,
-    arguments: &Arguments,
     ground: Ground<'_>,
     load_core: Option<usize>,
     load_command: &mut String,
 ) -> Result<Trial, String> {
-    let Kind::Link { link: shape, requests, connections, streams, path, congestion, .. } = row.kind else { return Err("no link".into()) };
+    let Kind::Link { link: shape, requests, connections, streams, path, congestion, .. } = plan.row.kind else {
+        return Err("no link".into());
+    };
     let said = |error: std::io::Error| format!("{contender}: link: {error}");
     let link = Link::open(settings(shape)).map_err(|error| format!("a link needs root and /dev/net/tun: {error}"))?;
     let ground = Ground { host: SERVER, congestion, ..ground };
@@ -40,7 +39,8 @@ pub fn trial(
     }
     let (mut command, address) = contender.pinned_command(ground, PORT)?;
     let server = link.server().run(move || ServerProcess::start(&mut command, address)).map_err(said)?.map_err(said)?;
-    let requests = if arguments.is_quick { (requests / QUICK_SHARE).max(1) } else { requests };
+    // Single files stay single.
+    let requests = (requests / plan.requests_divisor.max(1)).max(1);
     let (paths, Ground { work, tls, .. }) = ([path], ground);
     let setting = LoadSetting {
         tool: tool_for(Tool::H3load { streams, yardstick: Yardstick::Http2 }, contender),
@@ -54,9 +54,10 @@ pub fn trial(
         tls,
     };
     setting.note(load_command)?;
-    let load = setting.run(|| server.tree().cpu_time())?;
     let stand = Stand::alone(server);
-    let trial = outcome(&paths, &load, &stand);
+    let (load, line) = sampling::record(&stand, load_core, plan.idle, || setting.run(|| stand.cpu_time()));
+    let load = load?;
+    let trial = outcome(&paths, &load, &stand, line);
     drop(stand);
     let report = link.close();
     eprintln!("  {:.2} s; to the client: {:?}; to the server: {:?}", load.seconds, report.to_client, report.to_server);

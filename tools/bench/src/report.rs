@@ -7,6 +7,7 @@ use crate::{
     contender::Contender,
     rows::{Kind, LinkTargets, Row, Targets, Tool},
     runner::{RowResult, Series, Trial},
+    sampling::Sample,
     statistics::{Spread, spread},
 };
 use serde_json::{Value, json};
@@ -52,7 +53,7 @@ pub fn json(results: &[RowResult]) -> Value {
 /// What the row has to reach, as far as it could be measured. An error is a reason to refuse the row.
 pub fn verdicts(result: &RowResult) -> Result<Vec<Verdict>, String> {
     // Where nobody is compared, only our own failures matter.
-    let alone = matches!(result.row.kind, Kind::Idle { .. });
+    let alone = matches!(result.plan.row.kind, Kind::Idle { .. });
     let mut counted = result.series.iter().filter(|series| !alone || series.contender.is_saker());
     if let Some((bad, complaint)) = counted.clone().find_map(|series| Some((series.contender, series.complaints.first()?))) {
         return Err(format!("refused: {bad} failed: {}", beginning(complaint)));
@@ -60,7 +61,7 @@ pub fn verdicts(result: &RowResult) -> Result<Vec<Verdict>, String> {
     if let Some(bad) = counted.find(|series| errors(series) > 0.0) {
         return Err(format!("refused: {} had {} errors", bad.contender, errors(bad)));
     }
-    match result.row.kind {
+    match result.plan.row.kind {
         Kind::Compare { targets, .. } => Ok(compared(&result.series, targets)),
         Kind::Switch { at_most, .. } => Ok(switched(&result.series, at_most)),
         Kind::Link { targets, requests, .. } => Ok(over_link(&result.series, targets, requests)),
@@ -133,13 +134,13 @@ fn cost_of(series: &[Series], wanted: impl Fn(Contender) -> bool) -> Option<(Con
 }
 
 fn section(result: &RowResult) -> String {
-    let mut text = format!("\n## {}: {}\n\n", result.row.name, result.row.title);
+    let mut text = format!("\n## {}: {}\n\n", result.plan.row.name, result.plan.row.title);
     if !result.load_command.is_empty() {
         for command in result.load_command.lines() {
             let _ = writeln!(text, "`{command}`\n");
         }
     }
-    text.push_str(match result.row.kind {
+    text.push_str(match result.plan.row.kind {
         Kind::Idle { .. } => "| server | bytes per connection | peak RSS, MB | PSS, MB | errors |\n| --- | --- | --- | --- | --- |\n",
         _ => {
             "| server | CPU µs per request | min to max | requests/s | MB/s | p50, µs | p99, µs | longest, ms | peak RSS, MB | errors |\n\
@@ -147,12 +148,12 @@ fn section(result: &RowResult) -> String {
         }
     });
     for series in result.series.iter().filter(|series| !series.trials.is_empty()) {
-        text.push_str(&line(series, matches!(result.row.kind, Kind::Idle { .. })));
+        text.push_str(&line(series, matches!(result.plan.row.kind, Kind::Idle { .. })));
     }
     for series in result.series.iter().filter_map(|series| Some((series.contender, series.system_calls?))) {
         let _ = writeln!(text, "\nSystem calls per request, {}: {:.2}", series.0, series.1);
     }
-    if let Some(line) = handshakes(result.row, &result.series) {
+    if let Some(line) = handshakes(result.plan.row, &result.series) {
         let _ = writeln!(text, "\n{line}");
     }
     for series in &result.series {
@@ -224,7 +225,7 @@ fn sentence(verdict: &Verdict) -> String {
 fn summary(results: &[RowResult]) -> String {
     let mut text = String::from("\n## Summary\n\n| row | outcome |\n| --- | --- |\n");
     for result in results {
-        let _ = writeln!(text, "| {} | {} |", result.row.title, judgement(result));
+        let _ = writeln!(text, "| {} | {} |", result.plan.row.title, judgement(result));
     }
     text
 }
@@ -235,14 +236,15 @@ fn row_json(result: &RowResult) -> Value {
             "server": series.contender.to_string(),
             "system_calls_per_request": series.system_calls,
             "complaints": series.complaints,
+            "started_as": series.sheets.iter().map(|sheet| json!({ "command": sheet.command, "files": sheet.files })).collect::<Vec<_>>(),
             "trials": series.trials.iter().map(trial_json).collect::<Vec<_>>(),
         })
     };
     let verdict = |verdict: &Verdict| json!({ "against": verdict.against, "ratio": verdict.ratio, "at_most": verdict.at_most, "met": verdict.is_met() });
     let outcome = verdicts(result);
     json!({
-        "row": result.row.name,
-        "measure": result.row.measure().name(),
+        "row": result.plan.row.name,
+        "measure": result.plan.row.measure().name(),
         "load": result.load_command,
         "servers": result.series.iter().map(series).collect::<Vec<_>>(),
         "refused": outcome.as_ref().err(),
@@ -251,7 +253,11 @@ fn row_json(result: &RowResult) -> Value {
 }
 
 fn trial_json(trial: &Trial) -> Value {
+    let sample = |sample: &Sample| json!([sample.at_ms, sample.cpu_percent.round(), sample.rss_bytes, sample.pss_bytes]);
     json!({
+        "requests": trial.requests, "seconds": trial.seconds,
+        "load_from_ms": trial.line.load_from_ms, "load_to_ms": trial.line.load_to_ms,
+        "samples_ms_cpu_percent_rss_pss": trial.line.samples.iter().map(sample).collect::<Vec<_>>(),
         "cost": trial.cost, "errors": trial.errors, "requests_per_s": trial.requests_per_s, "bytes_per_s": trial.bytes_per_s,
         "p50_us": trial.p50_us, "p99_us": trial.p99_us, "longest_us": trial.longest_us,
         "peak_rss_bytes": trial.peak_rss_bytes, "pss_bytes": trial.pss_bytes, "verified_handshakes": trial.verified,
@@ -270,7 +276,9 @@ fn errors(series: &Series) -> f64 {
 mod tests {
     use super::*;
     use crate::rows;
+    use crate::runner::RowPlan;
     use saker_testkit::Peer;
+    use std::time::Duration;
 
     fn series(contender: Contender, costs: &[f64]) -> Series {
         let trials = costs.iter().map(|cost| Trial { cost: *cost, ..Trial::default() }).collect();
@@ -279,7 +287,8 @@ mod tests {
 
     fn result(name: &str, series: Vec<Series>) -> RowResult {
         let row = rows::all().find(|row| row.name == name).expect("a row");
-        RowResult { row, load_command: String::new(), series }
+        let plan = RowPlan { row, rounds: 1, seconds: 1, requests_divisor: 1, idle: Duration::ZERO };
+        RowResult { plan, load_command: String::new(), series }
     }
 
     #[test]

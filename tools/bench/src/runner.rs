@@ -5,13 +5,15 @@ use crate::{
     behind::Behind,
     certificate::Certificate,
     contender::{Contender, Ground},
-    idle, links,
+    entrants, idle, links,
     load::{Amount, Load, LoadSetting},
-    rows::{self, Congestion, Feature, Kind, Protocol, Row, Site, Targets, Tool, Yardstick},
+    rows::{self, Congestion, Feature, Kind, Protocol, Row, Tool, Yardstick},
+    sampling::{self, TimeLine},
+    sheets::{self, Sheet},
     stand::Stand,
     system_calls,
 };
-use saker_testkit::{Peer, PeerSite, TempDir, bench_files, missing, raise_descriptor_limit, require};
+use saker_testkit::{Peer, TempDir, bench_files, missing, raise_descriptor_limit, require};
 use std::{env, net::Ipv4Addr, path::PathBuf, thread, time::Duration};
 
 const WARM_UP_S: u64 = 1;
@@ -21,19 +23,34 @@ const DESCRIPTORS: u64 = 40_000;
 const SWITCH_ROUNDS_FACTOR: usize = 3;
 /// As the published figures were made.
 const LINK_ROUNDS_MAX: usize = 3;
-/// What Caddy would take minutes for.
-const MANY_REQUESTS: u64 = 500_000;
 /// After the load has gone, before the next server starts.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Of `--quick`, where requests are counted.
+const QUICK_DIVISOR: u64 = 10;
+
+/// A row, and how much of it is run.
+#[derive(Clone, Copy, Debug)]
+pub struct RowPlan {
+    pub row: &'static Row,
+    pub rounds: usize,
+    /// Of load per trial.
+    pub seconds: u64,
+    /// Of rows that count requests, so small a part is made.
+    pub requests_divisor: u64,
+    /// Before and after the load of the first round, for the time lines.
+    pub idle: Duration,
+}
 
 /// All trials of a row.
+#[derive(Debug)]
 pub struct RowResult {
-    pub row: &'static Row,
+    pub plan: RowPlan,
     /// As typed.
     pub load_command: String,
     pub series: Vec<Series>,
 }
 
+#[derive(Debug)]
 pub struct Series {
     pub contender: Contender,
     pub trials: Vec<Trial>,
@@ -41,11 +58,13 @@ pub struct Series {
     pub system_calls: Option<f64>,
     /// Trials that came to nothing, and why: the others go on, the row is refused.
     pub complaints: Vec<String>,
+    /// Of the first trial.
+    pub sheets: Vec<Sheet>,
 }
 
 impl Series {
     pub fn new(contender: Contender) -> Series {
-        Series { contender, trials: Vec::new(), system_calls: None, complaints: Vec::new() }
+        Series { contender, trials: Vec::new(), system_calls: None, complaints: Vec::new(), sheets: Vec::new() }
     }
 
     fn record(&mut self, outcome: Result<Trial, String>) {
@@ -60,11 +79,13 @@ impl Series {
 }
 
 /// One server under load once.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Trial {
     /// The figure that counts: CPU µs per request of the whole tree, or bytes per idle connection.
     pub cost: f64,
     pub errors: f64,
+    pub requests: f64,
+    pub seconds: f64,
     pub requests_per_s: f64,
     pub bytes_per_s: f64,
     pub p50_us: f64,
@@ -74,33 +95,195 @@ pub struct Trial {
     pub pss_bytes: f64,
     /// Handshakes of the wanted kind.
     pub verified: f64,
+    pub line: TimeLine,
+}
+
+/// Who wants to know how far it is.
+pub trait Progress {
+    fn trial(&self, row: &Row, round: usize, contender: Contender);
+
+    /// Whether there is time for this round, which is not the first.
+    fn has_time(&self, _row: &Row) -> bool {
+        true
+    }
+}
+
+/// What all rows share: files, certificates, what stands behind, and who may take part.
+pub struct Bench<'a> {
+    arguments: &'a Arguments,
+    work: TempDir,
+    root: PathBuf,
+    saker: PathBuf,
+    certificate: Certificate,
+    behind: Behind,
+    server_core: Option<usize>,
+    load_core: Option<usize>,
+}
+
+impl<'a> Bench<'a> {
+    pub fn prepare(arguments: &'a Arguments, rows: &[&'static Row]) -> Result<Bench<'a>, String> {
+        raise_descriptor_limit(DESCRIPTORS).map_err(|error| format!("descriptor limit: {error}"))?;
+        require_programs(arguments, rows)?;
+        let work = TempDir::new("bench").map_err(|error| error.to_string())?;
+        let root = work.join("root");
+        bench_files::write(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+        if rows.iter().any(|row| row.asks_for_huge()) {
+            bench_files::write_huge(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+        }
+        let (server_core, load_core) = cores();
+        Ok(Bench {
+            certificate: Certificate::write(&work)?,
+            saker: absolute(&arguments.saker)?,
+            behind: Behind::start(rows, &root, &work, load_core)?,
+            arguments,
+            work,
+            root,
+            server_core,
+            load_core,
+        })
+    }
+
+    pub fn run_row(&self, plan: RowPlan, progress: &dyn Progress) -> RowResult {
+        let mut series: Vec<Series> = self.contenders(plan.row).into_iter().map(Series::new).collect();
+        let mut load_command = String::new();
+        if let Err(complaint) = self.differing_answers(plan.row)
+            && let Some(entry) = series.first_mut()
+        {
+            entry.record(Err(complaint));
+            return RowResult { plan, load_command, series };
+        }
+        for round in 0..plan.rounds {
+            if round > 0 && !progress.has_time(plan.row) {
+                break;
+            }
+            self.run_round(plan, round, &mut series, &mut load_command, progress);
+        }
+        if let Kind::Switch { feature, .. } = plan.row.kind {
+            for entry in &mut series {
+                match self.count_system_calls(plan.row, feature, entry.contender) {
+                    Ok(count) => entry.system_calls = Some(count),
+                    Err(complaint) => entry.record(Err(complaint)),
+                }
+            }
+        }
+        RowResult { plan, load_command, series }
+    }
+
+    /// Another one begins in each round.
+    fn run_round(&self, plan: RowPlan, round: usize, series: &mut [Series], load_command: &mut String, progress: &dyn Progress) {
+        let count = series.len();
+        for place in 0..count {
+            let Some(entry) = series.get_mut((place + round) % count) else { continue };
+            progress.trial(plan.row, round, entry.contender);
+            let plan = RowPlan { idle: if round == 0 { plan.idle } else { Duration::ZERO }, ..plan };
+            let outcome = self.trial(plan, entry.contender, load_command, &mut entry.sheets);
+            entry.record(outcome);
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn trial(&self, plan: RowPlan, contender: Contender, load_command: &mut String, sheets: &mut Vec<Sheet>) -> Result<Trial, String> {
+        let ground = self.ground(plan.row);
+        let (tool, paths, connections): (_, &[&str], _) = match plan.row.kind {
+            Kind::Compare { tool, paths, connections, .. } => (tool, paths, connections),
+            Kind::Switch { feature, connections, .. } => (Tool::Wrk, switch_path(feature), connections),
+            Kind::Idle { protocol, connections, .. } => return idle_trial(contender, protocol, connections, ground),
+            Kind::Link { .. } => return links::trial(plan, contender, ground, self.load_core, load_command),
+            Kind::Own(workload) => {
+                let asked = workload.load();
+                (asked.tool, asked.paths, asked.connections)
+            }
+        };
+        let tool = tool_for(tool, contender);
+        let ground = Ground { tls: ground.tls.filter(|_| tool.is_over_tls()), ..ground };
+        let stand = start(plan.row, contender, ground)?;
+        if sheets.is_empty() {
+            *sheets = sheets::of(&stand, ground);
+        }
+        let (address, amount) = (stand.address(), Amount::Seconds(plan.seconds));
+        let Ground { work, tls, .. } = ground;
+        let setting = LoadSetting { tool, address, paths, connections, amount, core: self.load_core, network: None, work, tls };
+        setting.note(load_command)?;
+        let cpu = || stand.cpu_time();
+        if !tool.warms_up_itself() {
+            LoadSetting { amount: Amount::Seconds(WARM_UP_S), ..setting }.run(cpu)?;
+        }
+        let (load, line) = sampling::record(&stand, self.load_core, plan.idle, || setting.run(cpu));
+        let load = load?;
+        if let Kind::Own(workload) = plan.row.kind {
+            workload.afterwards(contender, &stand, &load, ground).map_err(|complaint| format!("{contender}: {complaint}"))?;
+        }
+        Ok(outcome(paths, &load, &stand, line))
+    }
+
+    fn ground(&self, row: &Row) -> Ground<'_> {
+        Ground {
+            saker: &self.saker,
+            root: &self.root,
+            host: Ipv4Addr::LOCALHOST,
+            work: &self.work,
+            tls: row.is_over_tls().then(|| self.certificate.files()),
+            core: self.server_core,
+            site: self.behind.site(row.site()),
+            congestion: Congestion::Usual,
+        }
+    }
+
+    /// Everybody has to give the same answer before anybody is measured.
+    fn differing_answers(&self, row: &Row) -> Result<(), String> {
+        let (Kind::Own(workload), ground) = (row.kind, self.ground(row)) else { return Ok(()) };
+        workload.prepare(ground)?;
+        let mut first: Option<(Contender, Vec<u8>)> = None;
+        for contender in self.contenders(row) {
+            let answer = workload.answer(&start(row, contender, ground)?).map_err(|complaint| format!("{contender}: {complaint}"))?;
+            match &first {
+                Some((other, theirs)) if *theirs != answer => return Err(format!("{contender} does not answer as {other} does")),
+                Some(_) => {}
+                None => first = Some((contender, answer)),
+            }
+        }
+        Ok(())
+    }
+
+    fn count_system_calls(&self, row: &Row, feature: Feature, contender: Contender) -> Result<f64, String> {
+        let path = switch_path(feature).first().copied().unwrap_or(bench_files::SMALL);
+        let stand = contender.start(self.ground(row))?;
+        system_calls::per_request(stand.front(), path, &self.work).map_err(|error| format!("{contender}: {error}"))
+    }
+
+    /// Who takes part in a row.
+    pub fn contenders(&self, row: &Row) -> Vec<Contender> {
+        let there = self.saker.is_file();
+        let mut all = entrants::of(row, self.arguments);
+        all.retain(|contender| there || !contender.is_saker());
+        all
+    }
 }
 
 pub fn run(arguments: &Arguments) -> Result<Vec<RowResult>, String> {
-    raise_descriptor_limit(DESCRIPTORS).map_err(|error| format!("descriptor limit: {error}"))?;
-    require_programs(arguments)?;
-    let work = TempDir::new("bench").map_err(|error| error.to_string())?;
-    let root = work.join("root");
-    bench_files::write(&root).map_err(|error| format!("{}: {error}", root.display()))?;
-    if rows::chosen(&arguments.only).any(Row::asks_for_huge) {
-        bench_files::write_huge(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+    let rows: Vec<&'static Row> = rows::chosen(&arguments.only).collect();
+    let bench = Bench::prepare(arguments, &rows)?;
+    Ok(rows.into_iter().map(|row| bench.run_row(plan(row, arguments), &Lines)).collect())
+}
+
+/// A line each, for logs.
+struct Lines;
+
+impl Progress for Lines {
+    fn trial(&self, row: &Row, round: usize, contender: Contender) {
+        eprintln!("{}: round {}: {contender}", row.name, round + 1);
     }
-    let certificate = Certificate::write(&work)?;
-    let saker = absolute(&arguments.saker)?;
-    let (server_core, load_core) = cores();
-    let behind = Behind::start(arguments, &root, &work, load_core)?;
-    let ground = Ground {
-        saker: &saker,
-        root: &root,
-        host: Ipv4Addr::LOCALHOST,
-        work: &work,
-        tls: None,
-        core: server_core,
-        site: PeerSite::Files,
-        congestion: Congestion::Usual,
+}
+
+fn plan(row: &'static Row, arguments: &Arguments) -> RowPlan {
+    let rounds = match row.kind {
+        Kind::Compare { .. } | Kind::Own(_) => arguments.rounds,
+        Kind::Switch { .. } => arguments.rounds * SWITCH_ROUNDS_FACTOR,
+        Kind::Idle { .. } => 1,
+        Kind::Link { .. } => arguments.rounds.min(LINK_ROUNDS_MAX),
     };
-    let ground_of = |row: &Row| Ground { tls: row.is_over_tls().then(|| certificate.files()), site: behind.site(row.site()), ..ground };
-    Ok(rows::chosen(&arguments.only).map(|row| run_row(row, arguments, ground_of(row), load_core)).collect())
+    let requests_divisor = if arguments.is_quick { QUICK_DIVISOR } else { 1 };
+    RowPlan { row, rounds, seconds: arguments.seconds, requests_divisor, idle: Duration::ZERO }
 }
 
 /// Server and load on a core each; on a machine with one core, as the kernel likes.
@@ -119,120 +302,14 @@ fn absolute(path: &PathBuf) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-fn require_programs(arguments: &Arguments) -> Result<(), String> {
+fn require_programs(arguments: &Arguments, rows: &[&'static Row]) -> Result<(), String> {
     let mut tools = vec!["wrk", "ab", "h2load", "strace", "taskset"];
-    if rows::chosen(&arguments.only).any(|row| row.name.starts_with("h3") || row.name.starts_with("b2")) {
-        tools.extend(["caddy", "nginx", "nsenter"]);
+    if rows.iter().any(|row| row.name.starts_with("h3") || row.name.starts_with("b2")) {
+        tools.extend(["nginx", "nsenter"]);
     }
     let programs: Vec<&str> = arguments.peers.iter().map(|peer| peer.program()).chain(tools).collect();
     let complaints: Vec<String> = missing(&programs).into_iter().filter_map(|program| require(program).err()).collect();
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
-}
-
-fn run_row(row: &'static Row, arguments: &Arguments, ground: Ground<'_>, load_core: Option<usize>) -> RowResult {
-    let contenders = contenders(row, arguments, ground);
-    let refusal = differing_answers(row, &contenders, ground);
-    let mut series: Vec<Series> = contenders.into_iter().map(Series::new).collect();
-    let mut load_command = String::new();
-    if let (Err(complaint), Some(entry)) = (refusal, series.first_mut()) {
-        entry.record(Err(complaint));
-        return RowResult { row, load_command, series };
-    }
-    for round in 0..rounds(row, arguments) {
-        let count = series.len();
-        for place in 0..count {
-            // Another one begins in each round.
-            let Some(entry) = series.get_mut((place + round) % count) else { continue };
-            eprintln!("{}: round {}: {}", row.name, round + 1, entry.contender);
-            let outcome = trial(row, entry.contender, arguments, ground, load_core, &mut load_command);
-            entry.record(outcome);
-            thread::sleep(PAUSE);
-        }
-    }
-    if let Kind::Switch { .. } = row.kind {
-        for entry in &mut series {
-            match count_system_calls(row, entry.contender, ground) {
-                Ok(count) => entry.system_calls = Some(count),
-                Err(complaint) => entry.record(Err(complaint)),
-            }
-        }
-    }
-    RowResult { row, load_command, series }
-}
-
-fn rounds(row: &Row, arguments: &Arguments) -> usize {
-    match row.kind {
-        Kind::Compare { .. } | Kind::Own(_) => arguments.rounds,
-        Kind::Switch { .. } => arguments.rounds * SWITCH_ROUNDS_FACTOR,
-        Kind::Idle { .. } => 1,
-        Kind::Link { .. } => arguments.rounds.min(LINK_ROUNDS_MAX),
-    }
-}
-
-fn contenders(row: &Row, arguments: &Arguments, ground: Ground<'_>) -> Vec<Contender> {
-    let peers = arguments.peers.iter().copied().map(Contender::Peer);
-    let all: Vec<Contender> = match row.kind {
-        Kind::Compare { targets: Targets { floor: Some(_), .. }, .. } => {
-            std::iter::once(Contender::Saker).chain(peers).chain([Contender::Floor]).collect()
-        }
-        Kind::Compare { site: Site::Cached | Site::CachedGzip | Site::Shop, .. } => {
-            vec![Contender::Saker, Contender::Peer(Peer::Nginx), Contender::Peer(Peer::Varnish)]
-        }
-        Kind::Compare { tool: Tool::H3load { .. }, .. } => {
-            vec![Contender::Saker, Contender::Peer(Peer::Nginx), Contender::Peer(Peer::Caddy)]
-        }
-        Kind::Idle { protocol: Protocol::Http3, .. } => vec![Contender::Saker],
-        Kind::Link { congestion: Congestion::Reno | Congestion::Bbr, .. } => vec![Contender::Saker, Contender::SakerHttp2],
-        Kind::Link { requests, .. } => {
-            let caddy = (requests < MANY_REQUESTS).then_some(Contender::Peer(Peer::Caddy));
-            [Contender::Saker, Contender::SakerHttp2, Contender::Peer(Peer::Nginx)].into_iter().chain(caddy).collect()
-        }
-        Kind::Compare { site: Site::Permalinks, .. } => vec![Contender::Saker, Contender::Peer(Peer::Nginx)],
-        Kind::Compare { .. } | Kind::Idle { .. } => std::iter::once(Contender::Saker).chain(peers).collect(),
-        Kind::Own(workload) => {
-            let is_there = |contender: &Contender| !matches!(contender, Contender::Peer(peer) if require(peer.program()).is_err());
-            workload.contenders().iter().copied().filter(is_there).collect()
-        }
-        Kind::Switch { feature, .. } => vec![Contender::SakerWithout(feature), Contender::SakerWith(feature)],
-    };
-    let there = ground.saker.is_file();
-    all.into_iter().filter(|contender| there || !contender.is_saker()).collect()
-}
-
-fn trial(
-    row: &Row,
-    contender: Contender,
-    arguments: &Arguments,
-    ground: Ground<'_>,
-    load_core: Option<usize>,
-    load_command: &mut String,
-) -> Result<Trial, String> {
-    let (tool, paths, connections): (_, &[&str], _) = match row.kind {
-        Kind::Compare { tool, paths, connections, .. } => (tool, paths, connections),
-        Kind::Switch { feature, connections, .. } => (Tool::Wrk, switch_path(feature), connections),
-        Kind::Idle { protocol, connections, .. } => return idle_trial(contender, protocol, connections, ground),
-        Kind::Link { .. } => return links::trial(row, contender, arguments, ground, load_core, load_command),
-        Kind::Own(workload) => {
-            let asked = workload.load();
-            (asked.tool, asked.paths, asked.connections)
-        }
-    };
-    let tool = tool_for(tool, contender);
-    let ground = Ground { tls: ground.tls.filter(|_| tool.is_over_tls()), ..ground };
-    let stand = start(row, contender, ground)?;
-    let (address, amount) = (stand.address(), Amount::Seconds(arguments.seconds));
-    let Ground { work, tls, .. } = ground;
-    let setting = LoadSetting { tool, address, paths, connections, amount, core: load_core, network: None, work, tls };
-    setting.note(load_command)?;
-    let cpu = || stand.tree().cpu_time();
-    if !tool.warms_up_itself() {
-        LoadSetting { amount: Amount::Seconds(WARM_UP_S), ..setting }.run(cpu)?;
-    }
-    let load = setting.run(cpu)?;
-    if let Kind::Own(workload) = row.kind {
-        workload.afterwards(contender, &stand, &load, ground).map_err(|complaint| format!("{contender}: {complaint}"))?;
-    }
-    Ok(outcome(paths, &load, &stand))
 }
 
 fn start(row: &Row, contender: Contender, ground: Ground<'_>) -> Result<Stand, String> {
@@ -240,22 +317,6 @@ fn start(row: &Row, contender: Contender, ground: Ground<'_>) -> Result<Stand, S
         Kind::Own(workload) => workload.start(contender, ground),
         _ => contender.start(ground),
     }
-}
-
-/// Everybody has to give the same answer before anybody is measured.
-fn differing_answers(row: &Row, contenders: &[Contender], ground: Ground<'_>) -> Result<(), String> {
-    let Kind::Own(workload) = row.kind else { return Ok(()) };
-    workload.prepare(ground)?;
-    let mut first: Option<(Contender, Vec<u8>)> = None;
-    for &contender in contenders {
-        let answer = workload.answer(&start(row, contender, ground)?).map_err(|complaint| format!("{contender}: {complaint}"))?;
-        match &first {
-            Some((other, theirs)) if *theirs != answer => return Err(format!("{contender} does not answer as {other} does")),
-            Some(_) => {}
-            None => first = Some((contender, answer)),
-        }
-    }
-    Ok(())
 }
 
 /// With the tool that the contender's protocol asks for.
@@ -268,8 +329,8 @@ pub fn tool_for(tool: Tool, contender: Contender) -> Tool {
     }
 }
 
-pub fn outcome(paths: &[&str], load: &Load, stand: &Stand) -> Trial {
-    let memory = stand.tree().memory();
+pub fn outcome(paths: &[&str], load: &Load, stand: &Stand, line: TimeLine) -> Trial {
+    let memory = stand.memory();
     Trial {
         cost: cost(paths, load),
         errors: load.errors,
@@ -281,6 +342,9 @@ pub fn outcome(paths: &[&str], load: &Load, stand: &Stand) -> Trial {
         peak_rss_bytes: memory.peak_rss_bytes as f64,
         pss_bytes: memory.pss_bytes as f64,
         verified: load.verified,
+        requests: load.requests,
+        seconds: load.seconds,
+        line,
     }
 }
 
@@ -295,9 +359,9 @@ fn cost(paths: &[&str], load: &Load) -> f64 {
 }
 
 fn idle_trial(contender: Contender, protocol: Protocol, connections: usize, ground: Ground<'_>) -> Result<Trial, String> {
-    let server = contender.start(ground)?;
-    let idle = idle::measure(server.front(), protocol, ground.tls, connections).map_err(|error| format!("{contender}: {error}"))?;
-    let memory = server.tree().memory();
+    let stand = contender.start(ground)?;
+    let idle = idle::measure(stand.front(), protocol, ground.tls, connections).map_err(|error| format!("{contender}: {error}"))?;
+    let memory = stand.memory();
     Ok(Trial {
         cost: idle.bytes_per_connection,
         errors: idle.errors,
@@ -314,11 +378,4 @@ fn switch_path(feature: Feature) -> &'static [&'static str] {
         Feature::Htaccess => &[bench_files::DEEP],
         Feature::RewriteRules => &[bench_files::RULED],
     }
-}
-
-fn count_system_calls(row: &Row, contender: Contender, ground: Ground<'_>) -> Result<f64, String> {
-    let Kind::Switch { feature, .. } = row.kind else { return Err("no switch".to_owned()) };
-    let path = switch_path(feature).first().copied().unwrap_or(bench_files::SMALL);
-    let server = contender.start(ground)?;
-    system_calls::per_request(server.front(), path, ground.work).map_err(|error| format!("{contender}: {error}"))
 }

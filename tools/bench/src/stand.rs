@@ -3,8 +3,8 @@
 //! All of them are measured: what a visitor's request costs is what the whole stand pays for it. The difficulty is order: the one in front is
 //! started last and goes first. Absent on purpose: what is the same behind every contender and counts for nobody (`behind.rs`).
 
-use saker_testkit::{ProcessTree, ServerProcess};
-use std::net::SocketAddr;
+use saker_testkit::{Memory, ProcessTree, ServerProcess};
+use std::{net::SocketAddr, time::Duration};
 
 #[derive(Debug)]
 pub struct Stand {
@@ -30,9 +30,21 @@ impl Stand {
         &self.front
     }
 
+    pub fn servers(&self) -> impl Iterator<Item = &ServerProcess> {
+        std::iter::once(&self.front).chain(&self.others)
+    }
+
+    pub fn cpu_time(&self) -> Duration {
+        self.tree().cpu_time()
+    }
+
+    pub fn memory(&self) -> Memory {
+        self.tree().memory()
+    }
+
     /// Of all servers, with what they have started.
-    pub fn tree(&self) -> ProcessTree {
-        let pids: Vec<u32> = std::iter::once(&self.front).chain(&self.others).map(ServerProcess::pid).collect();
+    fn tree(&self) -> ProcessTree {
+        let pids: Vec<u32> = self.servers().map(ServerProcess::pid).collect();
         ProcessTree::of_all(&pids)
     }
 }

@@ -57,6 +57,11 @@ pub trait Workload: fmt::Debug + Sync {
 
     fn load(&self) -> Asked;
 
+    /// Whether servers that the user brings (`--peer`) can serve it from the folder alone.
+    fn admits_others(&self) -> bool {
+        false
+    }
+
     /// What stands behind all contenders alike, at nobody's cost.
     fn site(&self) -> Site {
         Site::Files

@@ -5,9 +5,12 @@
 //! keep no session cache beside the tickets, and hand out one ticket per handshake where OpenSSL would two.
 //! Absent on purpose: starting what stands behind them; kernel TLS, which none of them switches on by itself.
 
+mod apache;
 mod caddy;
+mod haproxy;
 
 use crate::{ServerProcess, require};
+use apache::Mpm;
 use rustix::process::{Resource, getrlimit};
 use std::{
     fmt, fs, io,
@@ -24,10 +27,16 @@ pub enum Peer {
     Nginx,
     Lighttpd,
     H2o,
+    /// With the event MPM.
     Apache,
+    ApacheWorker,
+    /// With PHP inside.
+    ApachePrefork,
     /// For pages that are kept alone.
     Varnish,
-    /// For HTTP/3 alone.
+    /// For servers behind it alone.
+    Haproxy,
+    /// For HTTP/3 before all.
     Caddy,
 }
 
@@ -49,6 +58,8 @@ pub struct PeerSetting<'a> {
 pub enum PeerSite<'a> {
     #[default]
     Files,
+    /// The same, and rules in the folders' `.htaccess` are obeyed by those that know them.
+    Htaccess,
     /// Paths below `/blog/` that are no file and no folder are its index (nginx alone).
     Permalinks,
     /// `*.php` is for FastCGI at that socket, over connections that are kept.
@@ -72,7 +83,9 @@ pub struct PeerTls<'a> {
 }
 
 impl Peer {
-    pub const ALL: [Peer; 4] = [Peer::Nginx, Peer::Lighttpd, Peer::H2o, Peer::Apache];
+    /// Those that serve files and everything else.
+    pub const ALL: [Peer; 6] = [Peer::Nginx, Peer::Lighttpd, Peer::H2o, Peer::Apache, Peer::ApacheWorker, Peer::ApachePrefork];
+    pub const SPECIAL: [Peer; 3] = [Peer::Varnish, Peer::Haproxy, Peer::Caddy];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -80,14 +93,17 @@ impl Peer {
             Peer::Lighttpd => "lighttpd",
             Peer::H2o => "h2o",
             Peer::Apache => "apache",
+            Peer::ApacheWorker => "apache-worker",
+            Peer::ApachePrefork => "apache-prefork",
             Peer::Varnish => "varnish",
+            Peer::Haproxy => "haproxy",
             Peer::Caddy => "caddy",
         }
     }
 
     pub fn program(self) -> &'static str {
         match self {
-            Peer::Apache => "apache2",
+            Peer::Apache | Peer::ApacheWorker | Peer::ApachePrefork => "apache2",
             Peer::Varnish => "varnishd",
             other => other.name(),
         }
@@ -111,7 +127,10 @@ impl Peer {
             Peer::Nginx => nginx(setting),
             Peer::Lighttpd => lighttpd(setting),
             Peer::H2o => h2o(setting),
-            Peer::Apache => apache(setting),
+            Peer::Apache => apache::configuration(setting, Mpm::Event),
+            Peer::ApacheWorker => apache::configuration(setting, Mpm::Worker),
+            Peer::ApachePrefork => apache::configuration(setting, Mpm::Prefork),
+            Peer::Haproxy => haproxy::configuration(setting),
             Peer::Varnish => varnish(setting),
             Peer::Caddy => caddy::configuration(setting),
         }
@@ -127,8 +146,12 @@ impl Peer {
             Peer::Nginx => command.arg("-p").arg(setting.work).arg("-c").arg(&file).args(["-e", "stderr"]),
             Peer::Lighttpd => command.arg("-D").arg("-f").arg(&file),
             Peer::H2o => command.arg("-m").arg("worker").arg("-c").arg(&file).env("OPENSSL_CONF", one_ticket(setting.work)?),
-            Peer::Apache => command.arg("-f").arg(&file).arg("-DFOREGROUND"),
+            Peer::Apache | Peer::ApacheWorker | Peer::ApachePrefork => command.arg("-f").arg(&file).arg("-DFOREGROUND"),
             Peer::Varnish => varnish_arguments(&mut command, setting, &file),
+            Peer::Haproxy => {
+                haproxy::write_bundle(setting)?;
+                command.arg("-db").arg("-f").arg(&file)
+            }
             // One core is all that anybody gets.
             Peer::Caddy => {
                 command.args(["run", "--adapter", "caddyfile", "--config"]).arg(&file).env("GOMAXPROCS", "1").env("HOME", setting.work)
@@ -213,7 +236,7 @@ http {{
 fn nginx_site(site: PeerSite<'_>, work: &Path) -> (String, String) {
     let upstream = |server: String| format!("    upstream behind {{ server {server}; keepalive {KEPT}; }}\n");
     match site {
-        PeerSite::Files => Default::default(),
+        PeerSite::Files | PeerSite::Htaccess => Default::default(),
         PeerSite::Permalinks => (String::new(), "location /blog/ { try_files $uri $uri/ /blog/index.html; }".to_owned()),
         PeerSite::Php { socket } => {
             let parameters: String = FASTCGI.iter().map(|(name, value)| format!("fastcgi_param {name} {value}; ")).collect();
@@ -297,7 +320,7 @@ mimetype.assign = ( \".html\" => \"text/html\", \".css\" => \"text/css\", \".js\
 
 fn lighttpd_site(site: PeerSite<'_>) -> String {
     match site {
-        PeerSite::Files | PeerSite::Permalinks => String::new(),
+        PeerSite::Files | PeerSite::Htaccess | PeerSite::Permalinks => String::new(),
         PeerSite::Php { socket } => format!(
             "server.modules += ( \"mod_fastcgi\" )\nfastcgi.server = ( \".php\" => (( \"socket\" => \"{}\", \"check-local\" => \"disable\" )) )\n",
             socket.display()
@@ -348,7 +371,7 @@ listen:
 fn h2o_site(site: PeerSite<'_>, root: &Path) -> String {
     let files = format!("        file.dir: {}\n", root.display());
     match site {
-        PeerSite::Files | PeerSite::Permalinks => files,
+        PeerSite::Files | PeerSite::Htaccess | PeerSite::Permalinks => files,
         PeerSite::Php { socket } => format!(
             "{files}        file.custom-handler:\n          extension: .php\n          fastcgi.connect:\n            port: {}\n            type: unix\n",
             socket.display()
@@ -376,68 +399,6 @@ fn varnish_arguments<'c>(command: &'c mut Command, PeerSetting { host, port, wor
     let parameters = ["thread_pools=1", "thread_pool_min=200", "thread_pool_max=1000", "timeout_idle=300"];
     command.arg("-F").arg("-a").arg(format!("{host}:{port}")).arg("-f").arg(file).args(["-s", "malloc,1g", "-j", "none", "-n"]);
     command.arg(work.join("varnish")).args(parameters.iter().flat_map(|parameter| ["-p", parameter]))
-}
-
-fn apache(PeerSetting { root, host, port, work, tls, site }: PeerSetting<'_>) -> String {
-    let (proxies, site) = apache_site(site);
-    let (root, work) = (root.display(), work.display());
-    let (more, tls): (&[&str], _) = tls.map_or((&[], String::new()), |PeerTls { chain, key }| {
-        let (chain, key) = (chain.display(), key.display());
-        let files = format!("SSLCertificateFile {chain}\nSSLCertificateKeyFile {key}\n");
-        let rest =
-            "SSLEngine on\nSSLProtocol TLSv1.2 TLSv1.3\nSSLSessionCache none\nSSLOpenSSLConfCmd NumTickets 1\nProtocols h2 http/1.1\n";
-        (&["ssl", "http2"], files + rest)
-    });
-    let modules: String = ["mpm_event", "authz_core", "mime", "dir"]
-        .iter()
-        .chain(more)
-        .chain(proxies)
-        .map(|module| format!("LoadModule {module}_module /usr/lib/apache2/modules/mod_{module}.so\n"))
-        .collect();
-    format!(
-        "ServerRoot {work}
-{modules}ServerName localhost
-Listen {host}:{port}
-ListenBacklog 4096
-PidFile {work}/apache.pid
-DefaultRuntimeDir {work}
-ErrorLog {work}/apache-error.log
-LogLevel crit
-TypesConfig /etc/mime.types
-DocumentRoot {root}
-ServerLimit 1
-StartServers 1
-ThreadsPerChild 64
-MaxRequestWorkers 64
-AsyncRequestWorkerFactor 300
-KeepAlive On
-MaxKeepAliveRequests 0
-KeepAliveTimeout 300
-EnableSendfile On
-HostnameLookups Off
-{tls}<Directory />
-    Options FollowSymLinks
-    AllowOverride None
-    Require all granted
-</Directory>
-{site}"
-    )
-}
-
-fn apache_site(site: PeerSite<'_>) -> (&'static [&'static str], String) {
-    match site {
-        PeerSite::Files | PeerSite::Permalinks => (&[], String::new()),
-        PeerSite::Php { socket } => {
-            let url = format!("unix:{}|fcgi://php", socket.display());
-            let text = format!(
-                "<Proxy \"{url}\" enablereuse=on max={KEPT}>\n</Proxy>\n<FilesMatch \"\\.php$\">\n    SetHandler \"proxy:{url}\"\n</FilesMatch>\n"
-            );
-            (&["proxy", "proxy_fcgi"], text)
-        }
-        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream, .. } | PeerSite::Shop { upstream } => {
-            (&["proxy", "proxy_http"], format!("ProxyPass / http://{upstream}/ enablereuse=on\n"))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("caddy", "golang-go, then: go install github.com/caddyserver/caddy/v2/cmd/caddy@v2.11.9"),
     ("chromium", "chromium"),
     ("curl", "curl"),
+    ("haproxy", "haproxy"),
     ("h2load", "nghttp2-client"),
     ("h2o", "h2o"),
     ("h2spec", "golang-go, then: go install github.com/summerwind/h2spec/cmd/h2spec@v2.6.0"),
@@ -25,6 +26,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("taskset", "util-linux"),
     ("testssl", "testssl.sh"),
     ("valgrind", "valgrind"),
+    ("varnishd", "varnish"),
     ("wrk", "wrk"),
 ];
 
