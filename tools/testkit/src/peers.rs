@@ -141,12 +141,17 @@ impl Peer {
         let program = require(self.program()).map_err(|complaint| io::Error::new(io::ErrorKind::NotFound, complaint))?;
         let file = setting.work.join(format!("{}.conf", self.name()));
         fs::write(&file, self.configuration(setting))?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(&program);
         match self {
+            // When it ends it sends TERM to its whole process group, which would be ours.
+            Peer::ApachePrefork => {
+                command = Command::new("setpriv");
+                command.args(["--pdeathsig", "TERM", "setsid"]).arg(program).arg("-f").arg(&file).arg("-DFOREGROUND")
+            }
             Peer::Nginx => command.arg("-p").arg(setting.work).arg("-c").arg(&file).args(["-e", "stderr"]),
             Peer::Lighttpd => command.arg("-D").arg("-f").arg(&file),
             Peer::H2o => command.arg("-m").arg("worker").arg("-c").arg(&file).env("OPENSSL_CONF", one_ticket(setting.work)?),
-            Peer::Apache | Peer::ApacheWorker | Peer::ApachePrefork => command.arg("-f").arg(&file).arg("-DFOREGROUND"),
+            Peer::Apache | Peer::ApacheWorker => command.arg("-f").arg(&file).arg("-DFOREGROUND"),
             Peer::Varnish => varnish_arguments(&mut command, setting, &file),
             Peer::Haproxy => {
                 haproxy::write_bundle(setting)?;
