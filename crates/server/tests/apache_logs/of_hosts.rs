@@ -62,7 +62,8 @@ fn a_broken_htaccess_is_the_matter_of_its_host() {
 fn without_id(line: &str) -> String {
     let (sign, rest) = line.split_at(1);
     let (id, rest) = rest.split_once('|').unwrap_or((rest, ""));
-    assert!(id.len() >= 16, "{line}");
+    // Apache's is process:time:count, and a process may have a short number.
+    assert!(id.len() >= 10, "{line}");
     format!("{sign}|{rest}")
 }
 
