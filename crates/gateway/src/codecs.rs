@@ -14,7 +14,7 @@ use saker_pipeline::{Call, Exchange, Via};
 pub fn dialogue(exchange: &Exchange, call: &Call, member: &Member, target: Vec<u8>, has_content: bool) -> Option<Box<dyn Dialogue>> {
     let tuning = &member.tuning;
     Some(match member.backend.protocol {
-        Protocol::FastCgi => Box::new(FastCgi::new(Role::Responder, tuning.kept_max > 0)),
+        Protocol::FastCgi => Box::new(FastCgi::new(role(call), tuning.kept_max > 0)),
         Protocol::Scgi => Box::new(Scgi::new()),
         Protocol::Uwsgi => Box::new(Uwsgi::new(0, 0)),
         Protocol::Lsapi => Box::new(Lsapi::new()),
@@ -30,6 +30,10 @@ pub fn dialogue(exchange: &Exchange, call: &Call, member: &Member, target: Vec<u
         }
         Protocol::Http2 => return None,
     })
+}
+
+fn role(call: &Call) -> Role {
+    if call.script.as_ref().is_some_and(|script| script.is_authorizer) { Role::Authorizer } else { Role::Responder }
 }
 
 /// Whether the server has to say that it is ready before it is told content.

@@ -145,7 +145,7 @@ impl Gateway {
         }
     }
 
-    async fn answer(&self, exchange: &mut Exchange, call: &Call, heard: Heard) -> Handled {
+    pub(crate) async fn answer(&self, exchange: &mut Exchange, call: &Call, heard: Heard) -> Handled {
         let Heard { mut head, mut hearing, name, bounds, busy } = heard;
         if head.is_local_redirect
             && call.manner.follows_locations
@@ -254,7 +254,7 @@ impl Gateway {
         Body::Stream(Box::new(body))
     }
 
-    fn group(&self, upstream: &Arc<Upstream>) -> Rc<Group> {
+    pub(crate) fn group(&self, upstream: &Arc<Upstream>) -> Rc<Group> {
         let key = Arc::as_ptr(upstream) as usize;
         let mut groups = self.groups.borrow_mut();
         let group = groups.entry(key).or_insert_with(|| {

@@ -10,6 +10,7 @@
 
 mod answer;
 mod asking;
+mod authorize;
 mod cgi;
 mod choice;
 mod codecs;
@@ -40,5 +41,6 @@ mod transport;
 mod tunnel;
 mod variables;
 
+pub use authorize::Doorkeeper;
 pub use gateway::Gateway;
 pub use health::HealthChecks;

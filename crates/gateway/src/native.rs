@@ -69,7 +69,7 @@ fn trust(exchange: &Exchange, is_trusted: bool) -> Trust {
 
 fn target(exchange: &Exchange, route: &Route, proxy: &Proxy) -> Vec<u8> {
     let has_path = proxy.upstream.members.iter().any(|member| !member.path.is_empty());
-    let mut target = match (has_path, as_sent(exchange)) {
+    let target = match (has_path, as_sent(exchange)) {
         (false, Some(path)) => path.to_vec(),
         _ => {
             let mut path = Vec::new();
@@ -77,6 +77,17 @@ fn target(exchange: &Exchange, route: &Route, proxy: &Proxy) -> Vec<u8> {
             path
         }
     };
+    with_query(target, exchange)
+}
+
+/// Path and query as the request has them now.
+pub fn own_target(exchange: &Exchange) -> Vec<u8> {
+    let mut target = Vec::new();
+    escape::uri_path(&exchange.path, &mut target);
+    with_query(target, exchange)
+}
+
+fn with_query(mut target: Vec<u8>, exchange: &Exchange) -> Vec<u8> {
     if let Some(query) = &exchange.query {
         target.push(b'?');
         target.extend_from_slice(query);
@@ -105,7 +116,7 @@ fn rest<'e>(exchange: &'e Exchange, route: &Route, is_replaced: bool) -> &'e [u8
 }
 
 /// Applications behind uwsgi and SCGI have no files: all of the path is theirs (PEP 3333).
-fn told(exchange: &Exchange, upstream: &Upstream) -> Script {
+pub fn told(exchange: &Exchange, upstream: &Upstream) -> Script {
     let mut script = script(exchange);
     if upstream.members.first().is_some_and(|member| matches!(member.backend.protocol, Protocol::Uwsgi | Protocol::Scgi)) {
         script.variables = vec![(b"SCRIPT_NAME".to_vec(), Vec::new()), (b"PATH_INFO".to_vec(), exchange.path.clone())];
@@ -131,7 +142,7 @@ pub fn about_server(exchange: &Exchange) -> Script {
     }
 }
 
-fn server_name(exchange: &Exchange) -> String {
+pub fn server_name(exchange: &Exchange) -> String {
     match exchange.host.is_empty() {
         true => exchange.client.local.ip().to_string(),
         false => String::from_utf8_lossy(&exchange.host).into_owned(),

@@ -72,6 +72,8 @@ pub struct Script {
     pub redirect_query: Option<Vec<u8>>,
     /// Its answer becomes a part of a page.
     pub is_included: bool,
+    /// It says whether the request may pass, and nothing else (FastCGI 1.0 section 6.3).
+    pub is_authorizer: bool,
     /// What PHP is told of its settings.
     pub php: Vec<PhpValue>,
     /// Told last, over everything of the same name (ProxyFCGISetEnvIf).

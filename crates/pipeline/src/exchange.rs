@@ -3,6 +3,7 @@
 use crate::{
     Call, Handed, HeadEdits, RequestBody, Reusable,
     logged::{First, LogRules, StandIn},
+    phases::Inquiry,
     throttle::{AddressState, Admission},
 };
 use saker_config::model::{Action, Address, Origin, Settings, Site};
@@ -226,6 +227,8 @@ pub struct Exchange {
     pub trace: Option<Vec<TraceStep>>,
     /// By which error log lines about it, and all that is asked on its behalf, are told from others'.
     pub log_id: Rc<LogId>,
+    /// What is known of its permission, where somebody else gives it.
+    pub inquiry: Option<Box<Inquiry>>,
     /// What throttling said before the walk, or says in its access phase.
     pub admission: Option<Admission>,
     /// Internal redirects so far (index files, error pages); bounded.
@@ -273,6 +276,7 @@ impl Exchange {
             page_cache: None,
             trace: None,
             log_id: Rc::default(),
+            inquiry: None,
             admission: None,
             redirects: 0,
             redirects_max: REDIRECTS_MAX,

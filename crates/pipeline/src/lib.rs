@@ -37,5 +37,5 @@ pub use response::{ReadyHead, Response, ResponseHead};
 pub use rules::{Rules, Verdict};
 pub use services::Services;
 pub use told::Asker;
-pub use traits::{Filter, Handled, Handler, LocalFuture, Reusable};
+pub use traits::{Authorizer, Filter, Granted, Handled, Handler, LocalFuture, Permission, Reusable};
 pub use tunnel::Tunnel;

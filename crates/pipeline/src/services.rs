@@ -1,6 +1,6 @@
 //! What a worker has at hand for every request. One per worker and generation; never crosses threads.
 
-use crate::{Filter, Generation, Handler, LocalFuture, Rules};
+use crate::{Authorizer, Filter, Generation, Handler, LocalFuture, Rules};
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 /// From a path to the key authorization that waits there.
@@ -14,6 +14,8 @@ pub struct Services {
     pub filters: Rc<[Box<dyn Filter>]>,
     /// Those of another front-end, for the sites that it brought.
     pub rules: Option<Rc<dyn Rules>>,
+    /// Of the gateway, for `authorize`.
+    pub authorizer: Option<Rc<dyn Authorizer>>,
     /// Waits; the pipeline knows no runtime.
     pub sleep: fn(Duration) -> LocalFuture<'static, ()>,
     /// Monotonic nanoseconds, for throttling.

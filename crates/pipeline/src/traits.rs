@@ -1,8 +1,9 @@
 //! What a feature implements to take part in the life of a request.
 
 use crate::{Exchange, Response};
+use saker_config::model::Authorize;
 use saker_http::HeadView;
-use std::{any::Any, future::Future, pin::Pin};
+use std::{any::Any, future::Future, pin::Pin, rc::Rc, sync::Arc};
 
 /// A future that stays on its worker.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -26,6 +27,39 @@ pub trait Handler {
 
     /// Once a second: what has been kept too long is let go. `now_ms` is monotonic.
     fn tick(&self, _now_ms: u64) {}
+}
+
+impl<T: Handler + ?Sized> Handler for Rc<T> {
+    fn name(&self) -> &'static str {
+        T::name(self)
+    }
+
+    fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
+        T::handle(self, exchange)
+    }
+
+    fn tick(&self, now_ms: u64) {
+        T::tick(self, now_ms);
+    }
+}
+
+/// Asks somebody else whether a request may pass. Whoever can't be asked lets nothing pass.
+pub trait Authorizer {
+    fn ask(&self, exchange: &Exchange, wanted: &Arc<Authorize>) -> LocalFuture<'static, Permission>;
+}
+
+pub enum Permission {
+    Granted(Granted),
+    Refused(Response),
+}
+
+/// What came along with a permission.
+#[derive(Debug, Default)]
+pub struct Granted {
+    /// Those of the answer that the configuration names.
+    pub fields: Vec<(Box<str>, Vec<u8>)>,
+    /// For programs and logs.
+    pub variables: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Changes a response on its way up. Called for every built head, and for ready ones where it asks for that, in the registry's order.

@@ -3,7 +3,7 @@
 use saker_acme::Challenges;
 use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
 use saker_files::Watcher;
-use saker_gateway::Gateway;
+use saker_gateway::{Doorkeeper, Gateway};
 use saker_handlers::{
     CgiFiles, Compress, FieldFilter, FixedAnswers, PhpFiles, StaticFiles,
     page_cache::{Explain, Keep, LookUp, PageCache, Share},
@@ -60,7 +60,8 @@ fn made(
     if is_explained {
         handlers.push(Box::new(Explain));
     }
-    handlers.push(Box::new(gateway));
+    let gateway = Rc::new(gateway);
+    handlers.push(Box::new(Rc::clone(&gateway)));
     handlers.push(Box::new(StaticFiles::new(watcher.clone(), generation.model.server.resource_file_bytes_max)));
     let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
     let challenges = Arc::clone(challenges);
@@ -84,6 +85,7 @@ fn made(
         handlers: Rc::from(handlers),
         filters: Rc::from(filters),
         rules,
+        authorizer: Some(Rc::new(Doorkeeper(gateway))),
         sleep: |time| Box::pin(tokio::time::sleep(time)),
         now_ns: saker_net::clock::monotonic_ns,
         challenge: Box::new(move |path| challenges.answer(path)),

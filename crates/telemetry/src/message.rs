@@ -209,6 +209,8 @@ messages! {
         "See that the file is there and below a folder that programs may send files from.";
     MEMBER_DOWN "SK0906" "gateway" Error "a server failed its health checks and is not asked" "See why it does not answer as it should.";
     MEMBER_UP "SK0907" "gateway" Notice "a server passes its health checks again" "Nothing.";
+    AUTHORIZER_FAILED "SK0908" "gateway" Error "nobody said whether a request may pass, so it was refused"
+        "The line names who was asked (authorize) and what came; see whether it runs, and its own log.";
     PHP_STARTED "SK0920" "php" Notice "PHP was started" "Nothing.";
     PHP_ENDED "SK0921" "php" Error "PHP ended, and is started again with the next request" "See the lines before, which are its own.";
     PHP_REPLACED "SK0922" "php" Notice "PHP was replaced because its configuration changed" "Nothing.";

@@ -2,6 +2,7 @@
 //! others. The order here is the order of the reference page.
 
 pub(crate) mod acme;
+pub(crate) mod authorize;
 pub(crate) mod cache;
 pub(crate) mod cache_use;
 pub(crate) mod compression;
@@ -55,6 +56,7 @@ static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
         php::ROWS,
         route::ROWS,
         redirect::ROWS,
+        authorize::ROWS,
         upstream::ROWS,
         upstream_health::ROWS,
         upstream_server::ROWS,

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     diagnostic::{Diagnostic, Severity, quoted},
     load::Loader,
-    model::{Action, Balance, Member, Protocol, Proxy, Sticky, Tuning, Upstream},
+    model::{Action, Authorize, Balance, Member, Origin, Protocol, Proxy, Sticky, Tuning, Upstream},
     reader::{Reader, Table},
     row::{Fault, Kind, ROW, Row, Set, Target, UPSTREAM, Word},
     source::At,
@@ -336,33 +336,47 @@ pub(crate) fn resolve(loader: &mut Loader) {
             loader.report(Severity::Error, &at, said_twice, Some("give each a name of its own".into()));
         }
     }
-    let routes = loader.sites.iter_mut().flat_map(|site| &mut site.routes);
     let mut all: Vec<Arc<Upstream>> = known.values().map(Arc::clone).collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
-    for (proxy, at) in
-        routes.filter_map(|route| if let Action::Proxy(proxy) = &mut route.action { Some((proxy, route.origin.clone())) } else { None })
-    {
-        match upstream_for(&proxy.said, &known) {
-            Some(upstream) => {
-                if !all.iter().any(|other| Arc::ptr_eq(other, &upstream)) {
-                    all.push(Arc::clone(&upstream));
-                }
-                proxy.upstream = upstream;
+    let diagnostics = &mut loader.diagnostics;
+    let mut find = |said: &str, origin: &Origin| {
+        if let Some(upstream) = known.get(said) {
+            return Some(Arc::clone(upstream));
+        }
+        let Some(upstream) = of_url(said) else {
+            let near = crate::suggest::nearest(said, known.keys().map(String::as_str));
+            let help = near.map_or_else(|| "add [[upstream]] with that name".to_owned(), |name| format!("did you mean \"{name}\"?"));
+            diagnostics.push(Diagnostic::without_source(origin.clone(), format!("there is no upstream {} ({help})", quoted(said))));
+            return None;
+        };
+        all.push(Arc::clone(&upstream));
+        known.insert(said.to_owned(), Arc::clone(&upstream));
+        Some(upstream)
+    };
+    for site in &mut loader.sites {
+        authorized(&mut site.settings.authorize, &mut find);
+        for route in &mut site.routes {
+            if route.settings.authorize.is_some() {
+                authorized(&mut Arc::make_mut(&mut route.settings).authorize, &mut find);
             }
-            None => {
-                let near = crate::suggest::nearest(&proxy.said, known.keys().map(String::as_str));
-                let help = near.map_or_else(|| "add [[upstream]] with that name".to_owned(), |name| format!("did you mean \"{name}\"?"));
-                loader.diagnostics.push(Diagnostic::without_source(at, format!("there is no upstream {} ({help})", quoted(&proxy.said))));
+            if let Action::Proxy(proxy) = &mut route.action
+                && let Some(upstream) = find(&proxy.said, &route.origin)
+            {
+                proxy.upstream = upstream;
             }
         }
     }
     loader.resolved = all;
 }
 
-fn upstream_for(said: &str, known: &HashMap<String, Arc<Upstream>>) -> Option<Arc<Upstream>> {
-    if let Some(upstream) = known.get(said) {
-        return Some(Arc::clone(upstream));
-    }
+/// The name of who is asked becomes an upstream.
+fn authorized(authorize: &mut Option<Arc<Authorize>>, find: &mut impl FnMut(&str, &Origin) -> Option<Arc<Upstream>>) {
+    let Some(authorize) = authorize.as_mut().map(Arc::make_mut) else { return };
+    authorize.upstream = authorize.said.as_deref().and_then(|said| find(said, &authorize.origin));
+}
+
+/// The upstream of one server that a URL stands for.
+fn of_url(said: &str) -> Option<Arc<Upstream>> {
     let server = read_server(said).ok().filter(|_| said.contains(':'))?;
     let tuning = Arc::new(Tuning { kept_max: default_kept(server.backend.protocol), ..Tuning::default() });
     Some(Arc::new(Upstream::new(said, vec![server.member(&tuning)])))

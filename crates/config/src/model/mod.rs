@@ -1,6 +1,7 @@
 //! What a loaded configuration is: one `Model`, shared by all workers, never changed after it was built.
 
 mod action;
+mod authorize;
 mod cache;
 mod health;
 mod limits;
@@ -15,6 +16,7 @@ mod tls;
 mod upstream;
 
 pub use action::{Action, Proxy, Redirect, RedirectPiece};
+pub use authorize::Authorize;
 pub use cache::{CacheOffer, CacheStore, CacheUse};
 pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, Standing};
 pub use limits::Limits;

@@ -1,6 +1,6 @@
 //! Settings that may differ from path to path: the site's, with a route's (later: a directory's, a .htaccess file's) laid over.
 
-use super::{CacheUse, Origin, PhpUse, ProgramUser, Throttle};
+use super::{Authorize, CacheUse, Origin, PhpUse, ProgramUser, Throttle};
 use saker_http::Status;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -25,6 +25,8 @@ pub struct Settings {
     pub send_files: Option<Arc<SendFiles>>,
     /// Answer TRACE (RFC 9110 section 9.3.8)? Off by default.
     pub trace: bool,
+    /// Who is asked whether a request may pass.
+    pub authorize: Option<Arc<Authorize>>,
     /// Overrides `limits.body_bytes_max`.
     pub body_bytes_max: Option<u64>,
 }

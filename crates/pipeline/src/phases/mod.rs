@@ -4,6 +4,7 @@
 //! choice of the host, a bounded number of times. No phase calls an earlier one.
 
 mod access;
+mod authorize;
 mod challenge;
 mod content;
 mod map_to_storage;
@@ -12,6 +13,7 @@ mod select_host;
 mod server_rewrite;
 
 pub use access::body_bytes_max;
+pub use authorize::Inquiry;
 pub use challenge::CHALLENGES;
 pub use post_read::trace_answer;
 pub use server_rewrite::to_https;
@@ -136,6 +138,7 @@ fn map_to_storage(exchange: &mut Exchange, services: &Services) -> Verdict {
 fn access(exchange: &mut Exchange, services: &Services) -> Verdict {
     match (access::access(exchange, services), rules(exchange, services)) {
         (None, Some(rules)) => rules.access(exchange),
+        (None, None) => authorize::authorize(exchange, services),
         (answer, _) => answer.into(),
     }
 }
