@@ -1,4 +1,4 @@
-//! The load tools: wrk where connections are kept, ab where each request has its own, h2load over TLS, and our own for handshakes.
+//! The load tools: wrk, ab and siege, h2load and httperf over TLS, and our own for handshakes and HTTP/3.
 //!
 //! The one difficulty is when to read the server's CPU time. wrk and ab count from their first connection to their last, so their whole
 //! run counts, after a warm-up by another run. Over TLS that would count a thousand handshakes as requests: h2load and our own warm up
@@ -7,10 +7,13 @@
 mod ab;
 mod h2load;
 mod h3load;
+mod httperf;
 mod own;
+mod siege;
 mod wrk;
 
 use crate::rows::Tool;
+pub use ab::Ab;
 pub use saker_load::tally::{COUNTING_BEGINS, COUNTING_ENDS, EXACT_FIGURES};
 use saker_testkit::{PeerTls, require};
 use std::{
@@ -37,6 +40,7 @@ pub struct Load {
     pub p50_us: f64,
     pub p99_us: f64,
     pub longest_us: f64,
+    pub shortest_us: f64,
     /// Handshakes that were of the wanted kind, where that is looked at.
     pub verified: f64,
 }
@@ -78,8 +82,10 @@ impl LoadSetting<'_> {
         let words = self.words()?;
         let run = watch(&words, cpu).map_err(|error| format!("{}: {error}", words[0]))?;
         let load = match self.tool {
-            Tool::Wrk | Tool::WrkGzip | Tool::H3load { .. } => exact_figures(&run.said),
-            Tool::Ab => ab::parse(&run.said),
+            Tool::Wrk | Tool::WrkGzip | Tool::WrkLoggedIn { .. } | Tool::H3load { .. } => exact_figures(&run.said),
+            Tool::Ab(_) => ab::parse(&run.said),
+            Tool::Siege { .. } => siege::parse(&run.said),
+            Tool::Httperf => httperf::parse(&run.said),
             Tool::H2load { .. } | Tool::H1load => h2load::parse(self, &run.said),
             Tool::Handshakes { .. } => own::parse(&run.said),
         };
@@ -109,7 +115,10 @@ impl LoadSetting<'_> {
         match self.tool {
             Tool::Wrk => wrk::words(self, &[]),
             Tool::WrkGzip => wrk::words(self, &["-H", "Accept-Encoding: gzip"]),
-            Tool::Ab => ab::words(self),
+            Tool::WrkLoggedIn { .. } => wrk::words(self, &[]),
+            Tool::Ab(ab) => ab::words(self, ab),
+            Tool::Siege { parser } => siege::words(self, parser),
+            Tool::Httperf => httperf::words(self),
             Tool::H2load { streams } => h2load::words(self, streams),
             Tool::H1load => h2load::words(self, 1),
             Tool::Handshakes { resumed } => own::words(self, resumed),
@@ -130,7 +139,7 @@ impl LoadSetting<'_> {
 
 impl Tool {
     pub fn warms_up_itself(self) -> bool {
-        self.is_over_tls()
+        self.is_over_tls() && self != Tool::Httperf
     }
 }
 

@@ -259,7 +259,7 @@ fn trial_json(trial: &Trial) -> Value {
         "load_from_ms": trial.line.load_from_ms, "load_to_ms": trial.line.load_to_ms,
         "samples_ms_cpu_percent_rss_pss": trial.line.samples.iter().map(sample).collect::<Vec<_>>(),
         "cost": trial.cost, "errors": trial.errors, "requests_per_s": trial.requests_per_s, "bytes_per_s": trial.bytes_per_s,
-        "p50_us": trial.p50_us, "p99_us": trial.p99_us, "longest_us": trial.longest_us,
+        "p50_us": trial.p50_us, "p99_us": trial.p99_us, "longest_us": trial.longest_us, "shortest_us": trial.shortest_us,
         "peak_rss_bytes": trial.peak_rss_bytes, "pss_bytes": trial.pss_bytes, "verified_handshakes": trial.verified,
     })
 }

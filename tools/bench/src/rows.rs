@@ -1,6 +1,9 @@
 //! The rows: what is measured, and what Saker has to reach.
 
-use crate::workloads::{self, Measure, Workload};
+use crate::{
+    load::Ab,
+    workloads::{self, Measure, Workload},
+};
 use saker_testkit::{Peer, bench_files};
 
 #[derive(Clone, Copy, Debug)]
@@ -65,16 +68,33 @@ pub enum Tool {
     Wrk,
     /// The same by a client that takes gzip.
     WrkGzip,
-    /// A connection per request.
-    Ab,
+    /// Keep-alive, by visitors of whom one in so many is logged in.
+    #[expect(dead_code, reason = "for the shop, which comes next")]
+    WrkLoggedIn {
+        one_in: usize,
+    },
+    Ab(Ab),
+    /// With its parser the parts of each page are asked for after it.
+    Siege {
+        parser: bool,
+    },
+    /// A TLS connection per request, one after the other.
+    Httperf,
     /// HTTP/2 over TLS, with so many streams on each connection.
-    H2load { streams: usize },
+    H2load {
+        streams: usize,
+    },
     /// Keep-alive HTTP/1.1 over TLS.
     H1load,
     /// Our own: a TLS handshake per request.
-    Handshakes { resumed: bool },
+    Handshakes {
+        resumed: bool,
+    },
     /// Our own: HTTP/3. Who does not speak it is measured by the yardstick.
-    H3load { streams: usize, yardstick: Yardstick },
+    H3load {
+        streams: usize,
+        yardstick: Yardstick,
+    },
 }
 
 /// What nginx does beside HTTP/3, which Debian's does not have.
@@ -154,7 +174,7 @@ const ALL: &[Row] = &[
     row("small-10", "285 bytes, keep-alive, 10 connections", compare(Tool::Wrk, SMALL, 10, SMALL_TARGETS)),
     row("small-100", "285 bytes, keep-alive, 100 connections", compare(Tool::Wrk, SMALL, 100, SMALL_TARGETS)),
     row("small-1000", "285 bytes, keep-alive, 1000 connections", compare(Tool::Wrk, SMALL, 1000, SMALL_TARGETS)),
-    row("close-10", "285 bytes, a connection per request, 10 at a time", compare(Tool::Ab, SMALL, 10, best(0.90))),
+    row("close-10", "285 bytes, a connection per request, 10 at a time", compare(CLOSE, SMALL, 10, best(0.90))),
     row("medium-50", "6.3 kB, keep-alive, 50 connections", compare(Tool::Wrk, MEDIUM, 50, best(0.85))),
     row("images-10", "5 images of 20 to 200 kB, 10 connections", compare(Tool::Wrk, IMAGES, 10, best(0.90))),
     row("large-10", "21 MB file, 10 connections", compare(Tool::Wrk, LARGE, 10, best(1.0))),
@@ -242,6 +262,8 @@ const ALL: &[Row] = &[
     ),
 ];
 
+/// A connection per request.
+pub const CLOSE: Tool = Tool::Ab(Ab { keep_alive: false, requests: None, any_length: false });
 const FULL: Tool = Tool::Handshakes { resumed: false };
 const H3_FILE: Tool = Tool::H3load { streams: 1, yardstick: Yardstick::PlainHttp1 };
 const H3_MANY: Targets = nginx(&[(Peer::Nginx, 0.50)]);
@@ -293,7 +315,7 @@ impl Row {
 
 impl Tool {
     pub fn is_over_tls(self) -> bool {
-        !matches!(self, Tool::Wrk | Tool::WrkGzip | Tool::Ab)
+        !matches!(self, Tool::Wrk | Tool::WrkGzip | Tool::WrkLoggedIn { .. } | Tool::Ab(_) | Tool::Siege { .. })
     }
 }
 

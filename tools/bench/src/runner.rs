@@ -91,6 +91,7 @@ pub struct Trial {
     pub p50_us: f64,
     pub p99_us: f64,
     pub longest_us: f64,
+    pub shortest_us: f64,
     pub peak_rss_bytes: f64,
     pub pss_bytes: f64,
     /// Handshakes of the wanted kind.
@@ -235,7 +236,8 @@ impl<'a> Bench<'a> {
         workload.prepare(ground)?;
         let mut first: Option<(Contender, Vec<u8>)> = None;
         for contender in self.contenders(row) {
-            let answer = workload.answer(&start(row, contender, ground)?).map_err(|complaint| format!("{contender}: {complaint}"))?;
+            let answer =
+                workload.answer(&start(row, contender, ground)?, ground).map_err(|complaint| format!("{contender}: {complaint}"))?;
             match &first {
                 Some((other, theirs)) if *theirs != answer => return Err(format!("{contender} does not answer as {other} does")),
                 Some(_) => {}
@@ -303,7 +305,7 @@ fn absolute(path: &PathBuf) -> Result<PathBuf, String> {
 }
 
 fn require_programs(arguments: &Arguments, rows: &[&'static Row]) -> Result<(), String> {
-    let mut tools = vec!["wrk", "ab", "h2load", "strace", "taskset"];
+    let mut tools = vec!["wrk", "ab", "h2load", "siege", "httperf", "strace", "taskset"];
     if rows.iter().any(|row| row.name.starts_with("h3") || row.name.starts_with("b2")) {
         tools.extend(["nginx", "nsenter"]);
     }
@@ -339,6 +341,7 @@ pub fn outcome(paths: &[&str], load: &Load, stand: &Stand, line: TimeLine) -> Tr
         p50_us: load.p50_us,
         p99_us: load.p99_us,
         longest_us: load.longest_us,
+        shortest_us: load.shortest_us,
         peak_rss_bytes: memory.peak_rss_bytes as f64,
         pss_bytes: memory.pss_bytes as f64,
         verified: load.verified,

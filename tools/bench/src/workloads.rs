@@ -3,7 +3,11 @@
 //! A workload is a file below this folder and its rows a line each in [`ALL`]; the runner, the sampling and the report are everybody's.
 //! Absent on purpose: figures. A workload says what is served and asked for, the runner measures.
 
+mod b1;
+mod b3;
+mod b4;
 mod noise;
+mod plain;
 
 use crate::{
     contender::{Contender, Ground},
@@ -11,10 +15,11 @@ use crate::{
     rows::{Row, Site, Tool},
     stand::Stand,
 };
+use plain::Plain;
 use std::fmt;
 
 /// In the order of the report.
-pub const ALL: &[&[Row]] = &[noise::ROWS];
+pub const ALL: &[&[Row]] = &[noise::ROWS, b1::ROWS, b3::ROWS, b4::ROWS];
 
 /// Which figure decides a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +82,7 @@ pub trait Workload: fmt::Debug + Sync {
     }
 
     /// Asked once of each contender before it is measured for the first time: all have to say the same, or the row is refused.
-    fn answer(&self, _stand: &Stand) -> Result<Vec<u8>, String> {
+    fn answer(&self, _stand: &Stand, _ground: Ground<'_>) -> Result<Vec<u8>, String> {
         Ok(Vec::new())
     }
 

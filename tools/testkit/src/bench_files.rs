@@ -80,6 +80,11 @@ pub fn write(root: &Path) -> io::Result<()> {
     fs::write(root.join(LARGE), noise(99, b"FLV\x01\x05", LARGE_BYTES))
 }
 
+/// What is in [`SMALL`].
+pub fn small_page() -> Vec<u8> {
+    html(SMALL_BYTES)
+}
+
 fn write_rules(root: &Path) -> io::Result<()> {
     let rules: String = (0..20).map(|number| format!("RewriteRule ^old{number}/(.*)$ /new{number}/$1 [L]\n")).collect();
     for (folder, page, rules) in [

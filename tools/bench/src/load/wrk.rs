@@ -1,7 +1,12 @@
 //! wrk: keep-alive HTTP/1.1. It prints rounded figures for people, so a script prints the exact ones.
 
 use super::{EXACT_FIGURES, LoadSetting, program};
+use crate::rows::Tool;
 use std::{fs, io, path::PathBuf};
+
+/// Names a visitor's session; its values are `customer01` and so on.
+pub const SESSION_COOKIE: &str = "shop_session";
+const SESSIONS: usize = 40;
 
 /// `more`: arguments of its own.
 pub fn words(setting: &LoadSetting<'_>, more: &[&str]) -> Result<Vec<String>, String> {
@@ -14,13 +19,14 @@ pub fn words(setting: &LoadSetting<'_>, more: &[&str]) -> Result<Vec<String>, St
 }
 
 fn write_script(setting: &LoadSetting<'_>) -> io::Result<PathBuf> {
-    let path = setting.work.join(format!("wrk-{}.lua", setting.paths.len()));
-    fs::write(&path, script(setting.paths))?;
+    let one_in = if let Tool::WrkLoggedIn { one_in } = setting.tool { one_in } else { 0 };
+    let path = setting.work.join(format!("wrk-{}-{one_in}.lua", setting.paths.len()));
+    fs::write(&path, script(setting.paths, one_in))?;
     Ok(path)
 }
 
-/// One path needs no `request` function: wrk is faster without one.
-fn script(paths: &[&str]) -> String {
+/// One path needs no `request` function: wrk is faster without one. One visitor in `logged_in_one_in` has a session's cookie; 0: nobody.
+fn script(paths: &[&str], logged_in_one_in: usize) -> String {
     let mut script = format!(
         "done = function(summary, latency, requests)
   local e = summary.errors
@@ -29,7 +35,9 @@ fn script(paths: &[&str]) -> String {
 end
 "
     );
-    if paths.len() > 1 {
+    if logged_in_one_in > 0 {
+        script.push_str(&logged_in(paths, logged_in_one_in));
+    } else if paths.len() > 1 {
         let list: Vec<String> = paths.iter().map(|path| format!("\"/{path}\"")).collect();
         script.push_str(&format!(
             "local paths, requests, n = {{ {} }}, {{}}, 0
@@ -47,13 +55,38 @@ end
     script
 }
 
+/// Sessions are many, since PHP lets the requests of one wait for each other.
+fn logged_in(paths: &[&str], one_in: usize) -> String {
+    let list: Vec<String> = paths.iter().map(|path| format!("\"/{path}\"")).collect();
+    format!(
+        "local paths, guests, n, customer = {{ {} }}, {{}}, 0, 0
+init = function(args)
+  for i, path in ipairs(paths) do guests[i] = wrk.format(\"GET\", path) end
+end
+request = function()
+  n = n + 1
+  if n % {one_in} > 0 then return guests[n % #guests + 1] end
+  customer = customer % {SESSIONS} + 1
+  return wrk.format(\"GET\", paths[n % #paths + 1], {{ [\"Cookie\"] = string.format(\"{SESSION_COOKIE}=customer%02d\", customer) }})
+end
+",
+        list.join(", ")
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn one_path_has_no_request_function() {
-        assert!(!script(&["a"]).contains("request = function"));
-        assert!(script(&["a", "b"]).contains("{ \"/a\", \"/b\" }"));
+        assert!(!script(&["a"], 0).contains("request = function"));
+        assert!(script(&["a", "b"], 0).contains("{ \"/a\", \"/b\" }"));
+    }
+
+    #[test]
+    fn some_visitors_are_logged_in() {
+        let script = script(&["a"], 10);
+        assert!(script.contains("n % 10 > 0") && script.contains("shop_session=customer%02d"), "{script}");
     }
 }

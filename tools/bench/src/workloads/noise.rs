@@ -3,7 +3,7 @@
 use super::{Asked, Measure, Workload};
 use crate::{
     contender::Contender,
-    rows::{Kind, Row, Tool},
+    rows::{self, Kind, Row, Tool},
 };
 use saker_testkit::bench_files;
 
@@ -13,7 +13,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 const CPU: Noise = Noise { measure: Measure::Cpu, tool: Tool::Wrk };
-const RATE: Noise = Noise { measure: Measure::Rate, tool: Tool::Ab };
+const RATE: Noise = Noise { measure: Measure::Rate, tool: rows::CLOSE };
 
 #[derive(Debug)]
 struct Noise {
