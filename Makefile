@@ -6,11 +6,13 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 ADDRESS ?= 127.0.0.1:8080
 TLS_ADDRESS ?= 127.0.0.1:8443
 BENCH ?=
+LAB ?=
+QUICK ?=
 FUZZ_SECONDS ?= 600
 SOAK_REQUESTS ?= 200000
 FUZZ_TARGETS ?=
 
-.PHONY: help run build demo test soak check tidy bench fuzz docs clean
+.PHONY: help run build demo test soak check tidy bench lab fuzz docs clean
 
 help:
 	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/"
@@ -18,6 +20,7 @@ help:
 	@echo "make check   the same without the tests"
 	@echo "make soak    SOAK_REQUESTS ($(SOAK_REQUESTS)) through the gateway, a tenth of them with a fault; what is left behind"
 	@echo "make bench   Saker beside nginx, lighttpd and h2o; BENCH='--quick --only small' passes options on"
+	@echo "make lab     the published comparisons, under an hour, as a page: lab/index.html; QUICK=1 in five minutes; LAB='--only b3-' passes options on"
 	@echo "make fuzz    every fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)); FUZZ_TARGETS='range target' for some"
 	@echo "make docs    the reference pages"
 
@@ -51,6 +54,11 @@ bench:
 	tools/install-test-programs --bench
 	$(CARGO) build --release -p saker -p saker-bench
 	"$(TARGET_DIR)/release/saker-bench" --saker "$(TARGET_DIR)/release/saker" $(BENCH)
+
+lab:
+	tools/install-test-programs --bench
+	$(CARGO) build --release -p saker -p saker-bench
+	"$(TARGET_DIR)/release/saker-bench" lab --saker "$(TARGET_DIR)/release/saker" --out lab $(if $(QUICK),--quick) $(LAB)
 
 fuzz:
 	FUZZ_SECONDS="$(FUZZ_SECONDS)" tools/run-fuzz-targets $(FUZZ_TARGETS)

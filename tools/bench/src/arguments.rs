@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{handshakes, outside::Outside, rows};
+use crate::{handshakes, lab, outside::Outside, rows};
 use saker_testkit::Peer;
 use std::path::PathBuf;
 
@@ -13,6 +13,7 @@ pub enum Mode {
     /// HTTP/3's, as `saker-load` takes it.
     Load(Vec<String>),
     Bench(Arguments),
+    Lab(lab::Setting),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,7 @@ impl Default for Arguments {
 }
 
 pub fn help() -> String {
+    let lab = lab::help();
     let rows: String = rows::all().map(|row| format!("  {:<14} {}\n", row.name, row.title)).collect();
     let peers = Peer::ALL.iter().chain(&Peer::SPECIAL).map(|peer| peer.name()).collect::<Vec<_>>().join(",");
     format!(
@@ -62,6 +64,7 @@ pub fn help() -> String {
   --json FILE     everything measured, as JSON
   --quick         2 rounds of 1 second, a tenth of the requests: to see that it runs, not to quote
 
+{lab}
 Rows:
 {rows}"
     )
@@ -78,11 +81,20 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Mode, String> {
     if words.next_if_eq("load").is_some() {
         return Ok(Mode::Load(words.collect()));
     }
+    let is_lab = words.next_if_eq("lab").is_some();
+    let words: Vec<String> = words.collect();
+    if words.iter().any(|word| word == "-h" || word == "--help") {
+        return Ok(Mode::Help);
+    }
+    if is_lab { lab::parse(words).map(Mode::Lab) } else { parse_bench(words).map(Mode::Bench) }
+}
+
+pub fn parse_bench(words: impl IntoIterator<Item = String>) -> Result<Arguments, String> {
     let mut arguments = Arguments::default();
+    let mut words = words.into_iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
-            "-h" | "--help" => return Ok(Mode::Help),
             "--saker" => arguments.saker = value()?.into(),
             "--rounds" => arguments.rounds = at_least_one(&value()?)?,
             "--seconds" => arguments.seconds = at_least_one(&value()?)?,
@@ -94,7 +106,7 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Mode, String> {
             other => return Err(format!("`{other}` is not an option; --help lists them")),
         }
     }
-    Ok(Mode::Bench(arguments))
+    Ok(arguments)
 }
 
 fn floor(mut words: impl Iterator<Item = String>) -> Result<Mode, String> {
@@ -119,7 +131,7 @@ fn handshakes(words: &[String]) -> Result<Mode, String> {
     }))
 }
 
-fn at_least_one<T: std::str::FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
+pub fn at_least_one<T: std::str::FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
     text.parse().ok().filter(|number| *number >= T::from(1)).ok_or_else(|| format!("`{text}` is not a number from 1 up"))
 }
 

@@ -12,6 +12,7 @@ mod entrants;
 mod floor;
 mod handshakes;
 mod idle;
+mod lab;
 mod links;
 mod load;
 mod outside;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Ok(Mode::Handshakes(setting)) => handshakes::run(&setting),
         Ok(Mode::Load(words)) => saker_load::run(words),
         Ok(Mode::Bench(arguments)) => bench(&arguments),
+        Ok(Mode::Lab(setting)) => lab::run(&setting),
         Err(complaint) => Err(complaint),
     };
     match outcome {

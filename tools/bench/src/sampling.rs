@@ -51,8 +51,13 @@ fn watch(stand: &Stand, core: Option<usize>, start: Instant, is_over: &AtomicBoo
     stay_on(core);
     let mut samples = Vec::new();
     let (mut seen_at, mut seen_cpu) = (Instant::now(), stand.cpu_time());
-    while !is_over.load(Ordering::Acquire) {
-        thread::park_timeout(EVERY);
+    // A last look comes after the end.
+    let mut is_last = false;
+    while !is_last {
+        is_last = is_over.load(Ordering::Acquire);
+        if !is_last {
+            thread::park_timeout(EVERY);
+        }
         let (now, cpu, memory) = (Instant::now(), stand.cpu_time(), stand.memory());
         let share = cpu.saturating_sub(seen_cpu).as_secs_f64() / now.duration_since(seen_at).as_secs_f64().max(1e-3);
         let at_ms = milliseconds(now.duration_since(start));

@@ -62,6 +62,11 @@ pub trait Workload: fmt::Debug + Sync {
 
     fn load(&self) -> Asked;
 
+    /// Of load, in the lab: a stall is not seen in a moment.
+    fn seconds_at_least(&self, _is_quick: bool) -> u64 {
+        0
+    }
+
     /// Whether servers that the user brings (`--peer`) can serve it from the folder alone.
     fn admits_others(&self) -> bool {
         false

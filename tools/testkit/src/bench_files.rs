@@ -110,6 +110,18 @@ pub fn write_huge(root: &Path) -> io::Result<()> {
     fs::write(root.join(HUGE), noise(100, b"", HUGE_BYTES))
 }
 
+/// Of those whose size is a figure; 0 of others.
+pub fn bytes_of(name: &str) -> usize {
+    match name {
+        TINY => 163,
+        SMALL => SMALL_BYTES,
+        TEN => TEN_BYTES,
+        LARGE => LARGE_BYTES,
+        HUGE => HUGE_BYTES,
+        _ => 0,
+    }
+}
+
 fn part_bytes(number: usize) -> usize {
     400 + 100 * number
 }

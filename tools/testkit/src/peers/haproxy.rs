@@ -13,7 +13,7 @@ pub fn configuration(PeerSetting { host, port, work, tls, site, .. }: PeerSettin
     format!(
         "global
     nbthread 1
-    maxconn 16384
+    maxconn 4096
     no log
 defaults
     mode http
