@@ -5,7 +5,9 @@
 //! somebody else's copy of what a client once sent; when the handshake is over, nothing can be any more (RFC 8470 section 3).
 
 use crate::{
+    Settings,
     crypto::Hello,
+    receive_window::{Promised, ReceiveWindow},
     settings::{SEND_BUFFER_BYTES_FIRST, code},
 };
 use bytes::Bytes;
@@ -21,6 +23,8 @@ pub struct Connection {
     pub(crate) now: Instant,
     send_buffer_bytes: u64,
     send_buffer_bytes_max: u64,
+    /// Of a server's connection; a client has other things to read for.
+    receive_window: Option<ReceiveWindow>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -103,13 +107,19 @@ pub struct Figures {
     pub packets_lost: u64,
     pub congestion_events: u64,
     pub datagram_bytes: u16,
+    /// What the peer may have under way to us; 0 on a client's side.
+    pub receive_window_bytes: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
 }
 
 impl Connection {
-    pub(crate) fn new(inner: quinn_proto::Connection, now: Instant, send_buffer_bytes_max: u64) -> Connection {
-        Connection { inner, now, send_buffer_bytes: SEND_BUFFER_BYTES_FIRST, send_buffer_bytes_max }
+    pub(crate) fn new(inner: quinn_proto::Connection, now: Instant, settings: &Settings) -> Connection {
+        let (first, max) = (settings.connection_window_bytes.into(), settings.connection_window_bytes_max.into());
+        let receive_window = || ReceiveWindow::new(first, max, settings.stream_window_bytes.into());
+        let receive_window = inner.side().is_server().then(receive_window);
+        let send_buffer_bytes_max = settings.send_buffer_bytes_max;
+        Connection { inner, now, send_buffer_bytes: SEND_BUFFER_BYTES_FIRST, send_buffer_bytes_max, receive_window }
     }
 
     /// What happened since the last call. To be called until `None` in each turn.
@@ -173,6 +183,9 @@ impl Connection {
         };
         // Whether flow control has something to say is seen when the connection is settled.
         let _ = chunks.finalize();
+        if let Some(window) = &mut self.receive_window {
+            window.note(stream, (bytes_max - left) as u64, read == Read::More, self.now, self.inner.rtt());
+        }
         read
     }
 
@@ -221,6 +234,7 @@ impl Connection {
     pub fn stop(&mut self, stream: u64, error: u64) {
         if let Some(id) = self.receiving(stream) {
             let _ = self.inner.recv_stream(id).stop(code(error));
+            self.receive_window.iter_mut().for_each(|window| window.forget(stream));
         }
     }
 
@@ -283,6 +297,7 @@ impl Connection {
             packets_lost: stats.path.lost_packets,
             congestion_events: stats.path.congestion_events,
             datagram_bytes: stats.path.current_mtu,
+            receive_window_bytes: self.receive_window.as_ref().map_or(0, ReceiveWindow::granted),
             bytes_in: stats.udp_rx.bytes,
             bytes_out: stats.udp_tx.bytes,
         }
@@ -295,6 +310,18 @@ impl Connection {
             self.send_buffer_bytes = wanted;
             self.inner.set_send_window(wanted);
         }
+    }
+
+    /// What the peer may send follows how fast it is read.
+    pub(crate) fn widen(&mut self, promised: &mut Promised, promised_max: u64) {
+        let wider = self.receive_window.as_mut().and_then(|window| window.widened(promised, promised_max));
+        if let Some(bytes) = wider.and_then(|bytes| VarInt::from_u64(bytes).ok()) {
+            self.inner.set_receive_window(bytes);
+        }
+    }
+
+    pub(crate) fn give_back(&self, promised: &mut Promised) {
+        self.receive_window.iter().for_each(|window| window.give_back(promised));
     }
 
     /// Of streams that we may read, i.e. not our own unidirectional ones (quinn-proto takes that for a mistake of ours and panics).

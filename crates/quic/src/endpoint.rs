@@ -7,10 +7,12 @@
 //! proved by Retry when there are many, and forgotten without a word when they do not come to an end.
 
 use crate::{
-    Connection, Counts, Secrets, ServerCrypto, Settings,
+    Connection, Counts, Secrets, ServerCrypto, Settings, Standing,
     counts::Reply,
     held::{Heading, Held},
+    receive_window::Promised,
     second_version,
+    standing::{Told, micros},
     time_limits::{Armed, TimeLimits},
 };
 use bytes::BytesMut;
@@ -87,7 +89,9 @@ pub struct Endpoint<G> {
     handshakes_unproved: usize,
     out: Vec<u8>,
     held: Held,
+    promised: Promised,
     pub counts: Counts,
+    pub standing: Standing,
 }
 
 struct Slot<G> {
@@ -98,8 +102,7 @@ struct Slot<G> {
     has_work: bool,
     armed: Armed,
     peer: SocketAddr,
-    packets_sent: u64,
-    packets_lost: u64,
+    told: Told,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -135,6 +138,8 @@ impl<G> Endpoint<G> {
             handshakes_unproved: 0,
             out: Vec::new(),
             held: Held::default(),
+            promised: Promised::default(),
+            standing: Standing::default(),
             counts: Counts::default(),
         }
     }
@@ -240,10 +245,10 @@ impl<G> Endpoint<G> {
         self.serial += 1;
         let id = Id { slot: handle.0, serial: self.serial };
         let peer = inner.remote_address();
-        let connection = Connection::new(inner, now, self.settings.send_buffer_bytes_max);
+        let connection = Connection::new(inner, now, &self.settings);
         let stage = Stage::Handshake { proved };
-        let (armed, serial) = (Armed::default(), self.serial);
-        let slot = Slot { serial, connection, guest, stage, has_work: false, armed, peer, packets_sent: 0, packets_lost: 0 };
+        let (armed, told, serial) = (Armed::default(), Told::default(), self.serial);
+        let slot = Slot { serial, connection, guest, stage, has_work: false, armed, peer, told };
         if self.slots.len() <= handle.0 {
             self.slots.resize_with(handle.0 + 1, || None);
         }
@@ -361,6 +366,7 @@ impl<G> Endpoint<G> {
             self.forget(id);
             return Settled::Gone;
         }
+        self.look_at(id, now);
         self.arm(id);
         settled
     }
@@ -383,7 +389,8 @@ impl<G> Endpoint<G> {
     }
 
     fn note_progress(&mut self, id: Id) {
-        let Some(slot) = self.slot(id) else { return };
+        let Some(Some(slot)) = self.slots.get_mut(id.slot) else { return };
+        slot.connection.widen(&mut self.promised, self.settings.promised_bytes_max);
         let peer = slot.connection.peer();
         let has_moved = std::mem::replace(&mut slot.peer, peer) != peer;
         slot.connection.adapt();
@@ -439,17 +446,23 @@ impl<G> Endpoint<G> {
 
     fn forget(&mut self, id: Id) {
         let Some(mut slot) = self.slots.get_mut(id.slot).and_then(Option::take) else { return };
-        self.count_packets(&mut slot);
+        let figures = slot.connection.figures();
+        slot.told.tell(slot.connection.now, &figures, false, &mut self.standing, &mut self.counts);
+        slot.connection.give_back(&mut self.promised);
         if let Stage::Handshake { proved } = slot.stage {
             self.leave_handshake(proved);
             self.counts.handshakes_failed += 1;
+        } else {
+            self.counts.ended += 1;
+            self.counts.ended_rtt_us += micros(figures.rtt);
         }
     }
 
-    fn count_packets(&mut self, slot: &mut Slot<G>) {
-        let figures = slot.connection.figures();
-        self.counts.packets_sent += figures.packets_sent - std::mem::replace(&mut slot.packets_sent, figures.packets_sent);
-        self.counts.packets_lost += figures.packets_lost - std::mem::replace(&mut slot.packets_lost, figures.packets_lost);
+    fn look_at(&mut self, id: Id, now: Instant) {
+        let Some(Some(slot)) = self.slots.get_mut(id.slot) else { return };
+        if slot.stage == Stage::Established && slot.told.is_due(now) {
+            slot.told.tell(now, &slot.connection.figures(), true, &mut self.standing, &mut self.counts);
+        }
     }
 
     fn slot(&mut self, id: Id) -> Option<&mut Slot<G>> {

@@ -16,9 +16,11 @@ mod counts;
 mod crypto;
 mod endpoint;
 mod held;
+mod receive_window;
 mod second_version;
 mod secrets;
 mod settings;
+mod standing;
 mod time_limits;
 
 pub use connection::{Connection, Event, Figures, Lost, Read, Written};
@@ -27,6 +29,7 @@ pub use crypto::{ClientCrypto, Hello, ServerCrypto, TakeShown, Unusable};
 pub use endpoint::{Door, Endpoint, Id, Place, Settled, Sink};
 pub use secrets::Secrets;
 pub use settings::{Congestion, Settings};
+pub use standing::Standing;
 
 /// RFC 9000 section 15 and RFC 9369 section 3.1.
 pub const VERSION_1: u32 = 1;

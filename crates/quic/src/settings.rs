@@ -1,7 +1,7 @@
 //! What a listener wants of QUIC, and what quinn-proto is told of it.
 //!
-//! The difficulty is memory: flow-control windows promise it to clients. What a client may send unread is bounded per stream and per
-//! connection; what we keep for a client that reads slowly follows its congestion window (`Connection::adapt`), because that is what
+//! The difficulty is memory: flow-control windows promise it to clients. What a client may send unread is bounded per stream, per
+//! connection and for all connections together, and grows to these bounds as it is used (`receive_window`); what we keep for a client that reads slowly follows its congestion window (`Connection::adapt`), because that is what
 //! the path can carry.
 
 use crate::{
@@ -40,9 +40,13 @@ pub struct Settings {
     pub streams_max: u32,
     /// Of the client's own; HTTP/3 needs three.
     pub unidirectional_streams_max: u32,
-    /// What a client may send unread, per stream and per connection.
+    /// What a client may send unread on a stream.
     pub stream_window_bytes: u32,
+    /// On all streams of a connection: at first, and at last.
     pub connection_window_bytes: u32,
+    pub connection_window_bytes_max: u32,
+    /// On all connections, beyond what each has at first.
+    pub promised_bytes_max: u64,
     /// What we hold for a client at most, unsent and unacknowledged.
     pub send_buffer_bytes_max: u64,
     /// The first congestion window, in packets (RFC 9002 section 7.2 recommends 10).
@@ -61,8 +65,10 @@ impl Default for Settings {
             handshakes_unproved_max: 64,
             streams_max: 128,
             unidirectional_streams_max: 16,
-            stream_window_bytes: 1 << 20,
-            connection_window_bytes: 2 << 20,
+            stream_window_bytes: 4 << 20,
+            connection_window_bytes: 512 << 10,
+            connection_window_bytes_max: 16 << 20,
+            promised_bytes_max: 256 << 20,
             send_buffer_bytes_max: 8 << 20,
             initial_window_packets: 10,
             migration: true,

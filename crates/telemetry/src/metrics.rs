@@ -86,8 +86,22 @@ metrics! {
     QuicEarlyData Counter "quic_early_data_total" "" "connections" "Connections that began with early data (0-RTT).";
     QuicDatagramsIn Counter "quic_datagrams_in_total" "" "datagrams" "UDP datagrams received.";
     QuicDatagramsOut Counter "quic_datagrams_out_total" "" "datagrams" "UDP datagrams sent.";
-    QuicPacketsSent Counter "quic_packets_sent_total" "" "packets" "Packets sent over connections that have ended.";
-    QuicPacketsLost Counter "quic_packets_lost_total" "" "packets" "Packets lost over connections that have ended.";
+    QuicPacketsSent Counter "quic_packets_sent_total" "" "packets" "Packets sent; by open connections as of half a second before.";
+    QuicPacketsLost Counter "quic_packets_lost_total" "" "packets" "Packets lost; by open connections as of half a second before.";
+    QuicCongestionEvents Counter "quic_congestion_events_total" "" "events"
+        "Times that loss or marks (ECN) made a congestion window smaller.";
+    QuicOpenUnder10Ms Gauge "quic_connections_open" "rtt=\"0-10ms\"" "connections" "Open QUIC connections, by round-trip time.";
+    QuicOpenUnder50Ms Gauge "quic_connections_open" "rtt=\"10-50ms\"" "connections" "Open QUIC connections, by round-trip time.";
+    QuicOpenUnder200Ms Gauge "quic_connections_open" "rtt=\"50-200ms\"" "connections" "Open QUIC connections, by round-trip time.";
+    QuicOpenBeyond Gauge "quic_connections_open" "rtt=\"200ms-\"" "connections" "Open QUIC connections, by round-trip time.";
+    QuicRttMicroseconds Gauge "quic_rtt_microseconds" "" "microseconds" "Round-trip times of open QUIC connections, summed.";
+    QuicCongestionWindowBytes Gauge "quic_congestion_window_bytes" "" "bytes"
+        "Congestion windows of open QUIC connections, summed: what may be under way to clients.";
+    QuicReceiveWindowBytes Gauge "quic_receive_window_bytes" "" "bytes"
+        "Receive windows of open QUIC connections, summed: what clients may send before it is read.";
+    QuicEnded Counter "quic_connections_ended_total" "" "connections" "QUIC connections that were established and are over.";
+    QuicEndedRttMicroseconds Counter "quic_ended_rtt_microseconds_total" "" "microseconds"
+        "Round-trip times of QUIC connections at their end, summed.";
     Responses1xx Counter "responses_total" "class=\"1xx\"" "responses" "Responses, by class of status code.";
     Responses2xx Counter "responses_total" "class=\"2xx\"" "responses" "Responses, by class of status code.";
     Responses3xx Counter "responses_total" "class=\"3xx\"" "responses" "Responses, by class of status code.";

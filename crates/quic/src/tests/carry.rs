@@ -84,7 +84,8 @@ fn keys_change_while_bytes_flow() {
 
 #[test]
 fn what_is_not_read_is_not_sent() {
-    let settings = Settings { stream_window_bytes: 20_000, connection_window_bytes: 30_000, ..Settings::default() };
+    let windows = Settings { stream_window_bytes: 20_000, connection_window_bytes: 30_000, ..Settings::default() };
+    let settings = Settings { connection_window_bytes_max: 30_000, ..windows };
     let (mut pair, id) = Pair::established(settings);
     pair.server().1.reads = false;
     let first = pair.send(id, vec![1; 100_000]);
@@ -134,7 +135,7 @@ fn the_send_buffer_follows_the_path() {
 
 #[test]
 fn resets_and_stops_reach_the_other_side() {
-    let (mut pair, id) = Pair::established(Settings::default());
+    let (mut pair, id) = Pair::established(Settings { connection_window_bytes: 2 << 20, ..Settings::default() });
     pair.server().1.reads = false;
     let stopped = pair.send(id, vec![1; 500_000]);
     let reset = pair.send(id, vec![1; 500_000]);
@@ -180,4 +181,43 @@ fn the_peer_opens_no_more_streams_than_it_may() {
     pair.client.wake(id);
     pair.run(Duration::from_millis(500));
     assert_eq!(pair.client(id).0.open(true), Some(12), "as others end");
+}
+
+/// More comes for one stream than all may have at first, and nobody reads it; others are heard all the same.
+#[test]
+fn a_stream_that_nobody_reads_holds_up_no_other() {
+    let (mut pair, id) = Pair::established(Settings::default());
+    pair.server().1.reads = false;
+    let stalled = pair.send(id, vec![1; 3 << 20]);
+    pair.run(Duration::from_secs(5));
+    // As a driver does: so much is taken, and the rest left.
+    assert_eq!(pair.server().0.read(stalled, 64 << 10, |_| {}), Read::More);
+    let server = pair.server.ids().next().unwrap();
+    pair.server.wake(server);
+    pair.run(Duration::from_secs(5));
+    let other = pair.send(id, vec![2; 300_000]);
+    pair.run(Duration::from_secs(5));
+    let mut count = 0;
+    assert_eq!(pair.server().0.read(other, usize::MAX, |bytes| count += bytes.len()), Read::End);
+    assert_eq!(count, 300_000);
+}
+
+#[test]
+fn how_open_connections_stand_is_known_and_forgotten_at_their_end() {
+    let (mut pair, id) = Pair::established(Settings::default());
+    let established = pair.server.standing;
+    assert_eq!(established.by_rtt, [0, 1, 0, 0], "twice 10 ms");
+    assert!((20_000..40_000).contains(&established.rtt_us), "{}", established.rtt_us);
+    assert_eq!(established.receive_window_bytes, u64::from(Settings::default().connection_window_bytes));
+    pair.server_card.lose_each = 23;
+    arrives(&mut pair, id);
+    let (grown, counts) = (pair.server.standing, pair.server.counts);
+    assert!(grown.congestion_window_bytes > 0 && grown.congestion_window_bytes != established.congestion_window_bytes);
+    assert!(counts.packets_sent > 300 && counts.packets_lost > 10 && counts.congestion_events > 0, "while it is open: {counts:?}");
+    assert_eq!(counts.ended, 0);
+    pair.client(id).0.close(0, "");
+    pair.client.wake(id);
+    pair.run(Duration::from_secs(5));
+    assert_eq!(pair.server.standing, crate::Standing::default());
+    assert!(pair.server.counts.ended == 1 && pair.server.counts.ended_rtt_us > 19_000, "{:?}", pair.server.counts);
 }

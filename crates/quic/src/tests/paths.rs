@@ -77,3 +77,32 @@ fn packets_out_of_order_are_not_taken_for_lost() {
     assert!(done.seconds < at_best(10_000_000, 100.0) * 3.0, "{:.2} s, {} lost", done.seconds, done.lost);
     assert!(done.lost < done.sent / 100, "most of the late ones were waited for: {}", done.lost);
 }
+
+/// How long an upload takes over 100 mbit/s and 100 ms, and the window at its end.
+fn upload(settings: Settings) -> (f64, u64) {
+    const BYTES: usize = 20_000_000;
+    let (mut pair, id) = Pair::established(settings);
+    pair.server_card.path = Path { latency: ms(50), ..Path::default() };
+    pair.client_card.path = Path::new(100.0, ms(50), 1000);
+    pair.server().1.echoes = false;
+    let begin = pair.now;
+    let stream = pair.send(id, vec![0; BYTES]);
+    while !pair.server().1.ended.contains(&stream) && pair.now < begin + Duration::from_secs(60) {
+        pair.run(ms(10));
+    }
+    assert_eq!(pair.server().1.received[&stream].len(), BYTES);
+    ((pair.now - begin).as_secs_f64(), pair.server().0.figures().receive_window_bytes)
+}
+
+#[test]
+fn a_receive_window_grows_with_the_path() {
+    let first = Settings::default().connection_window_bytes;
+    let (fixed_seconds, window) = upload(Settings { connection_window_bytes_max: first, ..Settings::default() });
+    assert_eq!(window, u64::from(first));
+    assert!(fixed_seconds > 3.5, "half a megabyte for each 100 ms: {fixed_seconds:.2} s");
+    let (seconds, window) = upload(Settings::default());
+    assert!(seconds < 2.9, "{seconds:.2} s");
+    assert!((2 << 20..=16 << 20).contains(&window), "{window}");
+    let (_, window) = upload(Settings { promised_bytes_max: 100_000, ..Settings::default() });
+    assert_eq!(window, u64::from(first) + 100_000);
+}

@@ -9,13 +9,13 @@ use super::{
     bell::Bell,
     door::WorkersDoor,
     guest::{Guest, Host},
-    publish::publish,
+    publish::{publish, publish_standing},
     terms::Terms,
 };
 use crate::worker::Worker;
 use saker_config::model::Address;
 use saker_net::{Arrivals, BoundUdp, UdpSocket};
-use saker_quic::{Endpoint, Id, Place, Settled, Unusable};
+use saker_quic::{Endpoint, Id, Place, Settled, Standing, Unusable};
 use saker_telemetry::{Metric, error_log, message};
 use std::{
     cell::Cell,
@@ -47,6 +47,8 @@ pub struct Turns<D> {
     is_full: bool,
     /// All connections know that the server drains.
     is_drain_told: bool,
+    /// What the worker's gauges have of this endpoint's connections.
+    told: Standing,
 }
 
 impl<D: Driver> Turns<D> {
@@ -78,6 +80,7 @@ impl<D: Driver> Turns<D> {
             wakes_at: None,
             is_full: false,
             is_drain_told: false,
+            told: Standing::default(),
         })
     }
 
@@ -93,6 +96,7 @@ impl<D: Driver> Turns<D> {
                 return Poll::Pending;
             }
             publish(&self.endpoint.counts.take(), &self.worker.counters);
+            publish_standing(&self.endpoint.standing, &mut self.told, &self.worker.counters);
             if self.is_closing.get() && self.endpoint.is_empty() {
                 return Poll::Ready(());
             }
