@@ -25,6 +25,9 @@ pub struct Connection {
     send_buffer_bytes_max: u64,
     /// Of a server's connection; a client has other things to read for.
     receive_window: Option<ReceiveWindow>,
+    /// Why it is over, and the code that we closed it with.
+    pub(crate) lost: Option<Lost>,
+    pub(crate) closed_with: Option<u64>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -103,6 +106,8 @@ pub enum Written {
 pub struct Figures {
     pub rtt: Duration,
     pub congestion_window_bytes: u64,
+    /// Where slow start ended; `None` while it lasts, and where the controller does not say.
+    pub slow_start_threshold_bytes: Option<u64>,
     pub packets_sent: u64,
     pub packets_lost: u64,
     pub congestion_events: u64,
@@ -119,7 +124,8 @@ impl Connection {
         let receive_window = || ReceiveWindow::new(first, max, settings.stream_window_bytes.into());
         let receive_window = inner.side().is_server().then(receive_window);
         let send_buffer_bytes_max = settings.send_buffer_bytes_max;
-        Connection { inner, now, send_buffer_bytes: SEND_BUFFER_BYTES_FIRST, send_buffer_bytes_max, receive_window }
+        let send_buffer_bytes = SEND_BUFFER_BYTES_FIRST;
+        Connection { inner, now, send_buffer_bytes, send_buffer_bytes_max, receive_window, lost: None, closed_with: None }
     }
 
     /// What happened since the last call. To be called until `None` in each turn.
@@ -129,7 +135,11 @@ impl Connection {
             return Some(match self.inner.poll()? {
                 Their::HandshakeDataReady => Event::Hello,
                 Their::Connected => Event::Established,
-                Their::ConnectionLost { reason } => Event::Lost(Lost::from(reason)),
+                Their::ConnectionLost { reason } => {
+                    let lost = Lost::from(reason);
+                    self.lost = Some(lost.clone());
+                    Event::Lost(lost)
+                }
                 Their::Stream(event) => Event::from(event),
                 Their::DatagramReceived | Their::DatagramsUnblocked => continue,
             });
@@ -252,6 +262,7 @@ impl Connection {
 
     /// CONNECTION_CLOSE of the application.
     pub fn close(&mut self, error: u64, reason: &str) {
+        self.closed_with.get_or_insert(error);
         self.inner.close(self.now, code(error), Bytes::copy_from_slice(reason.as_bytes()));
     }
 
@@ -293,6 +304,7 @@ impl Connection {
         Figures {
             rtt: stats.path.rtt,
             congestion_window_bytes: stats.path.cwnd,
+            slow_start_threshold_bytes: self.inner.congestion_state().metrics().ssthresh.filter(|threshold| *threshold < u64::MAX),
             packets_sent: stats.path.sent_packets,
             packets_lost: stats.path.lost_packets,
             congestion_events: stats.path.congestion_events,

@@ -7,9 +7,10 @@
 //! proved by Retry when there are many, and forgotten without a word when they do not come to an end.
 
 use crate::{
-    Connection, Counts, Secrets, ServerCrypto, Settings, Standing,
+    Connection, Counts, Recording, Secrets, ServerCrypto, Settings, Standing,
     counts::Reply,
     held::{Heading, Held},
+    qlog::Trace,
     receive_window::Promised,
     second_version,
     standing::{Told, micros},
@@ -63,6 +64,11 @@ impl Sink for &UdpSocket {
 pub trait Door<G> {
     /// `None`: it is refused. The address may not be the sender's own yet.
     fn admit(&mut self, peer: SocketAddr) -> Option<G>;
+
+    /// Whether one that was admitted is to be recorded (qlog); the id is the one that the client chose first.
+    fn recording(&mut self, _connection_id: &[u8]) -> Option<Recording> {
+        None
+    }
 }
 
 /// What became of a connection's turn.
@@ -103,6 +109,7 @@ struct Slot<G> {
     armed: Armed,
     peer: SocketAddr,
     told: Told,
+    trace: Option<Box<Trace>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -178,16 +185,17 @@ impl<G> Endpoint<G> {
     fn receive_one(&mut self, now: Instant, arrival: Arrival<'_>, mut bytes: BytesMut, door: &mut impl Door<G>, sink: &mut impl Sink) {
         second_version::translate(&mut bytes);
         self.out.clear();
-        let ecn = EcnCodepoint::from_bits(arrival.ecn);
+        let (ecn, length) = (EcnCodepoint::from_bits(arrival.ecn), bytes.len());
         match self.inner.handle(now, arrival.peer, arrival.local, ecn, bytes, &mut self.out) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 let Some(Some(slot)) = self.slots.get_mut(handle.0) else { return };
                 slot.connection.now = now;
+                slot.trace.iter_mut().for_each(|trace| trace.received(now, length));
                 slot.connection.inner.handle_event(event);
                 let id = Id { slot: handle.0, serial: slot.serial };
                 self.wake(id);
             }
-            Some(DatagramEvent::NewConnection(incoming)) => self.knock(now, incoming, door, sink),
+            Some(DatagramEvent::NewConnection(incoming)) => self.knock(now, incoming, length, door, sink),
             Some(DatagramEvent::Response(transmit)) => {
                 self.counts.reply(Reply::of(&self.out));
                 self.reply(&transmit, sink);
@@ -197,7 +205,7 @@ impl<G> Endpoint<G> {
     }
 
     /// A client's first packet.
-    fn knock(&mut self, now: Instant, incoming: Incoming, door: &mut impl Door<G>, sink: &mut impl Sink) {
+    fn knock(&mut self, now: Instant, incoming: Incoming, length: usize, door: &mut impl Door<G>, sink: &mut impl Sink) {
         self.out.clear();
         let proved = incoming.remote_address_validated();
         if self.handshakes_open >= self.settings.handshakes_max {
@@ -212,8 +220,16 @@ impl<G> Endpoint<G> {
             let transmit = self.inner.refuse(incoming, &mut self.out);
             return self.reply(&transmit, sink);
         };
+        let (connection_id, peer, local) = (*incoming.orig_dst_cid(), incoming.remote_address(), incoming.local_ip());
         match self.inner.accept(incoming, now, &mut self.out, None) {
-            Ok((handle, connection)) => self.enter(now, handle, connection, guest, proved),
+            Ok((handle, connection)) => {
+                let id = self.enter(now, handle, connection, guest, proved);
+                let trace = door.recording(&connection_id).map(|recording| Trace::begin(recording, now, &connection_id, peer, local));
+                if let (Some(slot), Some(mut trace)) = (self.slot(id), trace) {
+                    trace.received(now, length);
+                    slot.trace = Some(Box::new(trace));
+                }
+            }
             Err(error) => {
                 self.counts.handshakes_failed += 1;
                 if let Some(transmit) = error.response {
@@ -241,14 +257,14 @@ impl<G> Endpoint<G> {
         }
     }
 
-    fn enter(&mut self, now: Instant, handle: ConnectionHandle, inner: quinn_proto::Connection, guest: G, proved: bool) {
+    fn enter(&mut self, now: Instant, handle: ConnectionHandle, inner: quinn_proto::Connection, guest: G, proved: bool) -> Id {
         self.serial += 1;
         let id = Id { slot: handle.0, serial: self.serial };
         let peer = inner.remote_address();
         let connection = Connection::new(inner, now, &self.settings);
         let stage = Stage::Handshake { proved };
         let (armed, told, serial) = (Armed::default(), Told::default(), self.serial);
-        let slot = Slot { serial, connection, guest, stage, has_work: false, armed, peer, told };
+        let slot = Slot { serial, connection, guest, stage, has_work: false, armed, peer, told, trace: None };
         if self.slots.len() <= handle.0 {
             self.slots.resize_with(handle.0 + 1, || None);
         }
@@ -260,13 +276,13 @@ impl<G> Endpoint<G> {
         self.handshakes_unproved += usize::from(!proved);
         self.handshakes.push_back((now + Duration::from_millis(self.settings.handshake_timeout_ms), id));
         self.wake(id);
+        id
     }
 
     /// Client's side.
     pub fn connect(&mut self, now: Instant, config: ClientConfig, peer: SocketAddr, name: &str, guest: G) -> Result<Id, ConnectError> {
         let (handle, connection) = self.inner.connect(now, config, peer, name)?;
-        self.enter(now, handle, connection, guest, true);
-        Ok(Id { slot: handle.0, serial: self.serial })
+        Ok(self.enter(now, handle, connection, guest, true))
     }
 
     /// Gives a connection a turn; what is gone is left alone.
@@ -427,6 +443,7 @@ impl<G> Endpoint<G> {
             datagrams += count;
             self.counts.datagrams_out += count as u64;
             self.counts.bytes_out += self.out.len() as u64;
+            slot.trace.iter_mut().for_each(|trace| trace.sent(now, self.out.len(), heading.datagram_bytes));
             if !sink.send(heading.departure(&self.out)) {
                 self.held.keep(heading, &self.out);
                 self.wake(id);
@@ -447,7 +464,9 @@ impl<G> Endpoint<G> {
     fn forget(&mut self, id: Id) {
         let Some(mut slot) = self.slots.get_mut(id.slot).and_then(Option::take) else { return };
         let figures = slot.connection.figures();
-        slot.told.tell(slot.connection.now, &figures, false, &mut self.standing, &mut self.counts);
+        let Connection { now, lost, closed_with, .. } = &slot.connection;
+        slot.trace.iter_mut().for_each(|trace| trace.end(*now, lost.as_ref(), *closed_with));
+        slot.told.tell(*now, &figures, false, &mut self.standing, &mut self.counts);
         slot.connection.give_back(&mut self.promised);
         if let Stage::Handshake { proved } = slot.stage {
             self.leave_handshake(proved);
@@ -460,8 +479,12 @@ impl<G> Endpoint<G> {
 
     fn look_at(&mut self, id: Id, now: Instant) {
         let Some(Some(slot)) = self.slots.get_mut(id.slot) else { return };
-        if slot.stage == Stage::Established && slot.told.is_due(now) {
+        let is_established = slot.stage == Stage::Established;
+        if is_established && slot.told.is_due(now) {
             slot.told.tell(now, &slot.connection.figures(), true, &mut self.standing, &mut self.counts);
+        }
+        if let Some(trace) = &mut slot.trace {
+            trace.progress(now, slot.connection.figures(), slot.peer, is_established);
         }
     }
 

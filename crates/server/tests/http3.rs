@@ -305,6 +305,127 @@ fn what_comes_early_is_answered_where_it_only_reads() {
     assert!(write.status == 200 && !write.text().to_ascii_lowercase().contains("early-data"), "{}", write.text());
 }
 
+fn counter(saker: &Saker, name: &str) -> u64 {
+    operate::ask(&saker.dir.join("state"), "status").unwrap()["counters"][name].as_u64().unwrap()
+}
+
+/// RFC 9000 section 7.4.1, RFC 9114 section 7.2.4.2: what is sent early goes by limits of the connection before.
+#[test]
+fn early_data_never_meets_smaller_limits_than_it_was_made_for() {
+    let saker = start("", "");
+    let client = Client::default();
+    let address = saker.server.address().to_string();
+    let reload = |more: &str, site: &str| {
+        operate::rewrite(&saker, &http3_client::site::configuration(more, site));
+        let said = operate::reload(&saker);
+        assert!(said.status.success(), "{}", operate::stderr(&said));
+    };
+    let come_back = |early_before: u64, is_early: bool| {
+        let mut again = client.begin(&address);
+        assert!(again.connection().has_early_data(), "it has a ticket, and tries");
+        again.until(|peer| peer.is_established);
+        let early = early_before + u64::from(is_early);
+        until("the connection is counted", || counter(&saker, "quic_handshakes_total{result=\"begun\"}") > early_before + 1);
+        until("early data is taken or not", || counter(&saker, "quic_early_data_total") == early);
+        // Another ticket.
+        again.pass(Duration::from_millis(100));
+        again.close();
+    };
+    let mut first = client.connect(&address);
+    first.pass(Duration::from_millis(100));
+    come_back(0, true);
+    reload("", "headers = { X-New = \"1\" }");
+    come_back(1, true);
+    for limits in ["http2_streams = 50", "head_size = \"8kB\"", ""] {
+        reload(&format!("[limits]\n{limits}"), "");
+        let tls_full = counter(&saker, "tls_handshakes_total{result=\"full\"}");
+        come_back(2, false);
+        assert_eq!(counter(&saker, "tls_handshakes_total{result=\"full\"}"), tls_full + 1, "{limits}");
+        // Whoever has come since may come early again.
+        assert_eq!(connect(&saker).get("/folder/page.html").status, 200);
+    }
+}
+
+/// RFC 9110 section 15.5.20: by a handshake that one site's terms were for, another site with other terms is not served.
+#[test]
+fn requests_for_sites_with_other_demands_are_misdirected() {
+    let dir = folder("http3-misdirected");
+    tls_site::certificate(&dir, "site", "localhost");
+    tls_site::certificate(&dir, "authority", "authority");
+    let files = "certificate = \"{dir}/site.pem\"\nkey = \"{dir}/site.key\"\n";
+    let guarded = format!(
+        "\n[[site]]\nnames = [\"guarded.test\"]\nroot = \"{{dir}}/www\"\n[site.tls]\n{files}client_certificates = \"required\"\n\
+         client_ca = \"{{dir}}/authority.pem\"\n\n[[site]]\nnames = [\"alike.test\"]\nroot = \"{{dir}}/www\"\n[site.tls]\n{files}"
+    );
+    let configuration = tls_site::configuration("", "").replace("[\"localhost\", \"*\"]", "[\"localhost\"]");
+    let saker = operate::start_in(dir, &format!("{configuration}{guarded}"));
+    let mut client = connect(&saker);
+    let rows = [("localhost", 200), ("guarded.test", 421), ("GUARDED.test:443", 421), ("alike.test", 200), ("nobody.test", 200)];
+    for (authority, status) in rows {
+        let pseudo = [(":method", "GET"), (":scheme", "https"), (":authority", authority), (":path", "/index.html")];
+        let stream = client.open_with(&pseudo, &[], true);
+        assert_eq!(client.response(stream).status, status, "{authority}");
+        // As the same request over TCP, by a handshake for the same name.
+        let host = format!("Host: {authority}");
+        let over_tcp = tls_site::curl(&saker, &["--http2", "-o", "/dev/null", "-w", "%{http_code}", "-H", &host], "/index.html");
+        assert_eq!(over_tcp, status.to_string(), "{authority} over HTTP/2");
+    }
+    let pseudo =
+        [(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "https"), (":authority", "guarded.test"), (":path", "/socket")];
+    client.until(|peer| peer.allows_tunnels());
+    let stream = client.open_with(&pseudo, &[("sec-websocket-version", "13")], false);
+    client.until(|peer| peer.responses[&stream].status != 0);
+    assert_eq!(client.peer().responses[&stream].status, 421);
+    assert_eq!(client.get("/index.html").status, 200, "the connection goes on");
+    // A handshake for the guarded name gets nowhere near it.
+    let mut named = Client::default();
+    named.name = "guarded.test".into();
+    let lost = named.begin(&saker.server.address().to_string()).until_lost();
+    assert!(matches!(lost, Lost::AbortedByPeer { .. }), "{lost:?}");
+}
+
+/// What was recorded of a connection is JSON text sequences (RFC 7464) that say what happened.
+#[test]
+fn connections_are_recorded_where_that_is_wanted() {
+    let dir = folder("http3-qlog");
+    dir.write("www/large.bin", pattern(LARGE_BYTES)).unwrap();
+    tls_site::certificate(&dir, "site", "localhost");
+    let configuration = http3_client::site::configuration("", "").replace("tls = true", "tls = true\nhttp3_qlog = \"{dir}/qlog\"");
+    let saker = operate::start_in(dir, &configuration);
+    let mut client = connect(&saker);
+    assert!(client.get("/large.bin").body == pattern(LARGE_BYTES));
+    client.close();
+    let files = || fs::read_dir(saker.dir.join("qlog")).map(|files| files.map(|file| file.unwrap().path()).collect()).unwrap_or_default();
+    until("the connection's file is whole", || {
+        let files: Vec<std::path::PathBuf> = files();
+        files.first().is_some_and(|file| fs::read_to_string(file).unwrap().contains("connection_closed"))
+    });
+    let text = fs::read_to_string(&files()[0]).unwrap();
+    let records: Vec<serde_json::Value> = text
+        .split_terminator('\n')
+        .map(|record| serde_json::from_str(record.strip_prefix('\u{1e}').expect("a record separator")).expect("JSON"))
+        .collect();
+    let (header, events) = records.split_first().unwrap();
+    assert_eq!((&header["qlog_format"], &header["qlog_version"]), (&"JSON-SEQ".into(), &"0.3".into()));
+    assert_eq!(header["trace"]["vantage_point"]["type"], "server");
+    let of = |name: &str| events.iter().filter(|event| event["name"] == name).map(|event| &event["data"]).collect::<Vec<_>>();
+    assert_eq!(of("connectivity:connection_started")[0]["src_ip"], "127.0.0.1");
+    assert_eq!(of("connectivity:connection_state_updated")[0]["new"], "handshake_complete");
+    let sent: u64 = of("transport:datagrams_sent")
+        .iter()
+        .flat_map(|data| data["raw"].as_array().unwrap())
+        .map(|raw| raw["length"].as_u64().unwrap())
+        .sum();
+    assert!(sent > LARGE_BYTES as u64, "{sent}");
+    assert!(!of("transport:datagrams_received").is_empty());
+    let windows: Vec<u64> = of("recovery:metrics_updated").iter().filter_map(|data| data["congestion_window"].as_u64()).collect();
+    assert!(windows.iter().max() > windows.first(), "{windows:?}");
+    let closed = of("connectivity:connection_closed");
+    assert!(closed.len() == 1 && closed[0]["owner"] == "remote" && closed[0]["trigger"] == "application", "{closed:?}");
+    let times: Vec<f64> = events.iter().map(|event| event["time"].as_f64().unwrap()).collect();
+    assert!(times.is_sorted() && times[0] > 1.6e12, "milliseconds since 1970");
+}
+
 #[test]
 fn a_reload_cuts_no_connection() {
     let saker = start("", "");

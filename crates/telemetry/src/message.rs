@@ -128,6 +128,8 @@ messages! {
     CONNECTION_FAILED "SK0311" "net" Debug "connection failed" "Nothing.";
     DESCRIPTOR_LIMIT_LOW "SK0312" "net" Warn "the file descriptor limit is lower than the connection limit needs"
         "Raise the limit (LimitNOFILE).";
+    QLOG_FAILED "SK0313" "net" Warn "connections cannot be recorded (http3_qlog)"
+        "Make the directory one that the server's user may write into.";
     // 04: requests.
     REQUEST_REJECTED "SK0401" "http" Info "request rejected" "Nothing, unless a client of your own sends it.";
     HEAD_TIMEOUT "SK0402" "http" Debug "the request head did not arrive in time" "Nothing.";

@@ -51,16 +51,16 @@ impl Acceptor {
 
     /// For QUIC: the same certificates and tickets, TLS 1.3, ALPN `h3`. To be asked for again when [`Identities::version`] has changed.
     /// Sites with other demands than the first one are not shown here: their clients come over TCP. With `early` clients may come back by
-    /// 0-RTT, but not where certificates are asked of them, which come later than that.
-    pub fn rustls_config_for_quic(&self, early: Option<&EarlySessions>) -> Result<Arc<ServerConfig>, Error> {
+    /// 0-RTT, but not where certificates are asked of them, which come later than that, nor when what they were promised has changed.
+    pub fn rustls_config_for_quic(&self, early: Option<(&EarlySessions, &[u8])>) -> Result<Arc<ServerConfig>, Error> {
         let current = self.0.current();
         let index = current.table.policy(None);
         let mut config = current.configuration(index, Variant::default())?.as_ref().clone();
         config.alpn_protocols = vec![b"h3".to_vec()];
         config.enable_secret_extraction = false;
         let policy = index.and_then(|index| current.table.policies.get(index)).filter(|policy| policy.allows_early_data());
-        if let (Some(early), Some(policy)) = (early, policy) {
-            early.apply(policy.digest, &mut config);
+        if let (Some((sessions, promises)), Some(policy)) = (early, policy) {
+            sessions.apply(policy.digest, promises, &mut config);
         }
         Ok(Arc::new(config))
     }

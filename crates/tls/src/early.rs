@@ -2,7 +2,9 @@
 //!
 //! A ticket that the server has forgotten nothing of could be shown again with a copy of the early data (section 8.1); a session that is taken
 //! out when it is used can't. So QUIC's sessions are kept here, by all workers together, where early data is allowed. Bounded by count; who
-//! is put out makes a full handshake. A session is its policy's, so that no site takes one that another site gave.
+//! is put out makes a full handshake. A session is its policy's, so that no site takes one that another site gave; and that of what clients were
+//! told they may send (transport parameters, SETTINGS), which they go by in early data: after a change they are asked for a full handshake,
+//! since early data must not meet smaller limits than it was made for (RFC 9000 section 7.4.1, RFC 9114 section 7.2.4.2).
 
 use crate::policy::PolicyDigest;
 use rustls::{
@@ -33,26 +35,31 @@ impl fmt::Debug for EarlySessions {
 }
 
 impl EarlySessions {
-    pub(crate) fn apply(&self, policy: PolicyDigest, config: &mut ServerConfig) {
-        config.session_storage = Arc::new(OfPolicy { sessions: Arc::clone(&self.0), policy });
+    /// `promises`: all that clients remember of us with a session, in whatever form.
+    pub(crate) fn apply(&self, policy: PolicyDigest, promises: &[u8], config: &mut ServerConfig) {
+        config.session_storage = Arc::new(OfTerms::new(&self.0, policy, promises));
         config.ticketer = Arc::new(NoTickets);
         config.max_early_data_size = EARLY_BYTES_MAX;
     }
 }
 
 #[derive(Debug)]
-struct OfPolicy {
+struct OfTerms {
     sessions: Arc<dyn StoresServerSessions>,
-    policy: PolicyDigest,
+    terms: PolicyDigest,
 }
 
-impl OfPolicy {
+impl OfTerms {
+    fn new(sessions: &Arc<dyn StoresServerSessions>, policy: PolicyDigest, promises: &[u8]) -> OfTerms {
+        OfTerms { sessions: Arc::clone(sessions), terms: PolicyDigest::of(&[policy.as_bytes(), promises].concat()) }
+    }
+
     fn key(&self, session: &[u8]) -> Vec<u8> {
-        [self.policy.as_bytes(), session].concat()
+        [self.terms.as_bytes(), session].concat()
     }
 }
 
-impl StoresServerSessions for OfPolicy {
+impl StoresServerSessions for OfTerms {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
         self.sessions.put(self.key(&key), value)
     }
@@ -96,13 +103,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_good_once_and_for_its_policy_alone() {
+    fn a_session_is_good_once_and_for_its_terms_alone() {
         let sessions = EarlySessions::default();
-        let of = |byte| OfPolicy { sessions: Arc::clone(&sessions.0), policy: PolicyDigest::of(&[byte]) };
-        let (one, other) = (of(1), of(2));
+        let of = |byte, promises: &[u8]| OfTerms::new(&sessions.0, PolicyDigest::of(&[byte]), promises);
+        let one = of(1, b"128 streams");
         assert!(one.can_cache() && one.put(b"key".to_vec(), b"session".to_vec()));
-        assert_eq!(other.take(b"key"), None);
-        assert_eq!(one.get(b"key").as_deref(), Some(&b"session"[..]));
+        assert_eq!(of(2, b"128 streams").take(b"key"), None);
+        assert_eq!(of(1, b"64 streams").take(b"key"), None, "promised more than is kept");
+        assert_eq!(of(1, b"128 streams").get(b"key").as_deref(), Some(&b"session"[..]), "after a reload that changed nothing of it");
         assert_eq!(one.take(b"key").as_deref(), Some(&b"session"[..]));
         assert_eq!(one.take(b"key"), None);
     }

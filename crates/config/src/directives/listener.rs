@@ -207,6 +207,21 @@ pub static ROWS: &[Row] = &[
         set: Set::Listener(|listener, given| listener.terms.advertised_s = given.boolean().then_some(Http3::ADVERTISED_S)),
         ..ROW
     },
+    Row {
+        name: "http3_qlog",
+        contexts: LISTENER,
+        kind: Kind::Path,
+        example: Some("\"/var/log/saker/qlog\""),
+        summary: "A directory in which new HTTP/3 connections are recorded (qlog 0.3, a file each): to find out why they are slow. At most 1 MB \
+                  each, and no more while 200 files are there. The server's user has to be able to write into it.",
+        aliases: &["qlog", "quic_qlog"],
+        set: Set::Listener(|listener, given| {
+            if let Value::Path(path) = given.value {
+                listener.terms.qlog = Some(path);
+            }
+        }),
+        ..ROW
+    },
 ];
 
 /// Reads one `[[listener]]`: a listener per address, with where the address stands.

@@ -105,6 +105,8 @@ pub struct Http3 {
     pub early_data: bool,
     /// How long clients of HTTP/1 and 2 may remember that HTTP/3 is here (`Alt-Svc`, RFC 7838); `None`: they are not told.
     pub advertised_s: Option<u32>,
+    /// A directory in which connections are recorded (qlog).
+    pub qlog: Option<PathBuf>,
 }
 
 impl Http3 {
@@ -113,7 +115,7 @@ impl Http3 {
 
 impl Default for Http3 {
     fn default() -> Self {
-        Http3 { congestion: Congestion::Cubic, early_data: true, advertised_s: Some(Http3::ADVERTISED_S) }
+        Http3 { congestion: Congestion::Cubic, early_data: true, advertised_s: Some(Http3::ADVERTISED_S), qlog: None }
     }
 }
 

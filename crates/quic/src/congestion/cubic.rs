@@ -1,8 +1,9 @@
 //! A congestion window by CUBIC (RFC 9438), for QUIC (RFC 9002 section 7).
 //!
 //! An acknowledgement tells of packets one by one and then of what is still in flight; growth is decided then, once for all of them. The
-//! difficulty is to know whether the window was what limited the sender (RFC 9002 section 7.8): quinn-proto says that nothing was left to
-//! send, which is also so after an answer that filled the window to the last byte. So what was in flight counts, too.
+//! difficulty is to know whether the window was what limited the sender (RFC 9002 section 7.8): quinn-proto says whether anything was left to
+//! send, which nothing is after an answer that filled the window to the last byte either, and something is where the processor is too slow
+//! for the window. So what was in flight decides, at its most in the last round trips ([`Peak`]), since acknowledgements come in heaps.
 
 use super::{
     curve::{BETA, Curve},
@@ -12,7 +13,10 @@ use std::time::{Duration, Instant};
 
 /// RFC 9002 section 7.2, in datagrams.
 const WINDOW_MIN: f64 = 2.0;
-/// A window is used where no more than so many datagrams found no place in it.
+/// A window is used where so much of it, less some datagrams, was in flight. While it doubles, half is enough: the other half is what the last
+/// round trip has brought.
+const USED: f64 = 0.875;
+const USED_IN_SLOW_START: f64 = 0.5;
 const UNUSED_DATAGRAMS: f64 = 3.0;
 
 #[derive(Clone, Debug)]
@@ -28,6 +32,7 @@ pub struct Cubic {
     /// `W_max` of the last reduction.
     plateau: f64,
     batch: Batch,
+    peak: Peak,
 }
 
 #[derive(Clone, Debug)]
@@ -49,11 +54,41 @@ struct Batch {
     rtt: Duration,
 }
 
+/// The most that was in flight in this round trip and in the one before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Peak {
+    now: f64,
+    before: f64,
+    since: Option<Instant>,
+}
+
+impl Peak {
+    fn note(&mut self, in_flight: f64, now: Instant, rtt: Duration) -> f64 {
+        let passed = now.saturating_duration_since(*self.since.get_or_insert(now));
+        if passed > rtt {
+            self.before = if passed > rtt * 2 { 0.0 } else { self.now };
+            (self.now, self.since) = (0.0, Some(now));
+        }
+        self.now = self.now.max(in_flight);
+        self.now.max(self.before)
+    }
+}
+
 impl Cubic {
     pub fn new(initial_window_bytes: u64, datagram_bytes: u16, now: Instant) -> Cubic {
         let (window, datagram) = (initial_window_bytes as f64, f64::from(datagram_bytes));
         let (stage, batch) = (Stage::Begin(HyStart::new(now)), Batch::default());
-        Cubic { initial_window: window, window, datagram, stage, threshold: None, recovering_since: None, plateau: 0.0, batch }
+        Cubic {
+            initial_window: window,
+            window,
+            datagram,
+            stage,
+            threshold: None,
+            recovering_since: None,
+            plateau: 0.0,
+            batch,
+            peak: Peak::default(),
+        }
     }
 
     /// A packet has arrived.
@@ -69,10 +104,11 @@ impl Cubic {
     }
 
     /// All packets of an acknowledgement have been told of; what is left is in flight.
-    pub fn end_of_acknowledgement(&mut self, now: Instant, in_flight_bytes: u64, app_limited: bool) {
+    pub fn end_of_acknowledgement(&mut self, now: Instant, in_flight_bytes: u64) {
         let Batch { bytes, bytes_that_count, newest_sent, rtt } = std::mem::take(&mut self.batch);
         let Some(newest_sent) = newest_sent else { return };
-        let is_used = !app_limited || self.was_filled((in_flight_bytes + bytes) as f64);
+        let peak = self.peak.note((in_flight_bytes + bytes) as f64, now, rtt);
+        let is_used = self.is_filled_by(peak);
         let bytes = if is_used { bytes_that_count as f64 } else { 0.0 };
         match &mut self.stage {
             Stage::Begin(end) => {
@@ -93,13 +129,9 @@ impl Cubic {
         }
     }
 
-    /// Before this acknowledgement so much was in flight. While a window doubles, half of it is enough: the other half is what the last
-    /// round trip has brought.
-    fn was_filled(&self, in_flight: f64) -> bool {
-        match self.stage {
-            Stage::Avoidance(_) => in_flight + UNUSED_DATAGRAMS * self.datagram >= self.window,
-            Stage::Begin(_) | Stage::SlowStart => in_flight * 2.0 >= self.window,
-        }
+    fn is_filled_by(&self, in_flight: f64) -> bool {
+        let share = if matches!(self.stage, Stage::Avoidance(_)) { USED } else { USED_IN_SLOW_START };
+        in_flight + UNUSED_DATAGRAMS * self.datagram >= share * self.window
     }
 
     /// Something sent then was lost or marked: a smaller window, once in a round trip (RFC 9438 sections 4.6 and 4.7).
@@ -108,6 +140,7 @@ impl Cubic {
             return;
         }
         self.recovering_since = Some(now);
+        self.window = self.used();
         let prior = self.window;
         // Fast convergence: whoever has less than the last time leaves room for others.
         self.plateau = if prior < self.plateau { prior * (1.0 + BETA) / 2.0 } else { prior };
@@ -118,6 +151,7 @@ impl Cubic {
 
     /// Nothing arrived for long (RFC 9002 section 7.6, RFC 9438 section 4.8).
     pub fn persistent_congestion(&mut self) {
+        self.window = self.used();
         self.threshold = Some(self.reduced());
         self.plateau = 0.0;
         self.window = WINDOW_MIN * self.datagram;
@@ -146,6 +180,12 @@ impl Cubic {
     fn avoid_from_here(&mut self) {
         self.threshold = Some(self.window);
         self.stage = Stage::Avoidance(Curve::from_here(self.window));
+    }
+
+    /// What of the window was in flight: more than that the path has not shown to carry (RFC 9438 section 4.6).
+    fn used(&self) -> f64 {
+        let peak = self.peak.now.max(self.peak.before);
+        if peak == 0.0 || peak >= USED * self.window { self.window } else { peak }
     }
 
     fn reduced(&self) -> f64 {

@@ -24,6 +24,7 @@ use crate::{
 use bytes::Bytes;
 use early::Early;
 use inbound::Incoming;
+use saker_config::model::Limits;
 use saker_net::Deadline;
 use std::{collections::VecDeque, rc::Rc, task::Context};
 use unsent::Unsent;
@@ -53,6 +54,10 @@ pub struct Connection {
 impl Driver for Connection {
     fn new(session: Session) -> Connection {
         Connection::new(session)
+    }
+
+    fn promised(limits: &Limits) -> [u32; 3] {
+        start::promised(limits)
     }
 
     fn turn(&mut self, cx: &mut Context<'_>, quic: &mut saker_quic::Connection) -> Turn {

@@ -32,6 +32,12 @@ impl Connection {
     }
 }
 
+/// What SETTINGS say under these limits: which clients remember, and go by in early data of later connections (RFC 9114 section 7.2.4.2).
+pub fn promised(limits: &model::Limits) -> [u32; 3] {
+    let Limits { header_list_bytes_max, table_bytes, blocked_streams_max, .. } = self::limits(limits);
+    [header_list_bytes_max, table_bytes, blocked_streams_max]
+}
+
 /// Those of HTTP/2 that mean the same here.
 fn limits(limits: &model::Limits) -> Limits {
     let number = |limit: u64| u32::try_from(limit).unwrap_or(u32::MAX);

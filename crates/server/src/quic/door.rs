@@ -1,14 +1,17 @@
 //! Who may come in over UDP: the server's limit on connections. The limit per address is asked when the address is proved (`guest`).
 
-use super::{Driver, guest::Guest};
+use super::{Driver, guest::Guest, qlog_file};
 use crate::{connection::Opened, worker::Worker};
-use saker_quic::Door;
+use saker_quic::{Door, Recording};
 use saker_telemetry::Metric;
-use std::{net::SocketAddr, rc::Rc};
+use std::{net::SocketAddr, path::Path, rc::Rc};
 
 pub struct WorkersDoor<'a> {
     pub worker: &'a Rc<Worker>,
     pub is_closing: bool,
+    /// Where connections are recorded, and whether it was said that this fails.
+    pub qlog: Option<&'a Path>,
+    pub is_qlog_failure_said: &'a mut bool,
 }
 
 impl<D: Driver> Door<Guest<D>> for WorkersDoor<'_> {
@@ -21,5 +24,9 @@ impl<D: Driver> Door<Guest<D>> for WorkersDoor<'_> {
         worker.counters.increment(Metric::ConnectionsAccepted);
         worker.counters.add(Metric::ConnectionsOpen, 1);
         Some(Guest::new(Opened::new(worker)))
+    }
+
+    fn recording(&mut self, connection_id: &[u8]) -> Option<Recording> {
+        qlog_file::open(self.qlog?, connection_id, self.is_qlog_failure_said)
     }
 }

@@ -10,6 +10,7 @@ mod door;
 mod guest;
 mod listen;
 mod publish;
+mod qlog_file;
 mod terms;
 mod turns;
 
@@ -17,6 +18,7 @@ pub use listen::{QuicListener, start};
 pub use terms::QuicShared;
 
 use crate::serving::Session;
+use saker_config::model::Limits;
 use std::task::Context;
 
 /// What a driver wants after its turn.
@@ -34,6 +36,9 @@ pub enum Turn {
 pub trait Driver: Sized + 'static {
     /// The handshake is over, or may carry early data. Dropping it gives the connection's place back.
     fn new(session: Session) -> Self;
+
+    /// What clients are told under these limits and go by in early data of later connections.
+    fn promised(limits: &Limits) -> [u32; 3];
 
     /// Packets have come, or the waker of `cx` was called. Has to take all events.
     fn turn(&mut self, cx: &mut Context<'_>, quic: &mut saker_quic::Connection) -> Turn;

@@ -1,9 +1,11 @@
 //! What QUIC's endpoints are made with: the model's settings, the process' secrets, and certificates as they are now.
 
+use super::Driver;
 use crate::worker::Worker;
-use saker_config::model::{Address, Congestion, Http3, Limits};
+use saker_config::model::{Address, Congestion, Http3, Limits, Listener, Model};
 use saker_quic::{Secrets, ServerCrypto, Settings, Unusable};
 use saker_tls::{Acceptor, EarlySessions, take_shown};
+use std::{collections::BTreeSet, iter};
 
 /// Of the process: all workers', and kept over reloads.
 pub struct QuicShared {
@@ -23,6 +25,8 @@ pub struct Terms {
     pub acceptor: Acceptor,
     pub http3: Http3,
     pub settings: Settings,
+    /// What clients remember of it for early data.
+    promises: String,
     /// Of the configuration, and of the certificates.
     pub generation: u64,
     pub certificates: u64,
@@ -30,7 +34,7 @@ pub struct Terms {
 
 impl Terms {
     /// `None`: the listener is not in the configuration any more, or speaks no HTTP/3.
-    pub fn of(worker: &Worker, address: &Address) -> Option<Terms> {
+    pub fn of<D: Driver>(worker: &Worker, address: &Address) -> Option<Terms> {
         let services = worker.services();
         let model = &services.generation.model;
         let listener = model.listeners.iter().find(|listener| listener.address == *address)?;
@@ -38,7 +42,8 @@ impl Terms {
         let acceptor = worker.secured.borrow().acceptor(address)?.clone();
         let certificates = acceptor.identities().version();
         let settings = settings(&http3, &model.limits);
-        Some(Terms { acceptor, http3, settings, generation: services.generation.number, certificates })
+        let promises = promises::<D>(&settings, listener, model);
+        Some(Terms { acceptor, http3, settings, promises, generation: services.generation.number, certificates })
     }
 
     /// Costs two comparisons while nothing has changed.
@@ -47,10 +52,20 @@ impl Terms {
     }
 
     pub fn crypto(&self, shared: &QuicShared) -> Result<ServerCrypto, Unusable> {
-        let sessions = self.http3.early_data.then_some(&shared.sessions);
+        let sessions = self.http3.early_data.then_some((&shared.sessions, self.promises.as_bytes()));
         let config = self.acceptor.rustls_config_for_quic(sessions).map_err(|error| Unusable(error.to_string()))?;
         ServerCrypto::new(config, take_shown)
     }
+}
+
+/// Transport parameters and SETTINGS that a client may go by in 0-RTT (RFC 9000 section 7.4.1, RFC 9114 section 7.2.4.2), of all sites, since
+/// the handshake's name decides. Sessions from before a change of these are not taken up again.
+fn promises<D: Driver>(settings: &Settings, listener: &Listener, model: &Model) -> String {
+    let Settings { streams_max, unidirectional_streams_max, stream_window_bytes, connection_window_bytes, .. } = settings;
+    let of_sites = model.sites.iter().filter_map(|site| site.limits.as_deref());
+    let heads: BTreeSet<[u32; 3]> = iter::once(&model.limits).chain(of_sites).map(D::promised).collect();
+    let websockets = listener.http2_websockets;
+    format!("{streams_max} {unidirectional_streams_max} {stream_window_bytes} {connection_window_bytes} {websockets} {heads:?}")
 }
 
 /// The limits of HTTP/2 that mean the same here. The driver ends connections by time limits of its own; QUIC's idle timeout is for

@@ -49,6 +49,7 @@ pub struct Turns<D> {
     is_drain_told: bool,
     /// What the worker's gauges have of this endpoint's connections.
     told: Standing,
+    is_qlog_failure_said: bool,
 }
 
 impl<D: Driver> Turns<D> {
@@ -61,7 +62,7 @@ impl<D: Driver> Turns<D> {
         is_closing: Rc<Cell<bool>>,
     ) -> Result<Turns<D>, Unusable> {
         let unusable = |error: io::Error| Unusable(error.to_string());
-        let terms = Terms::of(worker, address).ok_or_else(|| Unusable("the listener has no HTTP/3".into()))?;
+        let terms = Terms::of::<D>(worker, address).ok_or_else(|| Unusable("the listener has no HTTP/3".into()))?;
         let shared = worker.shared.quic().ok_or_else(|| Unusable("the system gives no random bytes".into()))?;
         let crypto = terms.crypto(shared)?;
         let socket = UdpSocket::register(socket).map_err(unusable)?;
@@ -81,6 +82,7 @@ impl<D: Driver> Turns<D> {
             is_full: false,
             is_drain_told: false,
             told: Standing::default(),
+            is_qlog_failure_said: false,
         })
     }
 
@@ -136,7 +138,8 @@ impl<D: Driver> Turns<D> {
             if !std::mem::replace(&mut has_received, true) {
                 self.follow();
             }
-            let mut door = WorkersDoor { worker: &self.worker, is_closing: self.is_closing.get() };
+            let (qlog, is_qlog_failure_said) = (self.terms.http3.qlog.as_deref(), &mut self.is_qlog_failure_said);
+            let mut door = WorkersDoor { worker: &self.worker, is_closing: self.is_closing.get(), qlog, is_qlog_failure_said };
             for arrival in self.arrivals.iter() {
                 self.endpoint.receive(now, arrival, &mut door, &mut &self.socket);
             }
@@ -152,12 +155,13 @@ impl<D: Driver> Turns<D> {
         if self.terms.is_current(&self.worker) {
             return;
         }
-        let (Some(terms), Some(shared)) = (Terms::of(&self.worker, &self.address), self.worker.shared.quic()) else { return };
+        let (Some(terms), Some(shared)) = (Terms::of::<D>(&self.worker, &self.address), self.worker.shared.quic()) else { return };
         match terms.crypto(shared) {
             Ok(crypto) => self.endpoint.replace_server(&terms.settings, &shared.secrets, crypto),
             Err(error) => error_log::log(&message::CERTIFICATE_BAD, format_args!("{}, HTTP/3: {error}", self.address)),
         }
         self.terms = terms;
+        self.is_qlog_failure_said = false;
     }
 
     /// Those whose time is up, and those that something else has news for.

@@ -233,6 +233,10 @@ impl Http3 {
         self.endpoint.connection(self.id, Instant::now()).expect("the connection is gone").0
     }
 
+    pub fn is_gone(&self) -> bool {
+        self.gone
+    }
+
     pub fn peer(&mut self) -> &mut Peer {
         self.endpoint.connection(self.id, Instant::now()).expect("the connection is gone").1
     }

@@ -23,10 +23,10 @@ impl Flow {
 
     /// A window is sent and acknowledged in pairs of packets, evenly over the round trip.
     fn round(&mut self) {
-        self.round_of(self.window() as u32, false);
+        self.round_of(self.window() as u32);
     }
 
-    fn round_of(&mut self, datagrams: u32, app_limited: bool) {
+    fn round_of(&mut self, datagrams: u32) {
         let sent = self.now;
         for at in (0..datagrams).step_by(2) {
             let offset = self.rtt * at / datagrams;
@@ -34,7 +34,7 @@ impl Flow {
             self.cubic.acknowledged(sent + offset, 1200, self.rtt);
             self.cubic.acknowledged(sent + offset, 1200, self.rtt);
             let in_flight = u64::from(datagrams.saturating_sub(2)) * 1200;
-            self.cubic.end_of_acknowledgement(now, in_flight, app_limited);
+            self.cubic.end_of_acknowledgement(now, in_flight);
         }
         self.now += self.rtt;
     }
@@ -104,7 +104,7 @@ fn a_loss_takes_three_tenths_once_in_a_round_trip() {
     flow.cubic.congestion(flow.now, sent + Duration::from_millis(50));
     assert_eq!(flow.window(), 700.0, "sent before the reduction");
     flow.cubic.acknowledged(sent, 1200, flow.rtt);
-    flow.cubic.end_of_acknowledgement(flow.now, 840_000, false);
+    flow.cubic.end_of_acknowledgement(flow.now, 840_000);
     assert_eq!(flow.window(), 700.0, "no growth within recovery");
     flow.cubic.congestion(flow.now + flow.rtt, flow.now + Duration::from_millis(1));
     assert_eq!(flow.window(), 490.0);
@@ -180,14 +180,50 @@ fn a_window_is_never_under_two_datagrams() {
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
     let mut flow = Flow::new(100, 100);
-    (0..20).for_each(|_| flow.round_of(20, true));
+    (0..20).for_each(|_| flow.round_of(20));
     assert_eq!(flow.window(), 100.0);
     // An answer of just a window is its use, though nothing is left to send.
-    flow.round_of(100, true);
+    flow.round_of(100);
     assert_eq!(flow.window(), 200.0);
     flow.lose();
-    (0..20).for_each(|_| flow.round_of(60, true));
-    assert_eq!(flow.window(), 140.0);
+    // What was in flight before counts for a round trip or two.
+    (0..3).for_each(|_| flow.round_of(50));
+    let before = flow.window();
+    assert!(before < 75.0, "{before}");
+    (0..20).for_each(|_| flow.round_of(50));
+    assert_eq!(flow.window(), before);
+}
+
+/// There is always something to send, but never more than that under way, as where the processor is busy.
+#[test]
+fn a_window_grows_to_twice_of_what_is_ever_in_flight_and_no_further() {
+    let mut flow = Flow::new(100, 10);
+    (0..20).for_each(|_| flow.round_of((flow.window() as u32).min(100)));
+    assert!((200.0..=210.0).contains(&flow.window()), "{}", flow.window());
+}
+
+/// RFC 9438 section 4.6: `flight_size`, where the window was not used in full.
+#[test]
+fn a_reduction_is_of_what_was_in_flight() {
+    let mut flow = Flow::new(100, 10);
+    (0..20).for_each(|_| flow.round_of((flow.window() as u32).min(100)));
+    flow.lose();
+    assert_eq!(flow.window(), 70.0);
+    assert_eq!(flow.cubic.plateau / DATAGRAM, 100.0);
+}
+
+/// Many acknowledgements are taken in before anything is sent: what was in flight before the first of them counts for all.
+#[test]
+fn acknowledgements_in_heaps_count_in_full() {
+    let mut flow = Flow::new(100, 100);
+    flow.lose();
+    let before = flow.window();
+    flow.now += flow.rtt;
+    for left in (0..70).rev() {
+        flow.cubic.acknowledged(flow.now - flow.rtt + Duration::from_millis(1), 1200, flow.rtt);
+        flow.cubic.end_of_acknowledgement(flow.now, left * 1200);
+    }
+    assert!(flow.window() > before + 0.4, "{} after {before}", flow.window());
 }
 
 #[test]
@@ -195,7 +231,7 @@ fn time_without_use_does_not_count() {
     let mut flow = Flow::new(100, 1000);
     flow.lose();
     flow.rounds(20);
-    (0..300).for_each(|_| flow.round_of(10, true));
+    (0..300).for_each(|_| flow.round_of(10));
     // And a silence without any acknowledgement.
     flow.now += Duration::from_secs(60);
     flow.rounds(20);
