@@ -8,11 +8,12 @@ use crate::{
     diagnostic::{Diagnostic, Diagnostics, Severity},
     directives::{self, FileDraft, SiteDraft},
     include,
-    model::{Acme, CacheStore, Limits, Listener, Model, Origin, Php, PhpPools, Server, ServerTls, Upstream},
+    model::{Acme, CacheStore, Limits, Listener, Model, Origin, Php, PhpPools, Server, ServerGuard, ServerTls, Upstream},
     reader::Reader,
     row::{FILE, LISTENER, SITE, UPSTREAM},
     source::{At, Source},
 };
+use saker_addresses::AddressList;
 use std::{
     collections::HashSet,
     fs,
@@ -59,6 +60,9 @@ pub(crate) struct Loader {
     pub acme: Option<(Acme, At)>,
     pub php: Option<(Php, At)>,
     pub cache: Option<(CacheStore, At)>,
+    pub guard: Option<(ServerGuard, At)>,
+    /// Of addresses, each file once.
+    pub lists: Vec<Arc<AddressList>>,
     pub listeners: Vec<(Listener, At)>,
     pub sites: Vec<SiteDraft>,
     /// With their names; `None` where one is broken.
@@ -83,6 +87,7 @@ impl Loader {
         let mut loader = Loader::default();
         let top = loader.file(text, name, base, path);
         directives::upstream::resolve(&mut loader);
+        directives::guard::finish(&mut loader);
         check::whole(&mut loader, &top);
         loader.diagnostics.sort_by_key(Diagnostic::sort_key);
         if loader.diagnostics.iter().any(Diagnostic::is_error) {
@@ -139,6 +144,7 @@ impl Loader {
         draft.php.origin = php_at.as_ref().map_or(draft.php.origin, At::origin);
         once(&mut reader, &mut self.php, "[php]", draft.php, php_at);
         once(&mut reader, &mut self.cache, "[cache]", draft.cache, place("cache"));
+        once(&mut reader, &mut self.guard, "[guard]", draft.guard, place("guard"));
         draft.include
     }
 
@@ -196,6 +202,8 @@ impl Loader {
             tls: ServerTls { acme, ..self.tls.map_or_else(ServerTls::default, |(tls, _)| tls) },
             php: self.php.map_or_else(Php::default, |(php, _)| php),
             cache: self.cache.map_or_else(CacheStore::default, |(cache, _)| cache),
+            guard: self.guard.map_or_else(ServerGuard::default, |(guard, _)| guard),
+            address_lists: self.lists,
             php_pools: PhpPools::default(),
             php_sets: Vec::new(),
             upstreams: self.resolved,

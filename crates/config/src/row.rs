@@ -9,7 +9,7 @@ use crate::{
         AccessLogDraft, AcmeDraft, CertificateDraft, DirectoryDraft, FieldDraft, FileDraft, ListenerDraft, RateDraft, RequestRateDraft,
         RouteDraft, ServerDraft, SiteDraft, UpstreamDraft,
     },
-    model::{CacheStore, CacheUse, Limits, Php, Server, ServerTls, Settings},
+    model::{CacheStore, CacheUse, Limits, Php, Server, ServerGuard, ServerTls, Settings},
     reader::{Reader, Table},
     source::At,
     units,
@@ -43,6 +43,8 @@ pub const UPSTREAM_SERVER: Contexts = Contexts(1 << 19);
 pub const PHP: Contexts = Contexts(1 << 20);
 pub const CACHE_STORE: Contexts = Contexts(1 << 21);
 pub const CACHE: Contexts = Contexts(1 << 22);
+pub const GUARD: Contexts = Contexts(1 << 23);
+pub const SITE_GUARD: Contexts = Contexts(1 << 24);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
@@ -104,6 +106,12 @@ pub const CONTEXTS: &[ContextRow] = &[
         "[cache]",
         "Where the page cache keeps its entries, for all sites. At most once in all files together.",
     ),
+    context(
+        GUARD,
+        "guard",
+        "[guard]",
+        "Who may connect at all, and what one client address may keep open. At most once in all files together.",
+    ),
     context(LISTENER, "listener", "[[listener]]", "Where connections come in. At least one."),
     context(
         SITE,
@@ -135,6 +143,7 @@ pub const CONTEXTS: &[ContextRow] = &[
         "The page cache of the site. In a route: `[site.route.cache]`, which is laid over the site's. `cache = true` is a table with nothing in it.",
     ),
     context(THROTTLE, "throttle", "[site.throttle]", "Bandwidth and request rates. In a route: `[site.route.throttle]`."),
+    context(SITE_GUARD, "site_guard", "[site.guard]", "Who is answered. In a route: `[site.route.guard]`, which is laid over the site's."),
     context(ACCESS_LOG, "access_log", "{ path = \"...\", ... }", "An access log with a format."),
     context(ACME_DIRECTORY, "acme_directory", "{ url = \"...\", ... }", "A directory of `[acme]`, with an account that it knows already."),
     context(RATE, "rate", "{ rate = \"1MB/s\", ... }", "Bandwidth with its details."),
@@ -206,6 +215,7 @@ pub(crate) enum Set {
     Php(fn(&mut Php, Given)),
     CacheStore(fn(&mut CacheStore, Given)),
     CacheUse(fn(&mut CacheUse, Given)),
+    Guard(fn(&mut ServerGuard, Given)),
     AcmeDirectory(fn(&mut DirectoryDraft, Given)),
     Certificate(fn(&mut CertificateDraft, Given)),
     Listener(fn(&mut ListenerDraft, Given)),

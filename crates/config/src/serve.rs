@@ -5,7 +5,7 @@
 
 use crate::model::{
     AccessLog, AccessLogTarget, Acme, Address, Automatic, CacheStore, CacheUse, CertificateFiles, Http3, Limits, Listener, ListenerTls,
-    Model, Origin, Php, PhpPools, PhpUse, Server, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
+    Model, Origin, Php, PhpPools, PhpUse, Server, ServerGuard, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
 };
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
@@ -105,6 +105,8 @@ impl Model {
             tls: ServerTls { acme: options.acme.clone(), ..ServerTls::default() },
             php: Php::default(),
             cache: CacheStore { folder: options.cache_folder.clone(), ..CacheStore::default() },
+            guard: ServerGuard::default(),
+            address_lists: Vec::new(),
             php_pools: PhpPools::default(),
             php_sets: Vec::new(),
             listeners: plain.chain(encrypted).collect(),

@@ -74,6 +74,14 @@ impl Given {
         request_rate RequestRate Option<RequestRate>;
     }
 
+    pub fn networks(self) -> Vec<Network> {
+        let network = |one: Given| match one.value {
+            Value::Network(network) => Some(network),
+            _ => None,
+        };
+        self.list().into_iter().filter_map(network).collect()
+    }
+
     pub fn texts(self) -> Vec<String> {
         self.list().into_iter().map(Given::text).collect()
     }

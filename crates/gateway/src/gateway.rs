@@ -19,11 +19,13 @@ use crate::{
 use foldhash::fast::RandomState;
 use saker_cgi::{Dialogue, PlainCgi, ProgramRequest, ResponseHead, Variables};
 use saker_config::model::{Activity, Backend, Member, Rate, Standing, Upstream};
-use saker_http::{KnownField, Method, Status, Version};
+use saker_http::{Fields, KnownField, Method, Status, Version};
 use saker_net::{Deadlines, clock, starter::Starter};
 use saker_pipeline::{
-    Body, BodyStream, Call, CallTo, Chunk, Exchange, Handed, Handled, Handler, LocalFuture, NoBody, ProcessManner, Response, Script,
+    Body, BodyError, BodyStream, Call, CallTo, Chunk, Exchange, Handed, Handled, Handler, LocalFuture, NoBody, ProcessManner, Response,
+    Script,
     script_log::ScriptLog,
+    throttle::{ProgramGate, gate::Passed},
 };
 use saker_telemetry::{error_log, message};
 use std::{
@@ -70,6 +72,24 @@ impl Gateway {
             variables: RefCell::default(),
             programs: Programs::new(workers, starter),
             seen: native::Seen::default(),
+        }
+    }
+
+    /// Waits for a place where places are counted, and keeps it for as long as the program has something to say.
+    async fn pass_gate(&self, exchange: &mut Exchange, call: Box<Call>, gate: Rc<ProgramGate>) -> Handled {
+        let passed = match gate.enter(exchange).await {
+            Ok(passed) => passed,
+            Err(refusal) => return Handled::Answered(refusal),
+        };
+        match self.carry_out(exchange, call).await {
+            Handled::Answered(mut response) if !passed.is_empty() => {
+                response.body = match response.body {
+                    Body::Stream(body) => Body::Stream(Box::new(WithPlace { body, _passed: passed })),
+                    whole => whole,
+                };
+                Handled::Answered(response)
+            }
+            other => other,
         }
     }
 
@@ -289,7 +309,10 @@ impl Handler for Gateway {
             return Box::pin(std::future::ready(Handled::Answered(Response::new(Status::NOT_FOUND))));
         }
         exchange.outlives_client.set(call.manner.outlives_client || is_asked_to_end(exchange));
-        Box::pin(self.carry_out(exchange, call))
+        match exchange.program_gate.clone() {
+            Some(gate) => Box::pin(self.pass_gate(exchange, call, gate)),
+            None => Box::pin(self.carry_out(exchange, call)),
+        }
     }
 
     fn tick(&self, now_ms: u64) {
@@ -298,6 +321,26 @@ impl Handler for Gateway {
             pool.sweep(now_ms);
             Rc::strong_count(pool) > 1 || !pool.is_unused(now_ms)
         });
+    }
+}
+
+/// What is still being said, with the place of who says it.
+struct WithPlace {
+    body: Box<dyn BodyStream>,
+    _passed: Passed,
+}
+
+impl BodyStream for WithPlace {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        self.body.poll_chunk(cx)
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.body.length()
+    }
+
+    fn trailers(&mut self) -> Option<Fields> {
+        self.body.trailers()
     }
 }
 

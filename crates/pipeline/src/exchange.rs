@@ -4,7 +4,7 @@ use crate::{
     Call, Handed, HeadEdits, RequestBody, Reusable,
     logged::{First, LogRules, StandIn},
     phases::Inquiry,
-    throttle::{AddressState, Admission},
+    throttle::{AddressState, Admission, Counted, ProgramGate},
 };
 use saker_config::model::{Action, Address, Origin, Settings, Site};
 use saker_files::Stamp;
@@ -231,6 +231,14 @@ pub struct Exchange {
     pub inquiry: Option<Box<Inquiry>>,
     /// What throttling said before the walk, or says in its access phase.
     pub admission: Option<Admission>,
+    /// Its places among the requests that are being answered. Drivers hold them until the response has gone.
+    pub counted: Vec<Counted>,
+    /// What a program has to be asked through.
+    pub program_gate: Option<Rc<ProgramGate>>,
+    /// Limits have been asked; what the request leads to inside of the server is not counted again.
+    pub is_admitted: bool,
+    /// No answer: drivers end the connection.
+    pub drops_connection: bool,
     /// Internal redirects so far (index files, error pages); bounded.
     pub redirects: u8,
     /// More of them go in circles.
@@ -278,6 +286,10 @@ impl Exchange {
             log_id: Rc::default(),
             inquiry: None,
             admission: None,
+            counted: Vec::new(),
+            program_gate: None,
+            is_admitted: false,
+            drops_connection: false,
             redirects: 0,
             redirects_max: REDIRECTS_MAX,
         }

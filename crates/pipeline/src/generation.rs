@@ -1,17 +1,45 @@
 //! One loaded configuration, ready to serve; shared by all workers and replaced whole by a reload.
 
-use crate::{Client, HostTable, throttle::Account};
+use crate::{
+    Client, HostTable,
+    throttle::{Account, Counted, Places},
+};
 use saker_config::{
     Model,
     model::{Limits, Origin, Site},
 };
-use std::{any::Any, sync::Arc};
+use std::{
+    any::Any,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 /// What all connections to one site have used of its bandwidth.
 #[derive(Debug, Default)]
 pub struct SiteAccounts {
     pub out_bytes: Account,
     pub in_bytes: Account,
+    pub requests: Account,
+    /// Requests that are being answered.
+    pub at_a_time: Arc<AtomicU64>,
+    /// Of programs.
+    pub dynamic: Arc<Places>,
+    /// Requests that wait for a place there.
+    pub dynamic_waiting: Arc<AtomicU64>,
+}
+
+impl SiteAccounts {
+    /// Counts a request that is being answered, unless `max` are.
+    pub fn begin_request(&self, max: u64) -> Option<Counted> {
+        let count = Arc::clone(&self.at_a_time);
+        count.fetch_update(Relaxed, Relaxed, |now| (now < max).then_some(now + 1)).ok()?;
+        Some(Counted::new(move || {
+            count.fetch_sub(1, Relaxed);
+        }))
+    }
 }
 
 /// See [`Generation::front_end`].
@@ -23,7 +51,7 @@ pub struct Generation {
     pub number: u64,
     pub model: Model,
     pub hosts: HostTable,
-    /// Whether any site throttles: where none does, no account is opened.
+    /// Whether anything is counted by address: where nothing is, no account is opened.
     pub throttles: bool,
     /// Whether any site has limits of its own.
     pub limits_differ: bool,
@@ -38,10 +66,7 @@ pub struct Generation {
 impl Generation {
     pub fn new(number: u64, model: Model) -> Generation {
         let hosts = HostTable::new(&model);
-        let throttles = model
-            .sites
-            .iter()
-            .any(|site| !site.settings.throttle.is_idle() || site.routes.iter().any(|route| !route.settings.throttle.is_idle()));
+        let throttles = model.guard.counts() || model.all_settings().any(|(_, settings)| !settings.throttle.is_idle());
         let site_accounts = model.sites.iter().map(|_| SiteAccounts::default()).collect();
         let limits_differ = model.sites.iter().any(|site| site.limits.is_some());
         Generation { number, model, hosts, throttles, limits_differ, site_accounts, front_end: None, no_site: Arc::new(no_site()) }
@@ -59,6 +84,12 @@ impl Generation {
         }
         let (first, _) = self.hosts.select(&client.listener, client.local.ip(), host)?;
         self.model.sites.get(first)?.limits.as_ref()
+    }
+
+    /// Whether no limit is for that client.
+    pub fn is_exempt(&self, address: IpAddr) -> bool {
+        let exempt = &self.model.guard.exempt;
+        !exempt.is_empty() && exempt.contains(address)
     }
 
     /// Those of requests for the site.

@@ -191,7 +191,7 @@ impl Resources {
             descriptors: outcome.reusable.descriptors(),
             // Earned by the first hit: what is asked for once, by a crawler say, goes before what is asked for again.
             used: false,
-            throttled: !outcome.settings.throttle.is_idle(),
+            throttled: !outcome.settings.throttle.is_idle() || outcome.settings.guard.is_some(),
             site_index: outcome.site_index,
             settings: outcome.settings,
             reusable: outcome.reusable,

@@ -11,6 +11,9 @@ use std::{rc::Rc, sync::Arc};
 /// Walks the whole list for one request and returns what goes to the client. Never fails: what goes wrong is a 5xx response.
 pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
     let mut response = phases::run(exchange, services).await;
+    if exchange.drops_connection {
+        return response;
+    }
     if let Some(handed) = exchange.handed.take() {
         handed.lay(exchange, &mut response);
     }
@@ -134,6 +137,8 @@ fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
     inner.site_index = exchange.site_index;
     inner.log_id = Rc::clone(&exchange.log_id);
     inner.redirects = exchange.redirects + 1;
+    inner.is_admitted = true;
+    inner.program_gate = exchange.program_gate.clone();
     inner.trace = exchange.trace.take().inspect(|steps| exchange.trace = Some(steps.clone()));
     inner
 }

@@ -1,6 +1,6 @@
 //! What a worker has at hand for every request. One per worker and generation; never crosses threads.
 
-use crate::{Authorizer, Filter, Generation, Handler, LocalFuture, Rules};
+use crate::{Authorizer, Filter, Generation, Handler, LocalFuture, Rules, throttle::Neighbours};
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 /// From a path to the key authorization that waits there.
@@ -18,6 +18,8 @@ pub struct Services {
     pub authorizer: Option<Rc<dyn Authorizer>>,
     /// Waits; the pipeline knows no runtime.
     pub sleep: fn(Duration) -> LocalFuture<'static, ()>,
+    /// What clients have used up, and who is banned.
+    pub neighbours: Arc<Neighbours>,
     /// Monotonic nanoseconds, for throttling.
     pub now_ns: fn() -> u64,
     /// What an authority that looks at this path (of [`CHALLENGES`](crate::phases::CHALLENGES)) is to find there now; `None`: what the site has.

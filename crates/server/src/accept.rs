@@ -58,8 +58,8 @@ pub fn start(worker: &Rc<Worker>, mut opened: Opened, stream: RawStream, peer: S
         tokio::task::spawn_local(async move { receive(worker, opened, stream, client, manners).await });
         return;
     }
-    if !opened.admit(client.ip()) {
-        return too_many(worker, &client);
+    if let Err(turned_away) = opened.admit(client.ip()) {
+        return turned_away.tell(worker, &client);
     }
     driver_h1::first_read(Session::new(Rc::clone(worker), client, opened, manners.http2, None), stream);
 }
@@ -82,11 +82,6 @@ fn manners(worker: &Worker, client: &Client) -> Manners {
     }
 }
 
-fn too_many(worker: &Worker, client: &Client) {
-    worker.counters.increment(Metric::ClosedPerAddressLimit);
-    error_log::log_about(&message::ADDRESS_CONNECTION_LIMIT, client, format_args!(""));
-}
-
 /// Everything that may have to wait before a driver can begin.
 async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, client: Client, manners: Manners) {
     let Ok(stream) = stream.register() else { return worker.counters.increment(Metric::ClosedError) };
@@ -98,8 +93,8 @@ async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, clie
         },
         false => client,
     };
-    if !opened.admit(client.ip()) {
-        return too_many(&worker, &client);
+    if let Err(turned_away) = opened.admit(client.ip()) {
+        return turned_away.tell(&worker, &client);
     }
     let Some(acceptor) = manners.acceptor else {
         return driver_h1::run(Session::new(worker, client, opened, manners.http2, None), io).await;

@@ -1,9 +1,38 @@
 //! What every open connection holds of the worker: its place among the connections, and its client's account.
 
 use crate::worker::Worker;
-use saker_pipeline::throttle::{AddressState, ConnectionGuard};
-use saker_telemetry::Metric;
+use saker_pipeline::{
+    Client, Generation,
+    throttle::{self, AddressState, ConnectionGuard},
+};
+use saker_telemetry::{Metric, error_log, message};
 use std::{net::IpAddr, rc::Rc, sync::Arc};
+
+/// Why a connection is closed as soon as it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnedAway {
+    Banned,
+    /// By the lists of the whole server.
+    Denied,
+    /// The address has too many.
+    Connections,
+}
+
+impl TurnedAway {
+    /// Counts it and tells the log.
+    pub fn tell(self, worker: &Worker, client: &Client) {
+        let (metric, rule) = match self {
+            TurnedAway::Banned => (Metric::ClosedBanned, "ban"),
+            TurnedAway::Denied => (Metric::ClosedDenied, "deny"),
+            TurnedAway::Connections => (Metric::ClosedPerAddressLimit, "connections_per_address"),
+        };
+        worker.counters.increment(metric);
+        if self == TurnedAway::Connections {
+            error_log::log_about(&message::ADDRESS_CONNECTION_LIMIT, client, format_args!(""));
+        }
+        error_log::log_about(&message::CLIENT_REFUSED, client, format_args!("address={} rule={rule} site=-", client.ip()));
+    }
+}
 
 /// A counted connection. Dropping it gives its place back.
 pub struct Opened {
@@ -25,16 +54,43 @@ impl Opened {
         Opened { worker: Rc::clone(&self.worker), is_handed_over: false, account: self.account.take() }
     }
 
-    /// Opens the client's account, where a limit or a throttle asks for one. `false`: the address has too many connections.
-    pub fn admit(&mut self, address: IpAddr) -> bool {
-        let services = self.worker.services();
-        let max = services.generation.model.limits.connections_per_address_max;
-        if max == 0 && !services.generation.throttles {
-            return true;
+    /// Whether the client may come in; opens his account, where a limit asks for one.
+    pub fn admit(&mut self, address: IpAddr) -> Result<(), TurnedAway> {
+        let worker = Rc::clone(&self.worker);
+        let services = worker.services();
+        let (generation, neighbours) = (&services.generation, &worker.shared.neighbours);
+        let now_s = saker_net::clock::turn_s();
+        if neighbours.bans.contains(address, now_s) {
+            return Err(TurnedAway::Banned);
         }
-        let max = if max == 0 { u32::MAX } else { u32::try_from(max).unwrap_or(u32::MAX) };
-        self.account = self.worker.shared.addresses.state(address).connect(max);
-        self.account.is_some()
+        let guard = &generation.model.guard;
+        if !guard.admittance.admits(address) {
+            return Err(TurnedAway::Denied);
+        }
+        let max = generation.model.limits.connections_per_address_max;
+        if max == 0 && !generation.throttles {
+            return Ok(());
+        }
+        let is_exempt = generation.is_exempt(address);
+        let max = if max == 0 || is_exempt { u32::MAX } else { u32::try_from(max).unwrap_or(u32::MAX) };
+        let state = neighbours.addresses.state(address);
+        let connected = state.connect(max);
+        let soft_max = guard.connections_soft_max;
+        if soft_max != 0 && !is_exempt {
+            let over_ms = state.over_soft_ms(soft_max, saker_net::clock::turn_ms());
+            if over_ms.is_some_and(|over_ms| over_ms > guard.grace_ms) {
+                throttle::consequence::ban(&neighbours.bans, guard, address, now_s, "connections_soft");
+                return Err(TurnedAway::Banned);
+            }
+        }
+        self.account = Some(connected.ok_or(TurnedAway::Connections)?);
+        Ok(())
+    }
+
+    /// Whether the client has more connections than he may keep open without requests.
+    pub fn is_over_soft(&self, generation: &Generation) -> bool {
+        let max = generation.model.guard.connections_soft_max;
+        max != 0 && self.account.as_ref().is_some_and(|account| u64::from(account.state().connections()) > max)
     }
 
     pub fn account(&self) -> Option<&Arc<AddressState>> {

@@ -8,7 +8,7 @@ use saker_handlers::{
     CgiFiles, Compress, FieldFilter, FixedAnswers, PhpFiles, StaticFiles,
     page_cache::{Explain, Keep, LookUp, PageCache, Share},
 };
-use saker_pipeline::{Filter, Generation, Handler, Rules, Services};
+use saker_pipeline::{Filter, Generation, Handler, Rules, Services, throttle::Neighbours};
 use std::{
     rc::{Rc, Weak},
     sync::Arc,
@@ -22,27 +22,33 @@ pub enum Cache {
     Explained,
 }
 
+/// What all workers share.
+pub struct Common<'a> {
+    pub watcher: &'a Watcher,
+    pub challenges: &'a Arc<Challenges>,
+    pub neighbours: &'a Arc<Neighbours>,
+}
+
 pub fn services(
     generation: Arc<Generation>,
-    watcher: &Watcher,
-    challenges: &Arc<Challenges>,
+    common: &Common<'_>,
     gateway: Gateway,
     figures: Rc<dyn Figures>,
     cache: Cache,
 ) -> Rc<Services> {
     // Pages that include pages ask for them as clients would.
-    Rc::new_cyclic(|inside| made(generation, watcher, challenges, gateway, figures, cache, inside.clone()))
+    Rc::new_cyclic(|inside| made(generation, common, gateway, figures, cache, inside.clone()))
 }
 
 fn made(
     generation: Arc<Generation>,
-    watcher: &Watcher,
-    challenges: &Arc<Challenges>,
+    common: &Common<'_>,
     gateway: Gateway,
     figures: Rc<dyn Figures>,
     cache: Cache,
     inside: Weak<Services>,
 ) -> Services {
+    let Common { watcher, challenges, neighbours } = *common;
     let purgers = &generation.model.cache.purgers;
     let is_explained = matches!(cache, Cache::Explained);
     let page_cache = match cache {
@@ -87,6 +93,7 @@ fn made(
         rules,
         authorizer: Some(Rc::new(Doorkeeper(gateway))),
         sleep: |time| Box::pin(tokio::time::sleep(time)),
+        neighbours: Arc::clone(neighbours),
         now_ns: saker_net::clock::monotonic_ns,
         challenge: Box::new(move |path| challenges.answer(path)),
     }

@@ -5,7 +5,7 @@ use saker_acme::Challenges;
 use saker_files::Watcher;
 use saker_handlers::page_cache::tally::Tallies;
 use saker_net::starter::Starter;
-use saker_pipeline::throttle::AddressTable;
+use saker_pipeline::throttle::Neighbours;
 use saker_store::Store;
 use saker_telemetry::Counters;
 use std::{
@@ -34,8 +34,8 @@ pub struct Shared {
     pub connections: ConnectionCount,
     /// Requests that are worked on, for `limits.requests_at_a_time`.
     pub busy: BusyRequests,
-    /// What each client address has used up.
-    pub addresses: Arc<AddressTable>,
+    /// What each client address has used up, and who is banned.
+    pub neighbours: Arc<Neighbours>,
     /// What certificate authorities are to find over HTTP.
     pub challenges: Arc<Challenges>,
     /// Open access logs by target.

@@ -57,6 +57,8 @@ pub enum Command {
     Unlisten(Address),
     /// Makes pages before visitors ask for them, so many at a time.
     Warm(Arc<Job>, usize),
+    /// Bans have changed: open connections look whether they are meant.
+    LookAtBans,
     /// Accept nothing more, close idle connections, let requests finish.
     Drain,
     /// End now, whatever is open.
@@ -206,6 +208,7 @@ impl Worker {
             Command::Unlisten(address) => self.unlisten(Some(&address)),
             Command::ListenQuic(address, socket) => quic::start::<driver_h3::Connection>(self, address, socket),
             Command::UnlistenQuic(address) => self.unlisten_quic(Some(&address)),
+            Command::LookAtBans => self.deadlines.wake_all(),
             Command::Drain => {
                 self.draining.set(true);
                 self.unlisten(None);
@@ -283,7 +286,7 @@ impl Worker {
         saker_files::look::forget_unused(&self.shared.watcher);
         if self.index == 0 {
             self.shared.watcher.sweep();
-            self.shared.addresses.sweep(saker_net::clock::monotonic_ns());
+            self.shared.neighbours.addresses.sweep(saker_net::clock::monotonic_ns());
             self.shared.logs.forget_unused();
         }
     }
@@ -316,7 +319,8 @@ fn services(generation: &Arc<Generation>, shared: &Arc<Shared>, gateway: Gateway
         workers: shared.counters.len(),
     };
     let cache = shared.store().map_or(registry::Cache::Nothing, |store| registry::Cache::Share(share(store)));
-    registry::services(Arc::clone(generation), &shared.watcher, &shared.challenges, gateway, Rc::new(figures), cache)
+    let common = registry::Common { watcher: &shared.watcher, challenges: &shared.challenges, neighbours: &shared.neighbours };
+    registry::services(Arc::clone(generation), &common, gateway, Rc::new(figures), cache)
 }
 
 /// A log that can't be opened is said and left out: serving goes on.

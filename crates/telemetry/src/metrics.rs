@@ -55,6 +55,8 @@ metrics! {
     ClosedWriteTimeout Counter "connections_closed_total" "reason=\"write_timeout\"" "connections" "Connections closed, by reason.";
     ClosedLimit Counter "connections_closed_total" "reason=\"limit\"" "connections" "Connections closed, by reason.";
     ClosedPerAddressLimit Counter "connections_closed_total" "reason=\"per_address_limit\"" "connections" "Connections closed, by reason.";
+    ClosedBanned Counter "connections_closed_total" "reason=\"banned\"" "connections" "Connections closed, by reason.";
+    ClosedDenied Counter "connections_closed_total" "reason=\"denied\"" "connections" "Connections closed, by reason.";
     ClosedMalformed Counter "connections_closed_total" "reason=\"malformed\"" "connections" "Connections closed, by reason.";
     ClosedError Counter "connections_closed_total" "reason=\"error\"" "connections" "Connections closed, by reason.";
     AcceptPauses Counter "accept_pauses_total" "" "pauses" "Times accepting paused because descriptors had run out.";

@@ -2,13 +2,13 @@
 
 use crate::{
     directives::AcmeDraft,
-    model::{CacheStore, Limits, Php, Server, ServerTls},
+    model::{CacheStore, Limits, Php, Server, ServerGuard, ServerTls},
     row::{ACME, FILE, Kind, LIMITS, LISTENER, PHP, ROW, Row, SERVER, SITE, Set, TLS, Target, UPSTREAM},
     source::At,
     value::Given,
 };
 
-/// What `[server]`, `[limits]`, `[tls]`, `[acme]`, `[php]`, `[cache]` and `include` of one file say.
+/// What `[server]`, `[limits]`, `[tls]`, `[acme]`, `[php]`, `[cache]`, `[guard]` and `include` of one file say.
 #[derive(Debug, Default)]
 pub struct FileDraft {
     pub server: Server,
@@ -17,6 +17,7 @@ pub struct FileDraft {
     pub acme: AcmeDraft,
     pub php: Php,
     pub cache: CacheStore,
+    pub guard: ServerGuard,
     /// Patterns as written.
     pub include: Vec<(String, At)>,
 }
@@ -31,6 +32,7 @@ impl Target for FileDraft {
             Set::Acme(set) => set(&mut self.acme, given),
             Set::Php(set) => set(&mut self.php, given),
             Set::CacheStore(set) => set(&mut self.cache, given),
+            Set::Guard(set) => set(&mut self.guard, given),
             _ => debug_assert!(false, "not a setter for a file: {set:?}"),
         }
     }

@@ -10,6 +10,7 @@ pub(crate) mod error_pages;
 pub(crate) mod fields;
 pub(crate) mod file;
 pub(crate) mod files;
+pub(crate) mod guard;
 pub(crate) mod limits;
 pub(crate) mod listener;
 pub(crate) mod logs;
@@ -66,6 +67,7 @@ static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
         fields::ROWS,
         error_pages::ROWS,
         throttle::ROWS,
+        guard::ROWS,
         logs::ROWS,
     ];
     features.into_iter().flatten().collect()

@@ -102,6 +102,22 @@ const fn requests_row(name: &'static str, summary: &'static str, set: Set) -> Ro
     }
 }
 
+/// A row of requests at a time.
+const fn at_a_time_row(name: &'static str, summary: &'static str, apache: Option<&'static str>, set: Set) -> Row {
+    Row {
+        name,
+        contexts: THROTTLE,
+        kind: Kind::Integer { min: 0, max: 1_000_000 },
+        default: Some("0"),
+        summary,
+        apache,
+        aliases: &["limit_conn"],
+        since: "0.9",
+        set,
+        ..ROW
+    }
+}
+
 const RATE_LIMIT: Option<&str> = Some("SetOutputFilter RATE_LIMIT");
 
 pub static ROWS: &[Row] = &[
@@ -142,6 +158,64 @@ pub static ROWS: &[Row] = &[
         "Requests of one client address that a program answers.",
         Set::Settings(|s, given| s.throttle.dynamic_requests = given.request_rate()),
     ),
+    requests_row(
+        "requests_per_site",
+        "Requests of all clients together. Those over it are answered with 503.",
+        Set::Settings(|s, given| s.throttle.site_requests = given.request_rate()),
+    ),
+    at_a_time_row(
+        "at_a_time_per_address",
+        "Requests of one client address that are being answered at the same time, downloads among them. 0: no limit.",
+        Some("MaxConnPerIP"),
+        Set::Settings(|s, given| s.throttle.at_a_time_address = given.number()),
+    ),
+    at_a_time_row(
+        "at_a_time_per_site",
+        "Requests of all clients that are being answered at the same time; more are answered with 503. 0: no limit.",
+        None,
+        Set::Settings(|s, given| s.throttle.at_a_time_site = given.number()),
+    ),
+    at_a_time_row(
+        "dynamic_per_address",
+        "Requests of one client address that programs (PHP, a proxied server) answer at the same time. 0: no limit.",
+        None,
+        Set::Settings(|s, given| s.throttle.dynamic_at_a_time_address = given.number()),
+    ),
+    at_a_time_row(
+        "dynamic_per_site",
+        "Requests of all clients that programs answer at the same time. 0: no limit.",
+        None,
+        Set::Settings(|s, given| s.throttle.dynamic_at_a_time_site = given.number()),
+    ),
+    at_a_time_row(
+        "dynamic_queue",
+        "Requests for programs over `dynamic_per_address` or `dynamic_per_site` that wait for their turn; more are answered at once with 429 or \
+         503. 0: none wait.",
+        None,
+        Set::Settings(|s, given| s.throttle.dynamic_queue_max = given.number()),
+    ),
+    Row {
+        name: "dynamic_queue_time",
+        contexts: THROTTLE,
+        kind: Kind::Duration { min_ms: 1, max_ms: 3_600_000 },
+        example: Some("\"10s\""),
+        summary: "How long a request waits for its turn; then it is answered with 503. Without it 10 seconds.",
+        since: "0.9",
+        set: Set::Settings(|s, given| s.throttle.dynamic_queue_ms = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "over",
+        contexts: THROTTLE,
+        kind: Kind::Choice(&["403", "429", "503", "drop"]),
+        example: Some("\"503\""),
+        summary: "What requests over a limit meet: an answer with this status (with `Retry-After`), or the end of the connection without one. \
+                  Without it 429 where the client is over its limit, 503 where the site is.",
+        aliases: &["limit_req_status", "limit_conn_status"],
+        since: "0.9",
+        set: Set::Settings(|s, given| s.throttle.over = Some(super::guard::consequence(&given.text()))),
+        ..ROW
+    },
     Row {
         name: "rate",
         contexts: RATE,

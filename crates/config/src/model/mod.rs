@@ -3,6 +3,7 @@
 mod action;
 mod authorize;
 mod cache;
+mod guard;
 mod health;
 mod limits;
 mod listener;
@@ -18,6 +19,7 @@ mod upstream;
 pub use action::{Action, Proxy, Redirect, RedirectPiece};
 pub use authorize::Authorize;
 pub use cache::{CacheOffer, CacheStore, CacheUse};
+pub use guard::{Addresses, Admittance, Consequence, Guard, ServerGuard};
 pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, Standing};
 pub use limits::Limits;
 pub use listener::{Address, Congestion, Http3, Listener};
@@ -37,6 +39,7 @@ pub use tls::{
 };
 pub use upstream::{Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky, Through, Tuning, Upstream};
 
+use saker_addresses::AddressList;
 use std::{path::PathBuf, sync::Arc};
 
 /// A whole configuration.
@@ -46,6 +49,9 @@ pub struct Model {
     pub limits: Limits,
     pub tls: ServerTls,
     pub cache: CacheStore,
+    pub guard: ServerGuard,
+    /// Files of addresses that guards ask, each once.
+    pub address_lists: Vec<Arc<AddressList>>,
     pub php: Php,
     /// What there is of it, once that has been looked for.
     pub php_pools: PhpPools,

@@ -1,4 +1,6 @@
-//! Throttling: bandwidth and request rates. Absent means no limit and no cost.
+//! Throttling: bandwidth, rates of requests, and how many are worked on at a time. Absent means no limit and no cost.
+
+use super::Consequence;
 
 /// Bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +40,39 @@ pub struct Throttle {
     pub static_requests: Option<RequestRate>,
     /// Per client address, answered by a program behind us.
     pub dynamic_requests: Option<RequestRate>,
+    /// Of all clients of the site together.
+    pub site_requests: Option<RequestRate>,
+    /// Requests that are being answered; 0: no limit, as for all of these.
+    pub at_a_time_address: u64,
+    pub at_a_time_site: u64,
+    /// Those that a program answers.
+    pub dynamic_at_a_time_address: u64,
+    pub dynamic_at_a_time_site: u64,
+    /// Further ones of those that wait, of the whole site.
+    pub dynamic_queue_max: u64,
+    /// How long one waits at most; 0: [`Throttle::QUEUE_MS`].
+    pub dynamic_queue_ms: u64,
+    /// What those meet that are over a limit; `None`: 429, or 503 where it is the site's.
+    pub over: Option<Consequence>,
 }
 
 impl Throttle {
+    /// How long a request waits for its turn where nothing is said.
+    pub const QUEUE_MS: u64 = 10_000;
+
     /// No limit at all.
     pub fn is_idle(&self) -> bool {
         *self == Throttle::default()
+    }
+
+    /// Whether requests are counted while they are answered.
+    pub fn counts(&self) -> bool {
+        self.at_a_time_address != 0 || self.at_a_time_site != 0
+    }
+
+    /// Whether those are that programs answer.
+    pub fn counts_dynamic(&self) -> bool {
+        self.dynamic_at_a_time_address != 0 || self.dynamic_at_a_time_site != 0
     }
 
     /// Any limit on bytes that go out.

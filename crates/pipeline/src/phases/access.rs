@@ -1,18 +1,18 @@
-//! May this request be answered: size of its body, request rates of its address.
+//! May this request be answered: who asks, how often and how many at a time; the size of its body.
+//!
+//! Limits are asked once for a request of a client. What it leads to inside of the server (error documents, paths that programs hand over) is part of
+//! it and not counted again; who may come at all is asked each time, because another path may have other rules.
 
 use crate::{
-    Exchange, Response, Services,
-    throttle::{Admission, requests},
+    Client, Exchange, Response, Services,
+    throttle::{Admission, Over, ProgramGate, meet, requests},
 };
-use saker_config::model::ClientCertificates;
+use saker_config::model::{ClientCertificates, Consequence, Throttle};
 use saker_http::Status;
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 pub(super) fn access(exchange: &mut Exchange, services: &Services) -> Option<Response> {
-    if let Some(refused) = handshake(exchange) {
-        return Some(refused);
-    }
-    if let Some(refused) = throttle(exchange, services) {
+    if let Some(refused) = handshake(exchange).or_else(|| guard(exchange, services)).or_else(|| throttle(exchange, services)) {
         return Some(refused);
     }
     let limit = body_bytes_max(exchange, services);
@@ -35,27 +35,126 @@ fn handshake(exchange: &mut Exchange) -> Option<Response> {
     })
 }
 
-/// Request rates of the client's address, and the pace of the body. A delay is left in the exchange and waited for before the content.
-fn throttle(exchange: &mut Exchange, services: &Services) -> Option<Response> {
-    let settings = Arc::clone(&exchange.settings);
-    if settings.throttle.is_idle() {
+/// Who asks. Connections have been asked about bans already; a client whom a proxy names has not.
+fn guard(exchange: &mut Exchange, services: &Services) -> Option<Response> {
+    if exchange.stands_in_for.is_some() {
+        // The page that says no.
         return None;
     }
-    exchange.body.throttle(&settings.throttle, exchange.site_index);
-    if exchange.admission.is_none()
-        && let (Some(rate), Some(account)) = (&settings.throttle.static_requests, &exchange.client.account)
-    {
-        exchange.admission = Some(requests::admit(&account.static_requests, rate, (services.now_ns)()));
+    let address = exchange.client.ip();
+    let bans = &services.neighbours.bans;
+    let is_named = address != exchange.client.peer.ip().to_canonical();
+    let banned = (is_named && bans.contains(address, exchange.now)).then_some(("ban", Consequence::FORBIDDEN));
+    let denied = || {
+        let guard = exchange.settings.guard.as_ref()?;
+        (!guard.admittance.admits(address)).then_some(("deny", guard.denied))
+    };
+    let (rule, consequence) = banned.or_else(denied)?;
+    Some(refuse(exchange, services, Over { rule, consequence, retry_after_s: 0, is_offence: false }))
+}
+
+/// Limits of the client's address and of the site, and the pace of the body. A delay is left in the exchange and waited for before the content.
+fn throttle(exchange: &mut Exchange, services: &Services) -> Option<Response> {
+    let settings = Arc::clone(&exchange.settings);
+    let throttle = &settings.throttle;
+    if throttle.is_idle() {
+        return None;
     }
-    match exchange.admission {
-        Some(Admission::Refuse { retry_after_s }) => {
-            exchange.trace("access", None, || "the request rate of this address is used up".into());
-            let mut response = Response::new(Status::TOO_MANY_REQUESTS);
-            response.fields_mut().set("Retry-After", retry_after_s.to_string().into_bytes());
-            Some(response)
+    exchange.body.throttle(throttle, exchange.site_index);
+    if std::mem::replace(&mut exchange.is_admitted, true) {
+        return None;
+    }
+    open_account(exchange, services);
+    let is_exempt = services.generation.is_exempt(exchange.client.ip());
+    if exchange.admission.is_none() && !is_exempt {
+        exchange.admission = rate(exchange, throttle, services);
+    }
+    let own = |status| throttle.over.unwrap_or(Consequence::Refuse(status));
+    if let Some(Admission::Refuse { retry_after_s }) = exchange.admission {
+        let over = Over { rule: "requests_static", consequence: own(429), retry_after_s, is_offence: true };
+        return Some(refuse(exchange, services, over));
+    }
+    // His own first: who is refused for that uses nothing up of what the site has for others.
+    let over = (!is_exempt && !count(exchange, throttle)).then_some(("at_a_time_per_address", 429, 1, true));
+    let over = over.or_else(|| of_site(exchange, throttle, services).map(|(rule, retry_after_s)| (rule, 503, retry_after_s, false)));
+    if let Some((rule, status, retry_after_s, is_offence)) = over {
+        return Some(refuse(exchange, services, Over { rule, consequence: own(status), retry_after_s, is_offence }));
+    }
+    exchange.program_gate = program_gate(exchange, throttle, services, is_exempt).map(Rc::new);
+    None
+}
+
+fn refuse(exchange: &mut Exchange, services: &Services, over: Over) -> Response {
+    meet(exchange, &services.generation, &services.neighbours, (services.now_ns)(), over)
+}
+
+/// Whom a proxy names has an account of his own.
+fn open_account(exchange: &mut Exchange, services: &Services) {
+    if exchange.client.account.is_none() && exchange.client.address.ip() != exchange.client.peer.ip() && services.generation.throttles {
+        let mut client = Client::clone(&exchange.client);
+        client.account = Some(services.neighbours.addresses.state(client.ip()));
+        exchange.client = Rc::new(client);
+    }
+}
+
+fn rate(exchange: &Exchange, throttle: &Throttle, services: &Services) -> Option<Admission> {
+    let (rate, account) = (throttle.static_requests.as_ref()?, exchange.client.account.as_ref()?);
+    Some(requests::admit(&account.static_requests, rate, (services.now_ns)()))
+}
+
+/// The site's own limits, which all its clients share: the rule, and when to come again.
+fn of_site(exchange: &mut Exchange, throttle: &Throttle, services: &Services) -> Option<(&'static str, u64)> {
+    let site = services.generation.site_accounts.get(exchange.site_index)?;
+    if let Some(rate) = &throttle.site_requests {
+        match requests::admit(&site.requests, rate, (services.now_ns)()) {
+            Admission::Refuse { retry_after_s } => return Some(("requests_per_site", retry_after_s)),
+            Admission::Delay(wait_ns) => exchange.admission = Some(longer(exchange.admission, wait_ns)),
+            Admission::Pass => {}
         }
-        _ => None,
     }
+    match throttle.at_a_time_site {
+        0 => None,
+        max => match site.begin_request(max) {
+            Some(counted) => {
+                exchange.counted.push(counted);
+                None
+            }
+            None => Some(("at_a_time_per_site", 1)),
+        },
+    }
+}
+
+fn longer(admission: Option<Admission>, wait_ns: u64) -> Admission {
+    match admission {
+        Some(Admission::Delay(other_ns)) => Admission::Delay(wait_ns.max(other_ns)),
+        _ => Admission::Delay(wait_ns),
+    }
+}
+
+/// Counts the request among its client's; `false`: they are too many.
+fn count(exchange: &mut Exchange, throttle: &Throttle) -> bool {
+    let (max, account) = match (throttle.at_a_time_address, &exchange.client.account) {
+        (0, _) | (_, None) => return true,
+        (max, Some(account)) => (max, account),
+    };
+    match account.begin_request(max) {
+        Some(counted) => {
+            exchange.counted.push(counted);
+            true
+        }
+        None => false,
+    }
+}
+
+fn program_gate(exchange: &Exchange, throttle: &Throttle, services: &Services, is_exempt: bool) -> Option<ProgramGate> {
+    (throttle.counts_dynamic() || throttle.dynamic_requests.is_some()).then(|| ProgramGate {
+        generation: Arc::clone(&services.generation),
+        neighbours: Arc::clone(&services.neighbours),
+        address: exchange.client.account.clone().filter(|_| !is_exempt),
+        site_index: exchange.site_index,
+        sleep: services.sleep,
+        now_ns: services.now_ns,
+    })
 }
 
 /// 0: no limit.

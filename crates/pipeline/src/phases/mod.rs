@@ -63,6 +63,7 @@ pub async fn run_again(exchange: &mut Exchange, services: &Services, outer: &Exc
 pub async fn descend_inside(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     // The rate is that of the request around it.
     exchange.admission = Some(Admission::Pass);
+    exchange.is_admitted = true;
     before_content(exchange, services, BEHIND_HOST).await
 }
 

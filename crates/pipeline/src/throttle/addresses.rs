@@ -6,20 +6,22 @@
 //! Absent on purpose: a time of last use. A state whose accounts are all at rest is as good as a new one, so forgetting it then
 //! forgives nothing, and forgetting it earlier would.
 
-use super::Account;
+use super::{Account, Places};
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use std::{
     hash::BuildHasher,
     net::IpAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed},
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
 
 /// Locks are held for one look-up, so few shards are enough for the cores of one machine.
 const SHARDS: usize = 16;
+/// What one client is given, where nothing else is said.
+const IPV6_PREFIX: u8 = 64;
 
 /// What one client address, or one IPv6 /64, has open and has used.
 #[derive(Debug, Default)]
@@ -30,7 +32,17 @@ pub struct AddressState {
     pub in_bytes: Account,
     pub static_requests: Account,
     pub dynamic_requests: Account,
+    /// Requests that were no HTTP.
+    pub bad_requests: Account,
+    /// Requests that were refused for being too many.
+    pub refused_requests: Account,
+    /// Requests that are being answered.
+    at_a_time: AtomicU32,
     connections: AtomicU32,
+    /// Since when it has more connections than the soft limit lets it; 0: it has not.
+    over_soft_since_ms: AtomicU64,
+    /// Of programs, once a limit asks for it.
+    dynamic: OnceLock<Arc<Places>>,
 }
 
 impl AddressState {
@@ -41,14 +53,59 @@ impl AddressState {
         Some(ConnectionGuard { state: Arc::clone(self) })
     }
 
+    /// For how long it has had more than `soft_max` connections; `None`: it has not.
+    pub fn over_soft_ms(&self, soft_max: u64, now_ms: u64) -> Option<u64> {
+        if u64::from(self.connections()) <= soft_max {
+            self.over_soft_since_ms.store(0, Relaxed);
+            return None;
+        }
+        match self.over_soft_since_ms.compare_exchange(0, now_ms.max(1), Relaxed, Relaxed) {
+            Ok(_) => Some(0),
+            Err(since_ms) => Some(now_ms.saturating_sub(since_ms)),
+        }
+    }
+
+    /// Places at programs.
+    pub fn dynamic(&self) -> &Arc<Places> {
+        self.dynamic.get_or_init(Arc::default)
+    }
+
+    /// Counts a request that is being answered, unless `max` are.
+    pub fn begin_request(self: &Arc<Self>, max: u64) -> Option<Counted> {
+        let below = |count| (u64::from(count) < max).then_some(count + 1);
+        self.at_a_time.fetch_update(Relaxed, Relaxed, below).ok()?;
+        let state = Arc::clone(self);
+        Some(Counted::new(move || {
+            state.at_a_time.fetch_sub(1, Relaxed);
+        }))
+    }
+
     pub fn connections(&self) -> u32 {
         self.connections.load(Relaxed)
     }
 
     /// Nothing to pay off, on any account.
     fn is_at_rest(&self, now_ns: u64) -> bool {
-        let accounts = [&self.out_bytes, &self.in_bytes, &self.static_requests, &self.dynamic_requests];
-        accounts.iter().all(|account| account.is_at_rest(now_ns))
+        let rates = [&self.static_requests, &self.dynamic_requests, &self.bad_requests, &self.refused_requests];
+        let accounts = rates.into_iter().chain([&self.out_bytes, &self.in_bytes]);
+        accounts.into_iter().all(|account| account.is_at_rest(now_ns))
+    }
+}
+
+/// A count that goes down again when this is dropped.
+pub struct Counted(Option<Box<dyn FnOnce()>>);
+
+impl Counted {
+    pub fn new(leave: impl FnOnce() + 'static) -> Counted {
+        Counted(Some(Box::new(leave)))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(leave) = self.0.take() {
+            leave();
+        }
     }
 }
 
@@ -70,20 +127,13 @@ impl Drop for ConnectionGuard {
     }
 }
 
-/// The part of an address that stands for one client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Key {
-    V4(u32),
-    /// The upper 64 bits.
-    V6(u64),
-}
+/// The part of an address that stands for one client, IPv4 as mapped into IPv6.
+type Key = u128;
 
-impl Key {
-    fn of(address: IpAddr) -> Key {
-        match address.to_canonical() {
-            IpAddr::V4(address) => Key::V4(address.to_bits()),
-            IpAddr::V6(address) => Key::V6((address.to_bits() >> 64) as u64),
-        }
+fn key_of(address: IpAddr, ipv6_prefix: u8) -> Key {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits() & !u128::MAX.checked_shr(ipv6_prefix.into()).unwrap_or(0),
     }
 }
 
@@ -97,10 +147,11 @@ pub struct AddressTable {
     entries: AtomicUsize,
     entries_max: usize,
     overflow: Arc<AddressState>,
+    ipv6_prefix: AtomicU8,
 }
 
 impl AddressTable {
-    /// An entry takes some 150 bytes.
+    /// An entry takes some 250 bytes.
     pub fn new(entries_max: usize) -> AddressTable {
         AddressTable {
             shards: std::array::from_fn(|_| Mutex::default()),
@@ -108,12 +159,18 @@ impl AddressTable {
             entries: AtomicUsize::new(0),
             entries_max,
             overflow: Arc::default(),
+            ipv6_prefix: AtomicU8::new(IPV6_PREFIX),
         }
+    }
+
+    /// From now on so many bits of an IPv6 address stand for one client.
+    pub fn set_ipv6_prefix(&self, bits: u8) {
+        self.ipv6_prefix.store(bits, Relaxed);
     }
 
     /// The state of an address; made if there is none, the shared one if the table is full.
     pub fn state(&self, address: IpAddr) -> Arc<AddressState> {
-        let key = Key::of(address);
+        let key = key_of(address, self.ipv6_prefix.load(Relaxed));
         let mut shard = self.shard(key);
         if let Some(state) = shard.get(&key) {
             return Arc::clone(state);

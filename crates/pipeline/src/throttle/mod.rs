@@ -9,10 +9,16 @@
 
 pub mod addresses;
 pub mod bandwidth;
+pub mod consequence;
+pub mod gate;
+pub mod places;
 pub mod requests;
 
-pub use addresses::{AddressState, AddressTable, ConnectionGuard};
+pub use addresses::{AddressState, AddressTable, ConnectionGuard, Counted};
 pub use bandwidth::Paced;
+pub use consequence::{Neighbours, Over, meet};
+pub use gate::ProgramGate;
+pub use places::{Place, Places};
 pub use requests::Admission;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -5,6 +5,7 @@
 use super::address;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
+use saker_addresses::Block;
 use saker_config::model::{Acme, Address};
 use std::path::{Path, PathBuf};
 
@@ -43,6 +44,9 @@ pub enum Command {
     Stop(Stop),
     Purge(Purge),
     Cache(Cache),
+    Ban(Ban),
+    Unban(Unban),
+    Bans(Bans),
     /// Print the JSON Schema of saker.toml (for editors)
     Schema,
     /// Print the reference of all directives of saker.toml, in Markdown
@@ -237,6 +241,52 @@ pub struct Purge {
     /// Make it stale instead: it is served while a new one is made
     #[arg(long)]
     pub soft: bool,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// Keep clients out, from now on and over a restart
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  saker ban 192.0.2.7 --for 1h --reason 'scans for wp-login'
+  saker ban 192.0.2.0/24 2001:db8::/32      for good
+
+Open connections of theirs end, too. Lists of thousands are better in a file: see
+deny_files in [guard].")]
+pub struct Ban {
+    /// Addresses or blocks
+    #[arg(value_name = "ADDRESS|BLOCK", required = true, value_parser = block)]
+    pub blocks: Vec<Block>,
+    /// For so long: 90s, 30m, 1h, 7d, a number of seconds, or -1 for good [default: for good]
+    #[arg(long = "for", value_name = "TIME", value_parser = ban_time, allow_negative_numbers = true)]
+    pub time: Option<BanTime>,
+    /// Shown by saker bans
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// Let banned clients in again
+#[derive(Debug, Args)]
+pub struct Unban {
+    /// Blocks as they were banned, or addresses, which are freed of every ban that they are under
+    #[arg(value_name = "ADDRESS|BLOCK", value_parser = block)]
+    pub blocks: Vec<Block>,
+    /// Everybody
+    #[arg(long, conflicts_with = "blocks")]
+    pub all: bool,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// Show who is banned, why and for how long
+#[derive(Debug, Args)]
+pub struct Bans {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub target: Target,
 }
@@ -458,6 +508,25 @@ fn cookie_values(text: &str) -> Result<(String, Vec<String>), String> {
     match name.is_empty() || !is_plain(name) || !is_plain(values) {
         true => Err("that is no cookie".into()),
         false => Ok((name.to_owned(), values.split(',').map(str::to_owned).collect())),
+    }
+}
+
+/// How long a ban holds; `None`: for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BanTime(pub Option<u64>);
+
+fn block(text: &str) -> Result<Block, String> {
+    text.parse().map_err(|()| "an address (192.0.2.7, 2001:db8::1) or a block (192.0.2.0/24)".into())
+}
+
+/// As fail2ban says it, too: a number of seconds, where less than 0 is for good.
+fn ban_time(text: &str) -> Result<BanTime, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400)];
+    let (number, factor) = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor))).unwrap_or((text, 1));
+    match number.parse::<i64>() {
+        Ok(number) if number < 0 && factor == 1 => Ok(BanTime(None)),
+        Ok(number @ 1..) => Ok(BanTime(number.unsigned_abs().checked_mul(factor))),
+        _ => Err("a time such as 90s, 30m, 1h or 7d".into()),
     }
 }
 

@@ -7,6 +7,7 @@
 mod address;
 pub mod apache;
 mod arguments;
+mod bans;
 mod cache;
 mod check;
 mod daemon;
@@ -55,6 +56,9 @@ fn run(command: Command) -> ExitCode {
         Command::Stop(stop) => daemon::stop(&stop),
         Command::Purge(purge) => cache::purge(purge),
         Command::Cache(cache) => cache::cache(cache.command),
+        Command::Ban(ban) => bans::ban(ban),
+        Command::Unban(unban) => bans::unban(unban),
+        Command::Bans(shown) => bans::bans(&shown),
         Command::Schema => documents::schema(),
         Command::Reference => documents::reference(),
         Command::Completions(completions) => documents::completions(completions.shell),

@@ -4,7 +4,7 @@
 //! where there is none (the server lives in another pid namespace), the lock in the state directory does.
 
 use super::{
-    CacheVerb,
+    BanVerb, CacheVerb,
     state_dir::{self, SocketPath},
 };
 use rustix::{
@@ -84,6 +84,11 @@ pub fn reload(state_dir: &Path) -> Result<Value, ClientError> {
 /// What is asked of the page cache. Many files may be read for it.
 pub fn cache(state_dir: &Path, verb: &CacheVerb) -> Result<Value, ClientError> {
     ask(state_dir, &verb.to_json(), RELOAD_TIMEOUT)
+}
+
+/// What is asked about bans.
+pub fn bans(state_dir: &Path, verb: &BanVerb) -> Result<Value, ClientError> {
+    ask(state_dir, &verb.to_json(), ANSWER_TIMEOUT)
 }
 
 pub fn reopen_logs(state_dir: &Path) -> Result<(), ClientError> {

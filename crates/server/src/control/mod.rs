@@ -1,10 +1,11 @@
-//! The control socket of a running server: `saker status`, `reload`, `stop`, `purge` and `cache` talk to it, and Prometheus may scrape it.
+//! The control socket of a running server: `saker status`, `reload`, `stop`, `purge`, `cache` and `ban` talk to it, and Prometheus may scrape it.
 //!
 //! `control.sock` in the state directory. A connection asks one thing and is answered once: a line of JSON (`{"verb":"status"}`) by a
 //! line of JSON (`{"ok":true,…}` or `{"ok":false,"error":"…"}`), or `GET /metrics` and `GET /status` by an HTTP response.
 //! The server answers from its main thread through [`Control`], which knows nothing of sockets.
 //! Absent on purpose: changes over HTTP. A scraper gets numbers, never a way to stop the server.
 
+mod bans;
 mod cache;
 pub mod client;
 mod protocol;
@@ -13,6 +14,7 @@ mod server;
 pub mod state_dir;
 mod warm;
 
+pub use bans::{BanVerb, LIST_MAX as BAN_LIST_MAX};
 pub use cache::{CacheVerb, PurgeOrder};
 pub use client::ClientError;
 pub use report::{CertificateReport, LastReload, MemberReport, ReloadReport, StatusReport, UpstreamReport, counters};
@@ -38,6 +40,9 @@ pub trait Control {
     fn stop(&self, graceful: bool);
 
     fn reopen_logs(&self) -> Result<(), String>;
+
+    /// What is asked about bans; the answer as it goes out, or why there is none.
+    fn bans(&self, verb: &BanVerb) -> Result<Value, String>;
 
     /// What is asked of the page cache; the answer as it goes out, or why there is none.
     fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<Value, String>>;

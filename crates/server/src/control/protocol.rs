@@ -3,7 +3,7 @@
 //! Difficulty: two languages on one socket. A line that starts with `{` is JSON; one that ends with an HTTP version is HTTP, and has
 //! a head to be read to its end before it is answered.
 
-use super::CacheVerb;
+use super::{BanVerb, CacheVerb};
 use serde_json::{Value, json};
 
 /// A request line or head may have this many bytes.
@@ -17,6 +17,7 @@ pub enum Verb {
     ReopenLogs,
     Stop { graceful: bool },
     Cache(CacheVerb),
+    Bans(BanVerb),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +111,8 @@ fn parse_scrape(line: &[u8]) -> Request {
     }
 }
 
+const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, purge, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans";
+
 fn parse_verb(line: &[u8]) -> Result<Verb, String> {
     let request: Value = serde_json::from_slice(line).map_err(|error| format!("not a line of JSON: {error}"))?;
     let verb = request.get("verb").and_then(Value::as_str).ok_or("no \"verb\"")?;
@@ -123,13 +126,11 @@ fn parse_verb(line: &[u8]) -> Result<Verb, String> {
             Some(Value::Bool(graceful)) => Ok(Verb::Stop { graceful: *graceful }),
             Some(_) => Err("\"graceful\" is true or false".into()),
         },
-        other => match CacheVerb::parse(other, &request) {
-            Some(verb) => verb.map(Verb::Cache),
-            None => Err(
-                "unknown verb; known are status, metrics, reload, reopen-logs, stop, purge, cache-stat, cache-list, cache-show, cache-warm"
-                    .into(),
-            ),
-        },
+        other => {
+            let of_cache = CacheVerb::parse(other, &request).map(|verb| verb.map(Verb::Cache));
+            let of_bans = || BanVerb::parse(other, &request).map(|verb| verb.map(Verb::Bans));
+            of_cache.or_else(of_bans).unwrap_or_else(|| Err(format!("unknown verb; known are {KNOWN}")))
+        }
     }
 }
 

@@ -92,6 +92,7 @@ impl Conversation {
                     .map_or_else(|diagnostics| protocol::refused_configuration(&diagnostics), |report| report.to_json())
             }
             Verb::ReopenLogs => self.control.reopen_logs().map_or_else(|error| protocol::refusal(&error), |()| json!({ "ok": true })),
+            Verb::Bans(verb) => self.control.bans(verb).unwrap_or_else(|error| protocol::refusal(&error)),
             Verb::Cache(verb) => self.control.cache(verb).await.unwrap_or_else(|error| protocol::refusal(&error)),
             Verb::Stop { .. } => json!({ "ok": true, "pid": std::process::id() }),
         }

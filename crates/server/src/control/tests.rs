@@ -55,6 +55,10 @@ impl Control for Fake {
         self.stopped.notify_one();
     }
 
+    fn bans(&self, _: &BanVerb) -> Result<serde_json::Value, String> {
+        Ok(serde_json::json!({ "ok": true, "count": 0 }))
+    }
+
     fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<serde_json::Value, String>> {
         Box::pin(async move {
             match verb {

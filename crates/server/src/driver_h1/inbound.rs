@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     driver_h2::Beginning,
-    serving::{Busy, Cause, Facts, Pending, Session, Throttled, fast_key, log},
+    serving::{Begun, Busy, Cause, Facts, Pending, Session, Throttled, fast_key, log},
     worker::Worker,
 };
 use saker_config::model::{Limits, Settings};
@@ -99,7 +99,11 @@ pub fn serve(worker: &Worker, session: &mut Session, bytes: &[u8], index: &mut H
             out.extend_from_slice(upgrade::SWITCHING);
             return Next::Http2 { beginning: Beginning::Upgrade { request: Box::new(view.to_owned()), settings }, rest: at };
         }
-        let may_stay = session.begin_request(&services.generation, Metric::RequestsHttp1);
+        let begun = session.begin_request(&services.generation, Metric::RequestsHttp1);
+        if begun == Begun::Banned {
+            return Next::Close { cause: Cause::Banned };
+        }
+        let may_stay = begun == Begun::Stays;
         let stays = may_stay && keep_alive(view);
         if session.is_misdirected(view) {
             refuse_with(session, Status::MISDIRECTED_REQUEST, request, out);
@@ -173,6 +177,7 @@ fn resolved(
         Throttled::No => None,
         Throttled::Paced(pace) => Some(pace),
         Throttled::Held(admission) => return Some(Fast::Held(admission)),
+        Throttled::Walk => return None,
     };
     if view.method() == Method::Head {
         response.body = Body::Empty;
@@ -280,6 +285,7 @@ pub fn refuse(session: &mut Session, reject: Reject, bytes: &[u8], out: &mut Vec
     let worker = &session.worker;
     worker.counters.increment(Metric::RequestsRejected);
     error_log::log_about(&message::REQUEST_REJECTED, &*session.client, format_args!("{}", reject.reason.as_str()));
+    session.note_bad_request();
     refuse_with(session, reject.status, bytes, out);
     Next::Close { cause: Cause::Rejected }
 }

@@ -96,7 +96,7 @@ impl Connection {
                 let worker = Rc::clone(&self.session.worker);
                 Box::pin(io.linger(&worker, LINGER, LINGER_BYTES_MAX)).await;
             }
-            false if matches!(cause, Cause::WriteTimeout | Cause::Cut) => {}
+            false if matches!(cause, Cause::WriteTimeout | Cause::Cut | Cause::Refused | Cause::Banned) => {}
             false if cause == Cause::Gone => io.transport.answer_goodbye(),
             false => io.transport.say_goodbye(),
         }

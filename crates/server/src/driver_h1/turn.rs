@@ -229,6 +229,9 @@ impl Connection {
         if self.deadline.is_over() {
             return Poll::Ready(self.over(partial));
         }
+        if self.session.is_banned() {
+            return Poll::Ready(Some(Step::Close(Cause::Banned)));
+        }
         if !partial && self.session.worker.draining.get() {
             return Poll::Ready(Some(Step::Close(Cause::Done)));
         }

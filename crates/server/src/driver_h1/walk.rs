@@ -50,6 +50,11 @@ impl Connection {
         if let Some(error) = state.borrow().failed() {
             response = refusal(error, response);
         }
+        if exchange.drops_connection {
+            let logged = self.sending(&exchange, response, false, began_ns, logs, None);
+            logged.log_cut(&self.session);
+            return Some(Step::Close(Cause::Refused));
+        }
         let is_connect = exchange.head.view().method() == Method::Connect && response.status == Status::OK;
         if response.status != Status::SWITCHING_PROTOCOLS && !is_connect {
             response.tunnel = None;
@@ -68,6 +73,7 @@ impl Connection {
             log.received(state.borrow().received());
             log.request_trailers(state.borrow_mut().take_trailers_to_log());
         }
+        let _counted = std::mem::take(&mut exchange.counted);
         drop(exchange);
         self.sending = Some(sending);
         self.unseen_input = true;

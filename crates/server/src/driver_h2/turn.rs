@@ -56,7 +56,7 @@ impl Connection {
         if !awaits_preface {
             exchanges.pump(cx, &mut wire);
         }
-        if worker.draining.get() || self.machine.peer_is_going_away() {
+        if worker.draining.get() || self.machine.peer_is_going_away() || self.exchanges.session.is_banned() {
             self.machine.shut_down(out);
         }
         match read {

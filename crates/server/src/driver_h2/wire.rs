@@ -106,6 +106,7 @@ impl Wire for Frames<'_> {
         let code = match reset {
             Reset::NoError => ErrorCode::NoError,
             Reset::Internal => ErrorCode::InternalError,
+            Reset::Refused => ErrorCode::EnhanceYourCalm,
         };
         self.machine.send_reset(number(stream), code, self.out);
     }

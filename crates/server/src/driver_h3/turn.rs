@@ -91,7 +91,8 @@ impl Connection {
     /// No further requests, where that is wanted: said at once, and a round trip later, when all that was sent before has come, for good (RFC 9114
     /// section 5.2).
     fn go_away(&mut self, cx: &mut Context<'_>, quic: &saker_quic::Connection) {
-        if self.final_goaway_ms.is_none() && (self.out.wants_shut_down || self.exchanges.session.worker.draining.get()) {
+        let session = &mut self.exchanges.session;
+        if self.final_goaway_ms.is_none() && (self.out.wants_shut_down || session.worker.draining.get() || session.is_banned()) {
             self.machine.shut_down();
             self.final_goaway_ms = Some(super::now_ms() + linger_ms(quic));
         }

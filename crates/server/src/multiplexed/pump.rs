@@ -37,8 +37,16 @@ impl Exchanges {
             return;
         }
         self.give_back(id, wire);
+        if answer.exchange.drops_connection {
+            if let (Some(log), Some(stream)) = (answer.log(self), self.streams.get_mut(&id)) {
+                stream.walk = None;
+                log.write(&self.session, 0, 0, ConnectionStatus::Aborted);
+            }
+            return self.drop_client(id, wire);
+        }
         let program = self.settle_tunnel(id, &mut answer.response);
         let log = answer.log(self);
+        let counted = std::mem::take(&mut answer.exchange.counted);
         let exchange = &answer.exchange;
         let length = answer.response.body.length().filter(|_| program.is_none());
         let mut body = std::mem::take(&mut answer.response.body);
@@ -54,6 +62,7 @@ impl Exchanges {
         stream.walk = None;
         stream.log = log;
         stream.pace = pace;
+        stream._counted = counted;
         stream.bytes += wire.made() - start;
         if empty {
             return self.done(id, wire);

@@ -1,8 +1,8 @@
 //! Requests and their content, as far as that goes without waiting: answers from resolved resources, sends everything else on its walk, and
 //! hands content to the uploads it belongs to.
 
-use super::{Exchanges, INLINE_BYTES_MAX, StreamId, Wire, stream::Stream};
-use crate::serving::{Busy, Facts, Pending, Throttled, fast_key, log};
+use super::{Exchanges, INLINE_BYTES_MAX, Reset, StreamId, Wire, stream::Stream};
+use crate::serving::{Begun, Busy, Facts, Pending, Throttled, fast_key, log};
 use saker_http::{HeadView, Method, Status};
 use saker_pipeline::{Body, BodyError, Response, ResponseHead, field_edits, respond, throttle::Admission};
 use saker_telemetry::{Metric, access_log::ConnectionStatus};
@@ -14,7 +14,9 @@ const CLIENT_CLOSED_REQUEST: Status = Status(499);
 impl Exchanges {
     /// A request has come.
     pub fn request(&mut self, id: StreamId, end_stream: bool, view: HeadView<'_>, wire: &mut impl Wire) {
-        self.begin_request(wire);
+        if !self.begin_request(wire) {
+            return self.drop_client(id, wire);
+        }
         if self.session.is_misdirected(view) {
             return self.refuse(id, Status::MISDIRECTED_REQUEST, view, wire);
         }
@@ -29,12 +31,22 @@ impl Exchanges {
         }
     }
 
-    pub(super) fn begin_request<W: Wire>(&mut self, wire: &mut W) {
+    /// `false`: nobody answers it.
+    pub(super) fn begin_request<W: Wire>(&mut self, wire: &mut W) -> bool {
         self.end_idleness();
         let services = self.session.worker.services();
-        if !self.session.begin_request(&services.generation, W::REQUESTS) {
+        let begun = self.session.begin_request(&services.generation, W::REQUESTS);
+        if begun != Begun::Stays {
             wire.shut_down();
         }
+        begun != Begun::Banned
+    }
+
+    /// Ends a stream without an answer, and the connection with it: nothing more is taken, and what else is under way gets its turn to be refused.
+    pub(super) fn drop_client(&mut self, id: StreamId, wire: &mut impl Wire) {
+        self.forget(id, wire);
+        wire.reset(id, Reset::Refused);
+        wire.shut_down();
     }
 
     /// Answers from a resolved resource, if there is one for this request.
@@ -53,6 +65,7 @@ impl Exchanges {
             Throttled::No => None,
             Throttled::Paced(pace) => Some(pace),
             Throttled::Held(admission) => return Resolved::Held(admission),
+            Throttled::Walk => return Resolved::No,
         };
         let length = response.body.length();
         if let ResponseHead::Built(fields) = &mut response.head {

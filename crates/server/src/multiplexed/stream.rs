@@ -5,6 +5,7 @@ use crate::{
     pieces::Pieces,
     serving::{Busy, Pace, Pending},
 };
+use saker_pipeline::throttle::Counted;
 use std::{
     cell::{Cell, RefCell},
     hash::Hasher,
@@ -28,6 +29,8 @@ pub struct Stream {
     pub waits: bool,
     pub log: Option<Pending>,
     pub _busy: Option<Busy>,
+    /// Its places among the requests that are counted.
+    pub _counted: Vec<Counted>,
     /// The client asked for a tunnel: its side stays open until it is told otherwise.
     pub is_connect: bool,
     /// What has become of that.

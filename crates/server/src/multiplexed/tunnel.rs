@@ -45,7 +45,9 @@ pub enum TunnelState {
 impl Exchanges {
     /// Sends the request on its walk.
     pub fn ask_for_tunnel(&mut self, id: StreamId, end_stream: bool, protocol: &[u8], view: HeadView<'_>, wire: &mut impl Wire) {
-        self.begin_request(wire);
+        if !self.begin_request(wire) {
+            return self.drop_client(id, wire);
+        }
         if end_stream {
             return self.refuse(id, Status::BAD_REQUEST, view, wire);
         }

@@ -22,6 +22,8 @@ pub enum Reset {
     NoError,
     /// What was promised can't be sent.
     Internal,
+    /// The client is refused (RFC 9113 section 7, ENHANCE_YOUR_CALM; RFC 9114 section 8.1, H3_EXCESSIVE_LOAD).
+    Refused,
 }
 
 pub trait Wire {

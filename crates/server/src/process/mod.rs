@@ -3,6 +3,7 @@
 mod cache_control;
 mod listeners;
 mod log_programs;
+mod neighbours;
 mod operator;
 mod page_cache;
 mod pid_file;
@@ -25,7 +26,10 @@ use operator::Operator;
 use saker_config::{Model, model};
 use saker_files::Watcher;
 use saker_net::starter::Starter;
-use saker_pipeline::{Generation, throttle::AddressTable};
+use saker_pipeline::{
+    Generation,
+    throttle::{AddressTable, Neighbours},
+};
 use saker_telemetry::{
     Counters,
     error_log::{self, ErrorLogTarget},
@@ -42,8 +46,8 @@ use std::{
 use tokio::runtime::Runtime;
 use workers::Workers;
 
-/// Client addresses with an account at a time, some 150 bytes each; more of them share one.
-const ADDRESSES_MAX: usize = 1 << 20;
+/// Client addresses with an account at a time, some 250 bytes each; more of them share one.
+const ADDRESSES_MAX: usize = 1 << 19;
 
 /// Why the server did not start, and the exit status that says so.
 enum Failure {
@@ -159,6 +163,7 @@ fn serve(runtime: &Runtime, mut signals: signals::Signals, operator: Operator, c
             () = certificates => {}
             () = operator.fetch_staples() => {}
             () = operator.warm_up() => {}
+            () = operator.look_after_neighbours() => {}
             () = signals.obey(&operator) => {}
         }
     });
@@ -218,7 +223,7 @@ fn shared(workers: usize, started: Instant, descriptors_max: u64, starter: Optio
         connections: Default::default(),
         busy: Default::default(),
         quic: OnceLock::new(),
-        addresses: Arc::new(AddressTable::new(ADDRESSES_MAX)),
+        neighbours: Arc::new(Neighbours { addresses: Arc::new(AddressTable::new(ADDRESSES_MAX)), bans: Arc::default() }),
         challenges: Arc::default(),
         logs: LogFiles::default(),
         open_requests: OpenRequests::new(workers),

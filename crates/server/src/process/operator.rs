@@ -1,9 +1,15 @@
 //! What an operator can ask of the running server: status, reload, reopening logs, stopping. By signal and by control socket alike.
 
-use super::{Source, cache_control, listeners::Listeners, page_cache, starter, warming, workers::Workers};
+use super::{
+    Source, cache_control,
+    listeners::Listeners,
+    neighbours::{self, BanFile},
+    page_cache, starter, warming,
+    workers::Workers,
+};
 use crate::{
     automatic::{Automatic, Prepared},
-    control::{self, CacheVerb, CertificateReport, Control, LastReload, ReloadReport, StatusReport, UpstreamReport},
+    control::{self, BanVerb, CacheVerb, CertificateReport, Control, LastReload, ReloadReport, StatusReport, UpstreamReport},
     log_files,
     secured::{Secured, Watch},
     shared::Shared,
@@ -29,6 +35,8 @@ use tokio::sync::Notify;
 
 /// How often changed certificates are looked for; looking costs next to nothing.
 const CERTIFICATES_LOOK: Duration = Duration::from_millis(250);
+/// How often bans are written down, and lists looked at.
+const NEIGHBOURS_LOOK: Duration = Duration::from_secs(1);
 /// How often it is looked whether it is time for a warm-up.
 const WARM_LOOK: Duration = Duration::from_secs(1);
 
@@ -41,6 +49,7 @@ pub struct Operator {
     listeners: RefCell<Listeners>,
     last_reload: RefCell<Option<LastReload>>,
     automatic: Automatic,
+    ban_file: RefCell<BanFile>,
     warm_ups: Jobs,
     health: RefCell<HealthChecks>,
     /// On this thread, like everything here; nobody holds on to it across a wait but whoever stops it.
@@ -79,6 +88,8 @@ impl Operator {
         listeners: Listeners,
         automatic: Automatic,
     ) -> Operator {
+        let ban_file = BanFile::open(&generation.model.server.state_dir, &shared.neighbours.bans, saker_net::clock::realtime_s());
+        shared.neighbours.addresses.set_ipv6_prefix(generation.model.guard.ipv6_prefix);
         Operator {
             source,
             shared,
@@ -88,6 +99,7 @@ impl Operator {
             listeners: RefCell::new(listeners),
             last_reload: RefCell::new(None),
             automatic,
+            ban_file: RefCell::new(ban_file),
             warm_ups: Jobs::default(),
             health: RefCell::default(),
             php: RefCell::default(),
@@ -224,6 +236,26 @@ impl Operator {
         }
     }
 
+    /// Looks after bans and lists of addresses, for as long as the server runs.
+    pub async fn look_after_neighbours(&self) {
+        let mut told = 0;
+        loop {
+            tokio::time::sleep(NEIGHBOURS_LOOK).await;
+            let (bans, now_s) = (&self.shared.neighbours.bans, saker_net::clock::realtime_s());
+            bans.sweep(now_s);
+            // What can't be written was said, and is tried again.
+            let _ = self.ban_file.borrow_mut().keep(bans, now_s);
+            if std::mem::replace(&mut told, bans.changes()) != bans.changes() {
+                self.workers.tell_all(|| Command::LookAtBans);
+            }
+            let lists = self.generation.borrow().model.address_lists.clone();
+            if !lists.is_empty() {
+                // A worker thread that ended in a panic has said so.
+                let _ = tokio::task::spawn_blocking(move || neighbours::refresh(&lists)).await;
+            }
+        }
+    }
+
     /// Fetches what is stapled, for as long as the server runs.
     pub async fn fetch_staples(&self) {
         let state_dir = self.generation.borrow().model.server.state_dir.clone();
@@ -318,6 +350,7 @@ impl Operator {
         // From here on nothing fails.
         page_cache::open(&generation.model, &self.shared);
         super::tune_error_log(&generation.model);
+        self.shared.neighbours.addresses.set_ipv6_prefix(generation.model.guard.ipv6_prefix);
         self.workers.tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
         *self.secured.borrow_mut() = secured;
         self.php.borrow_mut().apply(&generation.model, self.shared.starter.as_ref());
@@ -452,6 +485,13 @@ impl Control for Operator {
 
     fn reopen_logs(&self) -> Result<(), String> {
         self.reopen()
+    }
+
+    fn bans(&self, verb: &BanVerb) -> Result<serde_json::Value, String> {
+        let answer =
+            neighbours::answer(verb, &self.shared.neighbours.bans, &mut self.ban_file.borrow_mut(), saker_net::clock::realtime_s());
+        self.workers.tell_all(|| Command::LookAtBans);
+        answer
     }
 
     fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<serde_json::Value, String>> {

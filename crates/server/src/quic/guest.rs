@@ -132,10 +132,9 @@ fn client(connection: &Connection, host: &Host<'_>) -> Client {
 fn session(connection: &mut Connection, host: &Host<'_>, mut opened: Opened) -> Option<Session> {
     let (worker, acceptor) = (host.worker, host.acceptor?);
     let mut client = client(connection, host);
-    if !opened.admit(client.ip()) {
-        worker.counters.increment(Metric::ClosedPerAddressLimit);
-        error_log::log_about(&message::ADDRESS_CONNECTION_LIMIT, &client, format_args!(""));
-        connection.close(EXCESSIVE_LOAD, "too many connections");
+    if let Err(turned_away) = opened.admit(client.ip()) {
+        turned_away.tell(worker, &client);
+        connection.close(EXCESSIVE_LOAD, "");
         return None;
     }
     let hello = connection.hello()?;

@@ -17,6 +17,10 @@ pub enum Cause {
     Unread,
     /// A response was cut.
     Cut,
+    /// Nobody answers this client.
+    Refused,
+    /// He is banned.
+    Banned,
 }
 
 impl Cause {
@@ -30,6 +34,8 @@ impl Cause {
             Cause::WriteTimeout => Metric::ClosedWriteTimeout,
             Cause::Rejected => Metric::ClosedMalformed,
             Cause::Cut => Metric::ClosedError,
+            Cause::Refused => Metric::ClosedDenied,
+            Cause::Banned => Metric::ClosedBanned,
         }
     }
 

@@ -20,4 +20,4 @@ pub use outcome::{fast_key, refusal, remember, without_query};
 pub use pace::{Accounts, Direction, Pace};
 pub use relay::{Relay, RelayEnd};
 pub use secure::Secure;
-pub use session::{Http2Terms, Session, Throttled};
+pub use session::{Begun, Http2Terms, Session, Throttled};

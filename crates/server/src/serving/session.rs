@@ -13,7 +13,7 @@ use saker_config::model::{Limits, Settings};
 use saker_http::{HeadView, KnownField, host};
 use saker_pipeline::{
     Client, Generation, ResponseHead,
-    throttle::{Admission, requests},
+    throttle::{Admission, consequence, requests},
 };
 use saker_telemetry::Metric;
 use std::{cell::RefMut, rc::Rc, sync::Arc};
@@ -37,6 +37,18 @@ pub struct Session {
     secure: Option<Secure>,
     /// Made when a limit first asks for them.
     accounts: Option<Accounts>,
+    /// The change of the table of bans that the client was last looked up under.
+    bans_seen: u64,
+}
+
+/// How a connection goes on with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    Stays,
+    /// It has to be the last one.
+    Last,
+    /// Nobody answers it: the client is banned.
+    Banned,
 }
 
 /// How the client may change to HTTP/2 in the clear, and what it may do there.
@@ -55,6 +67,8 @@ pub enum Throttled {
     Paced(Pace),
     /// The request has to wait, or is refused.
     Held(Admission),
+    /// It can't be answered from what is kept.
+    Walk,
 }
 
 impl Session {
@@ -65,7 +79,22 @@ impl Session {
         let generation = services.generation.number;
         let client = Rc::new(client);
         let tail = tail_number(&worker, &client);
-        Session { worker, client, opened, generation, requests: 0, http2, tail, limits, idle_timeout_ms: None, secure, accounts: None }
+        // He has been looked up a moment ago, perhaps under an older table: once more does no harm.
+        let bans_seen = 0;
+        Session {
+            worker,
+            client,
+            opened,
+            generation,
+            requests: 0,
+            http2,
+            tail,
+            limits,
+            idle_timeout_ms: None,
+            secure,
+            accounts: None,
+            bans_seen,
+        }
     }
 
     /// The same connection, as another driver goes on with it.
@@ -82,6 +111,7 @@ impl Session {
             idle_timeout_ms: self.idle_timeout_ms,
             secure: self.secure.take(),
             accounts: self.accounts.take(),
+            bans_seen: self.bans_seen,
         }
     }
 
@@ -98,9 +128,18 @@ impl Session {
 
     /// Asks the limits of a site for a response of known length. Costs one comparison where none is set.
     pub fn throttle(&mut self, settings: &Settings, site: usize, bytes: u64) -> Throttled {
+        if settings.guard.as_ref().is_some_and(|guard| !guard.admittance.admits(self.client.ip())) {
+            return Throttled::Walk;
+        }
         let throttle = &settings.throttle;
         if throttle.is_idle() {
             return Throttled::No;
+        }
+        if throttle.counts() || throttle.site_requests.is_some() {
+            return Throttled::Walk;
+        }
+        if self.worker.services.borrow().generation.is_exempt(self.client.ip()) {
+            return self.paced(settings, site, bytes);
         }
         let now_ns = saker_net::clock::monotonic_ns();
         if let (Some(rate), Some(account)) = (&throttle.static_requests, &self.client.account) {
@@ -109,6 +148,12 @@ impl Session {
                 return Throttled::Held(admission);
             }
         }
+        self.paced(settings, site, bytes)
+    }
+
+    fn paced(&mut self, settings: &Settings, site: usize, bytes: u64) -> Throttled {
+        let throttle = &settings.throttle;
+        let now_ns = saker_net::clock::monotonic_ns();
         if !throttle.limits_out() || pace::charge_at_once(throttle, self.accounts(), site, bytes, now_ns) {
             return Throttled::No;
         }
@@ -134,8 +179,8 @@ impl Session {
         })
     }
 
-    /// Counts a request under its protocol; `false`: it has to be the last one.
-    pub fn begin_request(&mut self, generation: &Generation, protocol: Metric) -> bool {
+    /// Counts a request under its protocol.
+    pub fn begin_request(&mut self, generation: &Generation, protocol: Metric) -> Begun {
         if self.generation != generation.number {
             self.follow(generation);
         }
@@ -145,7 +190,36 @@ impl Session {
         // Where hosts differ, over HTTP/1 the one that is asked decides: `stays_at`.
         let is_decided = protocol != Metric::RequestsHttp1 || !generation.limits_differ;
         let requests_max = if is_decided { self.limits(generation).requests_per_connection_max } else { 0 };
-        (requests_max == 0 || u64::from(self.requests) < requests_max) && !self.worker.draining.get()
+        let goes_on = requests_max == 0 || u64::from(self.requests) < requests_max;
+        match self.is_banned() {
+            true => Begun::Banned,
+            false if goes_on && !self.worker.draining.get() && !self.opened.is_over_soft(generation) => Begun::Stays,
+            false => Begun::Last,
+        }
+    }
+
+    /// Costs a comparison where the table of bans has not changed.
+    pub fn is_banned(&mut self) -> bool {
+        let bans = &self.worker.shared.neighbours.bans;
+        let changes = bans.changes();
+        if changes == self.bans_seen {
+            return false;
+        }
+        let is_banned = bans.contains(self.client.ip(), saker_net::clock::turn_s());
+        if !is_banned {
+            self.bans_seen = changes;
+        }
+        is_banned
+    }
+
+    /// The client has sent what is no HTTP.
+    pub fn note_bad_request(&self) {
+        let (services, address) = (self.worker.services.borrow(), self.client.ip());
+        let (guard, neighbours) = (&services.generation.model.guard, &services.neighbours);
+        if let Some(account) = self.client.account.as_deref().filter(|_| !services.generation.is_exempt(address)) {
+            let (now_ns, now_s) = (saker_net::clock::monotonic_ns(), saker_net::clock::realtime_s());
+            consequence::bad_request(account, guard, &neighbours.bans, address, now_ns, now_s);
+        }
     }
 
     /// Whether the site that was asked lets an HTTP/1 connection go on, and how long without a request. Costs a comparison where no site has
@@ -197,7 +271,7 @@ impl Session {
         self.idle_timeout_ms = None;
         if self.opened.account().is_none() {
             // A limit on connections is for new ones: whether the address has too many does not matter to this one.
-            self.opened.admit(self.client.ip());
+            let _ = self.opened.admit(self.client.ip());
             Rc::make_mut(&mut self.client).account = self.opened.account().map(Arc::clone);
         }
         if let Some(accounts) = &mut self.accounts {

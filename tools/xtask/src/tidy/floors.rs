@@ -4,6 +4,7 @@ use super::{File, Finding};
 
 /// Every crate of `crates/`, with its floor (ARCHITECTURE.md).
 const FLOORS: &[(&str, u8)] = &[
+    ("saker-addresses", 1),
     ("saker-http", 1),
     ("saker-net", 1),
     ("saker-files", 1),
