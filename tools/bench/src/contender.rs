@@ -6,7 +6,7 @@ use crate::{
     rows::{Congestion, Feature},
     stand::Stand,
 };
-use saker_testkit::{KEPT, Peer, PeerSetting, PeerSite, PeerTls, ServerProcess, free_port};
+use saker_testkit::{KEPT, Peer, PeerSetting, PeerSite, PeerTls, SESSION_COOKIE, ServerProcess, free_port};
 use std::{
     env, fmt, fs, io,
     net::{Ipv4Addr, SocketAddr},
@@ -177,8 +177,16 @@ fn with_congestion(ground: Ground<'_>, port: u16) -> String {
 /// Sites that need more than a folder.
 fn by_configuration(command: &mut Command, ground: Ground<'_>, port: u16) -> io::Result<()> {
     let (path, server) = match ground.site {
-        PeerSite::Php { socket } => ("*.php", format!("fcgi+unix:{}", socket.display())),
-        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream, .. } => ("*", format!("http://{upstream}")),
+        PeerSite::Logged { log, workers } => {
+            command.arg("serve").arg(ground.root).args(["--http", &format!("{}:{port}", ground.host)]);
+            command.args(["--workers", &workers.to_string(), "--access-log"]).arg(log);
+            command.arg("--state-dir").arg(ground.work.join("state"));
+            return Ok(());
+        }
+        PeerSite::Php { socket } | PeerSite::Store { socket } => ("*.php", format!("fcgi+unix:{}", socket.display())),
+        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream, .. } | PeerSite::StoreBehind { upstream } => {
+            ("*", format!("http://{upstream}"))
+        }
         PeerSite::Shop { upstream } => ("/shop.html", format!("http://{upstream}")),
         PeerSite::Files | PeerSite::Htaccess | PeerSite::Permalinks => {
             command.arg("run").args(["--workers", "1", "--apache"]).arg(apache_file(ground, port, "All")?);
@@ -186,8 +194,11 @@ fn by_configuration(command: &mut Command, ground: Ground<'_>, port: u16) -> io:
         }
     };
     let file = ground.work.join("saker.toml");
-    let cache =
-        if matches!(ground.site, PeerSite::Cached { .. } | PeerSite::Shop { .. }) { "[site.cache]\nforce_ttl = \"1h\"\n" } else { "" };
+    let cache = match ground.site {
+        PeerSite::Cached { .. } | PeerSite::Shop { .. } => "[site.cache]\nforce_ttl = \"1h\"\n".to_owned(),
+        PeerSite::Store { .. } => format!("[site.cache]\nsession_cookies = [\"{SESSION_COOKIE}\"]\n"),
+        _ => String::new(),
+    };
     let text = format!(
         "{}\n{cache}\n[[site.route]]\npath = \"{path}\"\nproxy = \"behind\"\n\n[[upstream]]\nname = \"behind\"\nservers = [\"{server}\"]\nkeep = {KEPT}\n",
         configuration(ground, port, None)

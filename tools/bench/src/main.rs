@@ -4,6 +4,7 @@
 //! CPU time of the whole server tree per request: on a small machine requests per second measure the load tool.
 //! Absent on purpose: absolute targets. A ratio from one run is all that a machine can promise.
 
+mod access_log;
 mod arguments;
 mod behind;
 mod certificate;

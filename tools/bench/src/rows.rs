@@ -69,7 +69,6 @@ pub enum Tool {
     /// The same by a client that takes gzip.
     WrkGzip,
     /// Keep-alive, by visitors of whom one in so many is logged in.
-    #[expect(dead_code, reason = "for the shop, which comes next")]
     WrkLoggedIn {
         one_in: usize,
     },

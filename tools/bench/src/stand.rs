@@ -22,6 +22,11 @@ impl Stand {
         Stand { front, others }
     }
 
+    /// The one in front, and the others.
+    pub fn into_servers(self) -> (ServerProcess, Vec<ServerProcess>) {
+        (self.front, self.others)
+    }
+
     pub fn address(&self) -> SocketAddr {
         self.front.address()
     }

@@ -6,8 +6,10 @@
 mod b1;
 mod b3;
 mod b4;
+mod b5;
 mod noise;
 mod plain;
+mod shop;
 
 use crate::{
     contender::{Contender, Ground},
@@ -19,7 +21,7 @@ use plain::Plain;
 use std::fmt;
 
 /// In the order of the report.
-pub const ALL: &[&[Row]] = &[noise::ROWS, b1::ROWS, b3::ROWS, b4::ROWS];
+pub const ALL: &[&[Row]] = &[noise::ROWS, b1::ROWS, b3::ROWS, b4::ROWS, b5::ROWS];
 
 /// Which figure decides a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

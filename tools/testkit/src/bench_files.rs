@@ -2,6 +2,7 @@
 //!
 //! Sizes are the figure; the content is only plausible: images are bytes that do not compress, pages are text.
 
+use crate::Dice;
 use std::{fs, io, path::Path};
 
 /// 285 bytes of HTML (B3 of the published comparisons).
@@ -137,15 +138,12 @@ fn html(size: usize) -> Vec<u8> {
     page
 }
 
-/// Bytes of an xorshift generator, after a beginning that tells the type.
-fn noise(seed: u64, magic: &[u8], size: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+/// Bytes by chance, after a beginning that tells the type.
+pub fn noise(seed: u64, magic: &[u8], size: usize) -> Vec<u8> {
+    let mut dice = Dice::new(seed);
     let mut bytes = magic.to_vec();
     while bytes.len() < size {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
+        bytes.extend_from_slice(&dice.roll().to_le_bytes());
     }
     bytes.truncate(size);
     bytes

@@ -7,6 +7,7 @@
 pub mod bench_files;
 mod client;
 pub mod conformance;
+mod dice;
 pub mod frames;
 pub mod pebble;
 mod peers;
@@ -18,8 +19,9 @@ mod system_calls;
 mod temp_dir;
 
 pub use client::{Client, Response};
+pub use dice::Dice;
 pub use pebble::Pebble;
-pub use peers::{KEPT, Peer, PeerSetting, PeerSite, PeerTls};
+pub use peers::{KEPT, Peer, PeerSetting, PeerSite, PeerTls, SESSION_COOKIE};
 pub use process::{ServerProcess, Signal, free_port, raise_descriptor_limit};
 pub use process_figures::{Memory, ProcessTree};
 pub use require::{debian_package, missing, require};

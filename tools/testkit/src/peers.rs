@@ -68,9 +68,18 @@ pub enum PeerSite<'a> {
     Proxy { upstream: SocketAddr },
     /// The same, and what it answers is kept, for an hour (nginx, Varnish). `gzip`: the clients take it.
     Cached { upstream: SocketAddr, gzip: bool },
+    /// `*.php` is for FastCGI at that socket, and what it says is for all is kept; whoever has a cookie [`SESSION_COOKIE`] gets his own (nginx, Apache).
+    Store { socket: &'a Path },
+    /// The same in front of such a server, with everything else kept, too (Varnish).
+    StoreBehind { upstream: SocketAddr },
+    /// Each request is in the log, of one or several workers (not Varnish, HAProxy, Caddy).
+    Logged { log: &'a Path, workers: usize },
     /// The shop's page as before, the other files from the folder; Varnish keeps those, too.
     Shop { upstream: SocketAddr },
 }
+
+/// Who has it is logged in to the store.
+pub const SESSION_COOKIE: &str = "shop_session";
 
 /// Idle connections that are kept to a program or server.
 pub const KEPT: usize = 16;
@@ -143,12 +152,15 @@ impl Peer {
         fs::write(&file, self.configuration(setting))?;
         let mut command = Command::new(&program);
         match self {
-            // When it ends it sends TERM to its whole process group, which would be ours.
             Peer::ApachePrefork => {
-                command = Command::new("setpriv");
-                command.args(["--pdeathsig", "TERM", "setsid"]).arg(program).arg("-f").arg(&file).arg("-DFOREGROUND")
+                command = in_group_of_its_own(&program);
+                command.arg("-f").arg(&file).arg("-DFOREGROUND")
             }
             Peer::Nginx => command.arg("-p").arg(setting.work).arg("-c").arg(&file).args(["-e", "stderr"]),
+            Peer::Lighttpd if matches!(setting.site, PeerSite::Logged { workers: 2.., .. }) => {
+                command = in_group_of_its_own(&program);
+                command.arg("-D").arg("-f").arg(&file)
+            }
             Peer::Lighttpd => command.arg("-D").arg("-f").arg(&file),
             Peer::H2o => command.arg("-m").arg("worker").arg("-c").arg(&file).env("OPENSSL_CONF", one_ticket(setting.work)?),
             Peer::Apache | Peer::ApacheWorker => command.arg("-f").arg(&file).arg("-DFOREGROUND"),
@@ -179,6 +191,13 @@ impl fmt::Display for Peer {
     }
 }
 
+/// For those that send TERM to their whole process group when they end, which would be ours.
+fn in_group_of_its_own(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "TERM", "setsid"]).arg(program);
+    command
+}
+
 /// A server started as root gives up its rights, and could then not read a folder that only root may: it stays root here.
 fn as_root(line: &str) -> &str {
     if rustix::process::geteuid().is_root() { line } else { "" }
@@ -197,6 +216,10 @@ fn one_ticket(work: &Path) -> io::Result<PathBuf> {
 
 fn nginx(PeerSetting { root, host, port, work, tls, site }: PeerSetting<'_>) -> String {
     let (upstream, location) = nginx_site(site, work);
+    let (workers, log) = match site {
+        PeerSite::Logged { log, workers } => (workers, format!("{} combined", log.display())),
+        _ => (1, "off".to_owned()),
+    };
     let (root, work) = (root.display(), work.display());
     let (user, descriptors) = (as_root("user root;"), descriptors());
     let (listen, tls) = tls.map_or(("", String::new()), |PeerTls { chain, key }| {
@@ -212,7 +235,7 @@ fn nginx(PeerSetting { root, host, port, work, tls, site }: PeerSetting<'_>) -> 
     format!(
         "daemon off;
 {user}
-worker_processes 1;
+worker_processes {workers};
 worker_rlimit_nofile {descriptors};
 pid {work}/nginx.pid;
 error_log stderr crit;
@@ -220,7 +243,7 @@ events {{ worker_connections 16384; use epoll; multi_accept on; }}
 http {{
     types {{ text/html html; text/css css; application/javascript js; image/png png; image/jpeg jpg; image/svg+xml svg; video/x-flv flv; }}
     default_type application/octet-stream;
-    access_log off;
+    access_log {log};
     server_tokens off;
     sendfile on;
     tcp_nopush on;
@@ -241,8 +264,20 @@ http {{
 fn nginx_site(site: PeerSite<'_>, work: &Path) -> (String, String) {
     let upstream = |server: String| format!("    upstream behind {{ server {server}; keepalive {KEPT}; }}\n");
     match site {
-        PeerSite::Files | PeerSite::Htaccess => Default::default(),
+        PeerSite::Files | PeerSite::Htaccess | PeerSite::Logged { .. } | PeerSite::StoreBehind { .. } => Default::default(),
         PeerSite::Permalinks => (String::new(), "location /blog/ { try_files $uri $uri/ /blog/index.html; }".to_owned()),
+        PeerSite::Store { socket } => {
+            let (upstream, location) = nginx_site(PeerSite::Php { socket }, work);
+            let zone = format!(
+                "    fastcgi_cache_path {}/store levels=1:2 keys_zone=store:64m max_size=4g inactive=1h use_temp_path=off;\n",
+                work.display()
+            );
+            let kept = format!(
+                "fastcgi_cache store; fastcgi_cache_key $host$request_uri; fastcgi_cache_lock on; fastcgi_cache_bypass $cookie_{SESSION_COOKIE}; \
+                 fastcgi_no_cache $cookie_{SESSION_COOKIE}; }}"
+            );
+            (zone + &upstream, location.trim_end_matches('}').to_owned() + &kept)
+        }
         PeerSite::Php { socket } => {
             let parameters: String = FASTCGI.iter().map(|(name, value)| format!("fastcgi_param {name} {value}; ")).collect();
             let location = format!("location ~ \\.php$ {{ fastcgi_pass behind; fastcgi_keep_conn on; {parameters}}}");
@@ -326,11 +361,20 @@ mimetype.assign = ( \".html\" => \"text/html\", \".css\" => \"text/css\", \".js\
 fn lighttpd_site(site: PeerSite<'_>) -> String {
     match site {
         PeerSite::Files | PeerSite::Htaccess | PeerSite::Permalinks => String::new(),
-        PeerSite::Php { socket } => format!(
+        PeerSite::Logged { log, workers } => {
+            let workers = if workers > 1 { format!("server.max-worker = {workers}\n") } else { String::new() };
+            let format = "%h - - %t \\\"%r\\\" %>s %b \\\"%{Referer}i\\\" \\\"%{User-Agent}i\\\"";
+            let log = log.display();
+            format!("server.modules += ( \"mod_accesslog\" )\naccesslog.filename = \"{log}\"\naccesslog.format = \"{format}\"\n{workers}")
+        }
+        PeerSite::Php { socket } | PeerSite::Store { socket } => format!(
             "server.modules += ( \"mod_fastcgi\" )\nfastcgi.server = ( \".php\" => (( \"socket\" => \"{}\", \"check-local\" => \"disable\" )) )\n",
             socket.display()
         ),
-        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream, .. } | PeerSite::Shop { upstream } => format!(
+        PeerSite::Proxy { upstream }
+        | PeerSite::Cached { upstream, .. }
+        | PeerSite::Shop { upstream }
+        | PeerSite::StoreBehind { upstream } => format!(
             "server.modules += ( \"mod_proxy\" )\nproxy.server = ( \"\" => (( \"host\" => \"{}\", \"port\" => {} )) )\n",
             upstream.ip(),
             upstream.port()
@@ -347,11 +391,15 @@ fn h2o(PeerSetting { root, host, port, work, tls, site }: PeerSetting<'_>) -> St
         )
     });
     let handler = h2o_site(site, root);
+    let (threads, log) = match site {
+        PeerSite::Logged { log, workers } => (workers, format!("access-log: {}\n", log.display())),
+        _ => (1, String::new()),
+    };
     let work = work.display();
     let user = as_root("user: root");
     format!(
         "{user}
-num-threads: 1
+{log}num-threads: {threads}
 max-connections: 16384
 num-name-resolution-threads: 1
 tcp-fastopen: 0
@@ -376,12 +424,15 @@ listen:
 fn h2o_site(site: PeerSite<'_>, root: &Path) -> String {
     let files = format!("        file.dir: {}\n", root.display());
     match site {
-        PeerSite::Files | PeerSite::Htaccess | PeerSite::Permalinks => files,
-        PeerSite::Php { socket } => format!(
+        PeerSite::Files | PeerSite::Htaccess | PeerSite::Permalinks | PeerSite::Logged { .. } => files,
+        PeerSite::Php { socket } | PeerSite::Store { socket } => format!(
             "{files}        file.custom-handler:\n          extension: .php\n          fastcgi.connect:\n            port: {}\n            type: unix\n",
             socket.display()
         ),
-        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream, .. } | PeerSite::Shop { upstream } => {
+        PeerSite::Proxy { upstream }
+        | PeerSite::Cached { upstream, .. }
+        | PeerSite::Shop { upstream }
+        | PeerSite::StoreBehind { upstream } => {
             format!("        proxy.reverse.url: http://{upstream}/\n        proxy.preserve-host: OFF\n")
         }
     }
@@ -389,6 +440,14 @@ fn h2o_site(site: PeerSite<'_>, root: &Path) -> String {
 
 /// One pool of threads, its store in memory; what else its own defaults are.
 fn varnish(PeerSetting { site, .. }: PeerSetting<'_>) -> String {
+    if let PeerSite::StoreBehind { upstream } = site {
+        let (host, port) = (upstream.ip(), upstream.port());
+        return format!(
+            "vcl 4.1;\nbackend default {{ .host = \"{host}\"; .port = \"{port}\"; }}\n\
+             sub vcl_recv {{ if (req.url ~ \"\\.php\" && req.http.Cookie ~ \"{SESSION_COOKIE}=\") {{ return (pass); }} unset req.http.Cookie; }}\n\
+             sub vcl_backend_response {{ if (bereq.url !~ \"\\.php\") {{ set beresp.ttl = 1h; }} }}\n"
+        );
+    }
     let (PeerSite::Cached { upstream, .. } | PeerSite::Shop { upstream } | PeerSite::Proxy { upstream }) = site else {
         return String::new();
     };

@@ -17,15 +17,25 @@ pub struct Entry {
     pub expected: Duration,
 }
 
-/// Of a quick run, with the first row of each comparison.
-const QUICK: [&str; 9] = ["b1-", "b2-x10-10ms", "b3-close-10", "b3-keep-10", "b4-page", "b5-", "noise", "php-hello", "h2-100x10"];
+/// Of a quick run: some rows of each comparison.
+const QUICK: [&str; 10] = [
+    "b1-category-10",
+    "b1-cached-10",
+    "b2-x10-10ms",
+    "b3-close-10",
+    "b3-keep-10",
+    "b3-php-keep",
+    "b4-page",
+    "b5-siege-1",
+    "noise",
+    "h2-100x10",
+];
 
-/// In a whole run besides the comparisons.
+/// In a whole run besides the comparisons, which have rows of their own for small files, images, films, PHP and kept pages.
 #[rustfmt::skip]
-const FURTHER: [&str; 26] = [
-    "small-10", "small-100", "images-10", "large-10", "log", "throttle", "htaccess", "rewrite", "permalinks", "php-hello", "php-info",
-    "proxy-1k", "proxy-1m", "cached-10", "cached-gzip", "cached-page40", "idle", "h2-100x10", "h2-page40", "tls-handshake",
-    "tls-resumed", "idle-tls", "idle-h2", "h3-100x10", "h3-large", "idle-h3",
+const FURTHER: [&str; 18] = [
+    "log", "throttle", "htaccess", "rewrite", "permalinks", "proxy-1k", "proxy-1m", "cached-gzip", "idle", "h2-100x10", "h2-page40",
+    "tls-handshake", "tls-resumed", "idle-tls", "idle-h2", "h3-100x10", "h3-large", "idle-h3",
 ];
 
 /// Rounds and seconds, from the best down.
@@ -39,7 +49,7 @@ const TRIAL: Duration = Duration::from_millis(1900);
 const IDLE_TRIAL: Duration = Duration::from_secs(7);
 const LINK_TRIAL: Duration = Duration::from_millis(1500);
 /// Of a first round, either side, where there is time for it.
-const IDLE: Duration = Duration::from_secs(2);
+const IDLE: Duration = Duration::from_secs(1);
 const QUICK_IDLE: Duration = Duration::from_millis(400);
 /// Of requests that a client of ours makes over a link.
 const REQUESTS_PER_S: f64 = 15_000.0;

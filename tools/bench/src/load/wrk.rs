@@ -2,10 +2,10 @@
 
 use super::{EXACT_FIGURES, LoadSetting, program};
 use crate::rows::Tool;
+use saker_testkit::SESSION_COOKIE;
 use std::{fs, io, path::PathBuf};
 
-/// Names a visitor's session; its values are `customer01` and so on.
-pub const SESSION_COOKIE: &str = "shop_session";
+/// Their cookies say `customer01` and so on.
 const SESSIONS: usize = 40;
 
 /// `more`: arguments of its own.

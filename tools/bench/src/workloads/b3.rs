@@ -12,30 +12,42 @@ use crate::{
 use saker_testkit::{Peer, bench_files};
 
 pub const ROWS: &[Row] = &[
-    row("b3-close-1", "B3: 285 bytes, a connection per request, 1 at a time", &Plain { tool: CLOSE, connections: 1, ..SMALL }),
+    row("b3-close-1", "B3: 285 bytes, a connection per request, 1 at a time", &Plain { tool: CLOSE, connections: 1, ..SWEEP }),
     row("b3-close-10", "B3: 285 bytes, a connection per request, 10 at a time", &Plain { tool: CLOSE, connections: 10, ..SMALL }),
     row("b3-close-100", "B3: 285 bytes, a connection per request, 100 at a time", &Plain { tool: CLOSE, connections: 100, ..SMALL }),
-    row("b3-close-200", "B3: 285 bytes, a connection per request, 200 at a time", &Plain { tool: CLOSE, connections: 200, ..SMALL }),
-    row("b3-close-400", "B3: 285 bytes, a connection per request, 400 at a time", &Plain { tool: CLOSE, connections: 400, ..SMALL }),
+    row("b3-close-200", "B3: 285 bytes, a connection per request, 200 at a time", &Plain { tool: CLOSE, connections: 200, ..SWEEP }),
+    row("b3-close-400", "B3: 285 bytes, a connection per request, 400 at a time", &Plain { tool: CLOSE, connections: 400, ..SWEEP }),
     row("b3-close-1000", "B3: 285 bytes, a connection per request, 1000 at a time", &Plain { tool: CLOSE, connections: 1000, ..SMALL }),
-    row("b3-keep-1", "B3: 285 bytes, keep-alive, 1 connection", &Plain { tool: KEEP, connections: 1, ..SMALL }),
+    row("b3-keep-1", "B3: 285 bytes, keep-alive, 1 connection", &Plain { tool: KEEP, connections: 1, ..SWEEP }),
     row("b3-keep-10", "B3: 285 bytes, keep-alive, 10 connections", &Plain { tool: KEEP, connections: 10, ..SMALL }),
     row("b3-keep-100", "B3: 285 bytes, keep-alive, 100 connections", &Plain { tool: KEEP, connections: 100, ..SMALL }),
-    row("b3-keep-200", "B3: 285 bytes, keep-alive, 200 connections", &Plain { tool: KEEP, connections: 200, ..SMALL }),
-    row("b3-keep-400", "B3: 285 bytes, keep-alive, 400 connections", &Plain { tool: KEEP, connections: 400, ..SMALL }),
+    row("b3-keep-200", "B3: 285 bytes, keep-alive, 200 connections", &Plain { tool: KEEP, connections: 200, ..SWEEP }),
+    row("b3-keep-400", "B3: 285 bytes, keep-alive, 400 connections", &Plain { tool: KEEP, connections: 400, ..SWEEP }),
     row("b3-keep-1000", "B3: 285 bytes, keep-alive, 1000 connections", &Plain { tool: KEEP, connections: 1000, ..SMALL }),
     row("b3-php-close", "B3: helloworld.php, a connection per request, 10 at a time", &Plain { tool: CLOSE, ..PHP }),
     row("b3-php-keep", "B3: helloworld.php, keep-alive, 10 connections", &PHP),
-    row("b3-tls-1", "B3: TLS, 285 bytes, keep-alive, 1 connection", &Plain { tool: Tool::H1load, connections: 1, ..TLS }),
+    row(
+        "b3-tls-1",
+        "B3: TLS, 285 bytes, keep-alive, 1 connection",
+        &Plain { tool: Tool::H1load, connections: 1, contenders: NEAREST, ..TLS },
+    ),
     row("b3-tls-10", "B3: TLS, 285 bytes, keep-alive, 10 connections", &Plain { tool: Tool::H1load, connections: 10, ..TLS }),
     row("b3-tls-100", "B3: TLS, 285 bytes, keep-alive, 100 connections", &Plain { tool: Tool::H1load, connections: 100, ..TLS }),
-    row("b3-tls-200", "B3: TLS, 285 bytes, keep-alive, 200 connections", &Plain { tool: Tool::H1load, connections: 200, ..TLS }),
-    row("b3-tls-400", "B3: TLS, 285 bytes, keep-alive, 400 connections", &Plain { tool: Tool::H1load, connections: 400, ..TLS }),
+    row(
+        "b3-tls-200",
+        "B3: TLS, 285 bytes, keep-alive, 200 connections",
+        &Plain { tool: Tool::H1load, connections: 200, contenders: NEAREST, ..TLS },
+    ),
+    row(
+        "b3-tls-400",
+        "B3: TLS, 285 bytes, keep-alive, 400 connections",
+        &Plain { tool: Tool::H1load, connections: 400, contenders: NEAREST, ..TLS },
+    ),
     row("b3-tls-1000", "B3: TLS, 285 bytes, keep-alive, 1000 connections", &Plain { tool: Tool::H1load, connections: 1000, ..TLS }),
     row(
         "b3-tls-new",
         "B3: TLS, 285 bytes, a connection and a full handshake per request",
-        &Plain { tool: Tool::Httperf, connections: 1, ..TLS },
+        &Plain { tool: Tool::Httperf, connections: 1, contenders: NEAREST, ..TLS },
     ),
 ];
 
@@ -56,6 +68,9 @@ const SMALL: Plain = Plain {
     site: Site::Files,
     says_the_same: true,
 };
+/// Between the numbers of visitors where everybody takes part.
+const SWEEP: Plain = Plain { contenders: &[Saker, NGINX, APACHE, Floor], ..SMALL };
+const NEAREST: &[Contender] = &[Saker, NGINX, APACHE];
 const TLS: Plain = Plain { tool: Tool::H1load, contenders: &[Saker, NGINX, LIGHTTPD, H2O, APACHE], ..SMALL };
 const PHP: Plain =
     Plain { tool: KEEP, paths: &[bench_files::HELLO], contenders: &[Saker, NGINX, LIGHTTPD, H2O, APACHE], site: Site::Php, ..SMALL };

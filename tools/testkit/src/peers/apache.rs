@@ -79,7 +79,16 @@ HostnameLookups Off
 /// Modules, and what they are told.
 fn by_site(site: PeerSite<'_>, work: &Path, mpm: Mpm) -> (&'static [&'static str], String) {
     match site {
-        PeerSite::Files => (&[], String::new()),
+        PeerSite::Files | PeerSite::StoreBehind { .. } => (&[], String::new()),
+        PeerSite::Logged { log, .. } => (
+            // mod_log_config is part of Debian's program itself.
+            &[],
+            format!("CustomLog {} \"%h %l %u %t \\\"%r\\\" %>s %O \\\"%{{Referer}}i\\\" \\\"%{{User-Agent}}i\\\"\"\n", log.display()),
+        ),
+        PeerSite::Store { .. } if mpm == Mpm::Prefork => (&["cache", "cache_disk", "headers"], store(work) + &php_inside()),
+        PeerSite::Store { socket } => {
+            (&["proxy", "proxy_fcgi", "cache", "cache_disk", "headers"], store(work) + &by_site(PeerSite::Php { socket }, work, mpm).1)
+        }
         PeerSite::Htaccess | PeerSite::Permalinks => (&["rewrite"], String::new()),
         PeerSite::Php { .. } if mpm == Mpm::Prefork => (&[], php_inside()),
         PeerSite::Php { socket } => {
@@ -109,6 +118,18 @@ fn cache(work: &Path, path: &str) -> String {
     format!(
         "CacheRoot {}\nCacheEnable disk {path}\nCacheQuickHandler on\nCacheDefaultExpire 3600\nCacheMinExpire 3600\nCacheIgnoreNoLastMod On\n\
          CacheLock on\nCacheLockPath {}\n",
+        folder.display(),
+        work.join("apache-cache-lock").display()
+    )
+}
+
+/// What says that it is for all. Who has a session is told apart by Vary, since the cache is asked before anything else of Apache.
+fn store(work: &Path) -> String {
+    let folder = work.join("apache-store");
+    let _ = fs::create_dir_all(&folder);
+    format!(
+        "CacheRoot {}\nCacheEnable disk /store\nCacheQuickHandler on\nCacheIgnoreNoLastMod On\nCacheLock on\nCacheLockPath {}\n\
+         <FilesMatch \"\\.php$\">\n    Header merge Vary Cookie\n</FilesMatch>\n",
         folder.display(),
         work.join("apache-cache-lock").display()
     )
