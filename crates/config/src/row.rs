@@ -6,8 +6,8 @@
 use crate::{
     diagnostic::quoted,
     directives::{
-        AccessLogDraft, AcmeDraft, CertificateDraft, DirectoryDraft, FieldDraft, FileDraft, ListenerDraft, RateDraft, RequestRateDraft,
-        RouteDraft, ServerDraft, SiteDraft, UpstreamDraft,
+        AccessLogDraft, AcmeDraft, CertificateDraft, DirectoryDraft, FieldDraft, FileDraft, ListenerDraft, RateDraft, ReferrersDraft,
+        RequestRateDraft, RouteDraft, ServerDraft, SignedDraft, SiteDraft, TriggerDraft, UpstreamDraft,
     },
     model::{CacheStore, CacheUse, Limits, Php, Server, ServerGuard, ServerTls, Settings},
     reader::{Reader, Table},
@@ -45,6 +45,9 @@ pub const CACHE_STORE: Contexts = Contexts(1 << 21);
 pub const CACHE: Contexts = Contexts(1 << 22);
 pub const GUARD: Contexts = Contexts(1 << 23);
 pub const SITE_GUARD: Contexts = Contexts(1 << 24);
+pub const REFERRERS: Contexts = Contexts(1 << 25);
+pub const SIGNED: Contexts = Contexts(1 << 26);
+pub const TRIGGER: Contexts = Contexts(1 << 27);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
@@ -144,6 +147,14 @@ pub const CONTEXTS: &[ContextRow] = &[
     ),
     context(THROTTLE, "throttle", "[site.throttle]", "Bandwidth and request rates. In a route: `[site.route.throttle]`."),
     context(SITE_GUARD, "site_guard", "[site.guard]", "Who is answered. In a route: `[site.route.guard]`, which is laid over the site's."),
+    context(
+        REFERRERS,
+        "referrers",
+        "[site.referrers]",
+        "Hot-link protection. In a route: `[site.route.referrers]`, which takes the place of the site's.",
+    ),
+    context(SIGNED, "signed", "[site.signed]", "Signed URLs (`saker sign-url` makes them). In a route: `[site.route.signed]`."),
+    context(TRIGGER, "trigger", "[site.trigger]", "A page before its downloads. In a route: `[site.route.trigger]`."),
     context(ACCESS_LOG, "access_log", "{ path = \"...\", ... }", "An access log with a format."),
     context(ACME_DIRECTORY, "acme_directory", "{ url = \"...\", ... }", "A directory of `[acme]`, with an account that it knows already."),
     context(RATE, "rate", "{ rate = \"1MB/s\", ... }", "Bandwidth with its details."),
@@ -228,6 +239,9 @@ pub(crate) enum Set {
     Field(fn(&mut FieldDraft, Given)),
     Upstream(fn(&mut UpstreamDraft, Given)),
     UpstreamServer(fn(&mut ServerDraft, Given)),
+    Referrers(fn(&mut ReferrersDraft, Given)),
+    Signed(fn(&mut SignedDraft, Given)),
+    Trigger(fn(&mut TriggerDraft, Given)),
 }
 
 /// What a table is read into.

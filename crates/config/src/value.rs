@@ -7,12 +7,12 @@ use crate::{
     directives::{cache_use::CacheDraft, upstream_server::ServerSaid},
     model::{
         AccessLog, AcmeDirectory, Address, CertificateFiles, CipherSuite, ErrorPage, FieldEditAction, Group, Origin, PathPattern, Rate,
-        RequestRate, SiteName,
+        Referrers, RequestRate, SignedUrls, SiteName, Trigger,
     },
     source::At,
 };
 use saker_net::Network;
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
@@ -39,6 +39,9 @@ pub(crate) enum Value {
     Directory(AcmeDirectory),
     Server(ServerSaid),
     Cache(CacheDraft),
+    Referrers(Arc<Referrers>),
+    Signed(Arc<SignedUrls>),
+    Trigger(Arc<Trigger>),
     /// Decoded.
     Octets(Vec<u8>),
 }

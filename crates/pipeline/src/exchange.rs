@@ -1,7 +1,7 @@
 //! One request and what has been found out about it. Goes down through the phases and comes back with the response.
 
 use crate::{
-    Call, Handed, HeadEdits, RequestBody, Reusable,
+    Call, Guarded, Handed, HeadEdits, RequestBody, Reusable,
     logged::{First, LogRules, StandIn},
     phases::Inquiry,
     throttle::{AddressState, Admission, Counted, ProgramGate},
@@ -211,6 +211,8 @@ pub struct Exchange {
     pub head_edits: Option<Rc<dyn HeadEdits>>,
     /// What the rules keep for later phases.
     pub rules_state: Option<Box<dyn Any>>,
+    /// What guards have to say on the response.
+    pub guarded: Option<Box<Guarded>>,
     /// What the page cache keeps for later.
     pub page_cache: Option<Box<dyn Any>>,
     /// What modules tell logs, by name.
@@ -281,6 +283,7 @@ impl Exchange {
             log_rules: LogRules::default(),
             head_edits: None,
             rules_state: None,
+            guarded: None,
             page_cache: None,
             trace: None,
             log_id: Rc::default(),

@@ -8,6 +8,7 @@ pub mod call;
 pub mod exchange;
 pub mod field_edits;
 pub mod generation;
+pub mod guard;
 pub mod handed;
 pub mod head_edits;
 pub mod host_table;
@@ -28,6 +29,7 @@ pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody
 pub use call::{Adjust, Call, CallManner, CallNames, CallTo, ProcessManner, Reverse, Script, Trust, Via};
 pub use exchange::{Client, Environment, Exchange, Mapped, TellHints, TraceStep};
 pub use generation::{FrontEnd, Generation};
+pub use guard::{GuardState, Guarded};
 pub use handed::Handed;
 pub use head_edits::{HeadEdits, HeadFacts};
 pub use host_table::HostTable;

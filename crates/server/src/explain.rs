@@ -33,7 +33,8 @@ pub fn explain(
         let listener = asked.listener(&model);
         let generation = Arc::new(Generation::new(1, model).with_front_end(front_end));
         let gateway = Gateway::new(Rc::default(), 1, std::env::temp_dir().into(), None);
-        let common = registry::Common { watcher: &watcher, challenges: &Arc::default(), neighbours: &Arc::default() };
+        let common =
+            registry::Common { watcher: &watcher, challenges: &Arc::default(), guard: &Arc::default(), neighbours: &Arc::default() };
         let services = registry::services(Arc::clone(&generation), &common, gateway, Rc::new(Nothing), Cache::Explained);
         let head = asked.head(method, headers);
         let local = match &listener {

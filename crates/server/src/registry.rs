@@ -5,10 +5,10 @@ use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, s
 use saker_files::Watcher;
 use saker_gateway::{Doorkeeper, Gateway};
 use saker_handlers::{
-    CgiFiles, Compress, FieldFilter, FixedAnswers, PhpFiles, StaticFiles,
+    CgiFiles, Compress, FieldFilter, FixedAnswers, GuardFields, PhpFiles, StaticFiles,
     page_cache::{Explain, Keep, LookUp, PageCache, Share},
 };
-use saker_pipeline::{Filter, Generation, Handler, Rules, Services, throttle::Neighbours};
+use saker_pipeline::{Filter, Generation, GuardState, Handler, Rules, Services, throttle::Neighbours};
 use std::{
     rc::{Rc, Weak},
     sync::Arc,
@@ -26,6 +26,7 @@ pub enum Cache {
 pub struct Common<'a> {
     pub watcher: &'a Watcher,
     pub challenges: &'a Arc<Challenges>,
+    pub guard: &'a Arc<GuardState>,
     pub neighbours: &'a Arc<Neighbours>,
 }
 
@@ -48,7 +49,7 @@ fn made(
     cache: Cache,
     inside: Weak<Services>,
 ) -> Services {
-    let Common { watcher, challenges, neighbours } = *common;
+    let Common { watcher, challenges, guard, neighbours } = *common;
     let purgers = &generation.model.cache.purgers;
     let is_explained = matches!(cache, Cache::Explained);
     let page_cache = match cache {
@@ -85,6 +86,7 @@ fn made(
     if let Some(apache) = &rules {
         filters.push(Box::new(ResponseRules::new(Arc::clone(apache), watcher.clone())));
     }
+    filters.push(Box::new(GuardFields));
     let rules = apache_rules.map(|rules| rules as Rc<dyn Rules>);
     Services {
         generation,
@@ -92,6 +94,7 @@ fn made(
         filters: Rc::from(filters),
         rules,
         authorizer: Some(Rc::new(Doorkeeper(gateway))),
+        guard: Arc::clone(guard),
         sleep: |time| Box::pin(tokio::time::sleep(time)),
         neighbours: Arc::clone(neighbours),
         now_ns: saker_net::clock::monotonic_ns,

@@ -5,7 +5,7 @@ use saker_acme::Challenges;
 use saker_files::Watcher;
 use saker_handlers::page_cache::tally::Tallies;
 use saker_net::starter::Starter;
-use saker_pipeline::throttle::Neighbours;
+use saker_pipeline::{GuardState, throttle::Neighbours};
 use saker_store::Store;
 use saker_telemetry::Counters;
 use std::{
@@ -36,6 +36,8 @@ pub struct Shared {
     pub busy: BusyRequests,
     /// What each client address has used up, and who is banned.
     pub neighbours: Arc<Neighbours>,
+    /// What guards know of clients.
+    pub guard: Arc<GuardState>,
     /// What certificate authorities are to find over HTTP.
     pub challenges: Arc<Challenges>,
     /// Open access logs by target.

@@ -319,7 +319,8 @@ fn services(generation: &Arc<Generation>, shared: &Arc<Shared>, gateway: Gateway
         workers: shared.counters.len(),
     };
     let cache = shared.store().map_or(registry::Cache::Nothing, |store| registry::Cache::Share(share(store)));
-    let common = registry::Common { watcher: &shared.watcher, challenges: &shared.challenges, neighbours: &shared.neighbours };
+    let common =
+        registry::Common { watcher: &shared.watcher, challenges: &shared.challenges, guard: &shared.guard, neighbours: &shared.neighbours };
     registry::services(Arc::clone(generation), &common, gateway, Rc::new(figures), cache)
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod file;
 pub(crate) mod files;
 pub(crate) mod guard;
 pub(crate) mod limits;
+pub(crate) mod links;
 pub(crate) mod listener;
 pub(crate) mod logs;
 pub(crate) mod php;
@@ -32,6 +33,7 @@ mod tests;
 pub(crate) use acme::{AcmeDraft, DirectoryDraft};
 pub(crate) use fields::FieldDraft;
 pub(crate) use file::FileDraft;
+pub(crate) use links::{ReferrersDraft, SignedDraft, TriggerDraft};
 pub(crate) use listener::ListenerDraft;
 pub(crate) use logs::AccessLogDraft;
 pub(crate) use route::RouteDraft;
@@ -68,6 +70,7 @@ static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
         error_pages::ROWS,
         throttle::ROWS,
         guard::ROWS,
+        links::ROWS,
         logs::ROWS,
     ];
     features.into_iter().flatten().collect()

@@ -177,13 +177,14 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: At, site: &Arc<S
     finish(reader, draft, header, ROUTE)
 }
 
-pub(super) fn finish(reader: &mut Reader<'_>, draft: RouteDraft, header: At, context: Contexts) -> Option<Route> {
+pub(super) fn finish(reader: &mut Reader<'_>, mut draft: RouteDraft, header: At, context: Contexts) -> Option<Route> {
     one_action_only(reader, &draft);
     check_dependents(reader, &draft);
     if let (Some(pattern), Some((to, at))) = (&draft.pattern, &draft.redirect) {
         check_stars(reader, pattern, to, at);
     }
     let action = action(reader, &draft);
+    super::links::settle_prefix(&mut draft.settings.links.signed, draft.pattern.as_ref());
     let settings = Arc::new(draft.settings);
     let missing = context == REDIRECT && action == Action::Files;
     draft.pattern.filter(|_| !missing).map(|pattern| Route {

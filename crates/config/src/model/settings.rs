@@ -1,6 +1,6 @@
 //! Settings that may differ from path to path: the site's, with a route's (later: a directory's, a .htaccess file's) laid over.
 
-use super::{Authorize, CacheUse, Guard, Origin, PhpUse, ProgramUser, Throttle};
+use super::{Authorize, CacheUse, Guard, Links, Origin, PhpUse, ProgramUser, Throttle};
 use saker_http::Status;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -15,6 +15,7 @@ pub struct Settings {
     pub throttle: Throttle,
     /// Who is answered; `None`: everybody.
     pub guard: Option<Arc<Guard>>,
+    pub links: Links,
     /// What the page cache does; shared by all paths for which it does the same.
     pub cache: Arc<CacheUse>,
     /// Who runs PHP files.

@@ -18,7 +18,7 @@ pub use challenge::CHALLENGES;
 pub use post_read::trace_answer;
 pub use server_rewrite::to_https;
 
-use crate::{Exchange, Response, Rules, Services, Verdict, throttle::Admission};
+use crate::{Exchange, Response, Rules, Services, Verdict, guard, throttle::Admission};
 use saker_http::Status;
 use std::time::Duration;
 
@@ -125,7 +125,10 @@ fn rules<'s>(exchange: &Exchange, services: &'s Services) -> Option<&'s dyn Rule
 fn server_rewrite(exchange: &mut Exchange, services: &Services) -> Verdict {
     match rules(exchange, services) {
         Some(rules) => rules.server_rewrite(exchange),
-        None => server_rewrite::server_rewrite(exchange, services).into(),
+        None => match server_rewrite::server_rewrite(exchange, services) {
+            Some(response) => Verdict::Answer(response),
+            None => guard::check(exchange, services),
+        },
     }
 }
 
@@ -137,10 +140,13 @@ fn map_to_storage(exchange: &mut Exchange, services: &Services) -> Verdict {
 }
 
 fn access(exchange: &mut Exchange, services: &Services) -> Verdict {
-    match (access::access(exchange, services), rules(exchange, services)) {
-        (None, Some(rules)) => rules.access(exchange),
-        (None, None) => authorize::authorize(exchange, services),
-        (answer, _) => answer.into(),
+    let Some(rules) = rules(exchange, services) else {
+        return access::access(exchange, services).map_or_else(|| authorize::authorize(exchange, services), Verdict::Answer);
+    };
+    // What is in force is known by now.
+    match guard::check(exchange, services) {
+        Verdict::Pass => access::access(exchange, services).map_or_else(|| rules.access(exchange), Verdict::Answer),
+        other => other,
     }
 }
 

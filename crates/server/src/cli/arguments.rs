@@ -47,6 +47,7 @@ pub enum Command {
     Ban(Ban),
     Unban(Unban),
     Bans(Bans),
+    SignUrl(Box<SignUrl>),
     /// Print the JSON Schema of saker.toml (for editors)
     Schema,
     /// Print the reference of all directives of saker.toml, in Markdown
@@ -291,6 +292,77 @@ pub struct Bans {
     pub target: Target,
 }
 
+/// Make a signed URL
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  saker sign-url -c saker.toml --for 1h https://example.org/dl/film.mp4
+  saker sign-url --form nginx --secret-file links.secret --for 1h --address 192.0.2.7 /s/film.mp4
+  saker sign-url --form lighttpd --secret-file links.secret --prefix /dl/ /dl/film.mp4
+
+The rule is that of [site.signed] or [site.route.signed] which is in force for the URL; with --form
+it is made of the options that have the names of its keys.")]
+pub struct SignUrl {
+    /// https://HOST/PATH?QUERY or /PATH, as it would be without a signature
+    #[arg(value_name = "URL", value_hint = ValueHint::Url)]
+    pub url: String,
+    /// Configuration with the rule [default: ./saker.toml, or else /etc/saker/saker.toml]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+    /// Good for so long: 90s, 15m, 2h, 7d
+    #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
+    pub good_for_s: Option<i64>,
+    /// Good until this time in seconds since 1970 (lighttpd, mod_auth_token: from this time)
+    #[arg(long, value_name = "SECONDS", conflicts_with = "good_for_s")]
+    pub time: Option<i64>,
+    /// For the client with this address only
+    #[arg(long, value_name = "ADDRESS")]
+    pub address: Option<std::net::IpAddr>,
+    #[command(flatten)]
+    pub options: SignOptions,
+}
+
+/// A rule in place of a configuration's.
+#[derive(Debug, Args)]
+pub struct SignOptions {
+    /// saker, nginx, nginx-path, lighttpd or mod_auth_token
+    #[arg(long, value_name = "FORM", conflicts_with = "config")]
+    pub form: Option<String>,
+    /// The secret (other users of the machine may see it; better a file)
+    #[arg(long, value_name = "TEXT", requires = "form")]
+    pub secret: Option<String>,
+    /// File with the secret in its first line
+    #[arg(long, value_name = "FILE", requires = "form", value_hint = ValueHint::FilePath)]
+    pub secret_file: Option<PathBuf>,
+    /// What stands before the token
+    #[arg(long, value_name = "PATH", requires = "form")]
+    pub prefix: Option<String>,
+    /// What is hashed (nginx)
+    #[arg(long, value_name = "TEXT", requires = "form")]
+    pub expression: Option<String>,
+    /// Argument with the signature (nginx: md5, saker: sig)
+    #[arg(long, value_name = "NAME", requires = "form")]
+    pub argument: Option<String>,
+    /// Argument with the time of the end
+    #[arg(long, value_name = "NAME", requires = "form")]
+    pub expires_argument: Option<String>,
+    /// md5, hmac-sha1 or hmac-sha256 (lighttpd)
+    #[arg(long, value_name = "NAME", requires = "form")]
+    pub algorithm: Option<String>,
+    /// Segments of the path that are signed (lighttpd)
+    #[arg(long, value_name = "N", requires = "form")]
+    pub path_segments: Option<u32>,
+    /// The arguments are signed, too (lighttpd)
+    #[arg(long, requires = "form")]
+    pub sign_query: bool,
+    /// The client's address is signed, too (saker, mod_auth_token)
+    #[arg(long, requires = "form")]
+    pub sign_address: bool,
+    /// The host is signed, too (saker)
+    #[arg(long, requires = "form")]
+    pub sign_host: bool,
+}
+
 /// Look into the page cache
 #[derive(Debug, Args)]
 pub struct Cache {
@@ -500,6 +572,19 @@ fn authority(text: &str) -> Result<String, String> {
         None if text.strip_prefix("https://").is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) => Ok(text.to_owned()),
         None => Err("letsencrypt, letsencrypt-staging, or the URL of a directory (https://...)".into()),
     }
+}
+
+fn seconds(text: &str) -> Result<i64, String> {
+    let wrong = || "a number with a unit, as in 90s, 15m, 2h or 7d".to_owned();
+    let (number, unit) = text.split_at(text.len() - text.chars().last().map_or(0, char::len_utf8));
+    let factor = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    number.parse::<u32>().map(|number| i64::from(number) * factor).map_err(|_| wrong())
 }
 
 fn cookie_values(text: &str) -> Result<(String, Vec<String>), String> {

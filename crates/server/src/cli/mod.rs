@@ -16,6 +16,7 @@ mod explain;
 mod output;
 mod place;
 mod promises;
+mod sign_url;
 mod start;
 mod status_page;
 mod warm;
@@ -59,6 +60,7 @@ fn run(command: Command) -> ExitCode {
         Command::Ban(ban) => bans::ban(ban),
         Command::Unban(unban) => bans::unban(unban),
         Command::Bans(shown) => bans::bans(&shown),
+        Command::SignUrl(sign) => sign_url::sign_url(*sign),
         Command::Schema => documents::schema(),
         Command::Reference => documents::reference(),
         Command::Completions(completions) => documents::completions(completions.shell),

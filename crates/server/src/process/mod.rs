@@ -224,6 +224,7 @@ fn shared(workers: usize, started: Instant, descriptors_max: u64, starter: Optio
         busy: Default::default(),
         quic: OnceLock::new(),
         neighbours: Arc::new(Neighbours { addresses: Arc::new(AddressTable::new(ADDRESSES_MAX)), bans: Arc::default() }),
+        guard: Arc::default(),
         challenges: Arc::default(),
         logs: LogFiles::default(),
         open_requests: OpenRequests::new(workers),

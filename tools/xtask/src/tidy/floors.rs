@@ -23,6 +23,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-tls", 3),
     ("saker-quic", 3),
     ("saker-config-apache", 3),
+    ("saker-guard", 3),
     ("saker-acme", 4),
     ("saker-cache", 4),
     ("saker-php", 4),

@@ -1,0 +1,237 @@
+//! What links may lead to: referrers, signed URLs, pages that come before downloads.
+
+use super::{PathPattern, SiteName};
+use pcre2::bytes::{Regex, RegexBuilder};
+use saker_http::Status;
+use std::{fmt, path::Path, sync::Arc};
+
+/// Of a site or route; nothing where nothing is set.
+#[derive(Clone, Debug, Default)]
+pub struct Links {
+    pub referrers: Option<Arc<Referrers>>,
+    pub signed: Option<Arc<SignedUrls>>,
+    pub trigger: Option<Arc<Trigger>>,
+}
+
+impl Links {
+    pub fn is_idle(&self) -> bool {
+        self.referrers.is_none() && self.signed.is_none() && self.trigger.is_none()
+    }
+}
+
+/// What a client hears that may not have something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    Status(Status),
+    /// 302 to a URL or path.
+    Redirect(String),
+    /// What is at this path of the site, in its place.
+    Instead(String),
+}
+
+/// Hot-link protection (nginx: `valid_referers`).
+#[derive(Clone, Debug)]
+pub struct Referrers {
+    pub allow: Vec<ReferrerPattern>,
+    /// Requests without the field (nginx: `none`).
+    pub without: bool,
+    /// Fields whose value some firewall has taken out (nginx: `blocked`): without `http://` or `https://`.
+    pub blocked: bool,
+    /// In lower case; empty: everything.
+    pub extensions: Vec<String>,
+    pub refusal: Refusal,
+}
+
+impl Default for Referrers {
+    fn default() -> Self {
+        let refusal = Refusal::Status(Status::FORBIDDEN);
+        Referrers { allow: vec![ReferrerPattern::OwnNames], without: true, blocked: true, extensions: Vec::new(), refusal }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum ReferrerPattern {
+    /// The site's own.
+    OwnNames,
+    /// And paths that begin so.
+    Host { name: SiteName, path: String },
+    /// `www.example.*`
+    AnyDomain { name: String, path: String },
+    /// Of what follows the scheme, in any case.
+    Regex(Regex),
+}
+
+impl ReferrerPattern {
+    /// `own` (`server_names`), `example.org/path`, `*.example.org`, `www.example.*`, `~pattern`. The error says what is wrong.
+    pub fn read(text: &str) -> Result<ReferrerPattern, String> {
+        if let Some(pattern) = text.strip_prefix('~') {
+            // As every pattern here: none may hold up a worker, whatever it is compared with.
+            let limited = format!("(*LIMIT_MATCH=100000)(*LIMIT_DEPTH=10000){pattern}");
+            let compiled = RegexBuilder::new().caseless(true).dotall(true).build(&limited);
+            return compiled.map(ReferrerPattern::Regex).map_err(|error| format!("the pattern can't be read: {error}"));
+        }
+        if matches!(text, "own" | "server_names") {
+            return Ok(ReferrerPattern::OwnNames);
+        }
+        if text.contains("://") {
+            return Err("hosts are compared without their scheme".into());
+        }
+        let (host, path) = text.split_at(text.find('/').unwrap_or(text.len()));
+        let (host, path) = (host.to_ascii_lowercase(), path.to_owned());
+        let is_host = |host: &str| !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.[]:".contains(&byte));
+        if host.contains(':') && !host.starts_with('[') {
+            return Err("hosts are compared without their port".into());
+        }
+        match (host.strip_prefix("*."), host.strip_suffix(".*")) {
+            (Some(name), None) if is_host(name) => Ok(ReferrerPattern::Host { name: SiteName::Wildcard(name.into()), path }),
+            (None, Some(name)) if is_host(name) => Ok(ReferrerPattern::AnyDomain { name: name.into(), path }),
+            (None, None) if is_host(&host) => Ok(ReferrerPattern::Host { name: SiteName::Exact(host), path }),
+            _ => Err("a star stands for whole labels at the beginning (\"*.example.org\") or at the end (\"www.example.*\")".into()),
+        }
+    }
+}
+
+/// URLs that only who knows a secret can make.
+#[derive(Clone)]
+pub struct SignedUrls {
+    pub form: SignForm,
+    /// The first signs, all are good. Never empty.
+    pub secrets: Vec<Vec<u8>>,
+    /// What stands before the signed part of the path; ends with a slash.
+    pub prefix: String,
+    /// Where what follows the token in the path is looked for; `None`: below the prefix at the site's own root.
+    pub root: Option<Arc<Path>>,
+    /// 410 or 403.
+    pub expired: Status,
+}
+
+/// Without the secrets.
+impl fmt::Debug for SignedUrls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SignedUrls { form, secrets, prefix, root, expired } = self;
+        write!(f, "SignedUrls {{ {form:?}, {} secrets, {prefix}, {root:?}, {expired:?} }}", secrets.len())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignForm {
+    /// nginx's `secure_link_secret`: `/prefix/MD5/rest`, MD5 in hexadecimal of the rest and the secret.
+    PathMd5,
+    /// nginx's `secure_link` with `secure_link_md5`.
+    Expression {
+        parts: Vec<SignPart>,
+        /// Names of arguments.
+        hash_argument: String,
+        expires_argument: Option<String>,
+    },
+    /// lighttpd's mod_secdownload and Apache's mod_auth_token: `/prefix/TOKEN/TIME/rest`.
+    Token(TokenForm),
+    /// Our own: HMAC-SHA256 over path and arguments.
+    Whole { hash_argument: String, expires_argument: String, address: bool, host: bool },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenForm {
+    pub algorithm: SignAlgorithm,
+    /// A link is good for so long, and as long before its time.
+    pub lifetime_s: u64,
+    /// Only so many segments of the rest are signed; 0: all.
+    pub path_segments: u32,
+    pub query: bool,
+    pub address: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignAlgorithm {
+    Md5,
+    HmacSha1,
+    HmacSha256,
+}
+
+/// A part of what is hashed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignPart {
+    Text(String),
+    Secret,
+    Expires,
+    Path,
+    Address,
+    Host,
+    /// The first argument of this name, as sent.
+    Argument(String),
+}
+
+impl SignPart {
+    /// nginx's notation, with `$secret` for the secret. The error is the offset of a dollar that begins nothing known.
+    pub fn read(text: &str) -> Result<Vec<SignPart>, usize> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('$') {
+            let offset = text.len() - after.len() - 1;
+            if !before.is_empty() {
+                parts.push(SignPart::Text(before.into()));
+            }
+            let (name, behind) = match after.strip_prefix('{') {
+                Some(inner) => inner.split_once('}').ok_or(offset)?,
+                None => after.split_at(after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len())),
+            };
+            parts.push(SignPart::named(name).ok_or(offset)?);
+            rest = behind;
+        }
+        if !rest.is_empty() {
+            parts.push(SignPart::Text(rest.into()));
+        }
+        Ok(parts)
+    }
+
+    fn named(name: &str) -> Option<SignPart> {
+        Some(match name {
+            "secret" => SignPart::Secret,
+            "expires" | "secure_link_expires" => SignPart::Expires,
+            "uri" => SignPart::Path,
+            "remote_addr" => SignPart::Address,
+            "host" => SignPart::Host,
+            other => SignPart::Argument(other.strip_prefix("arg_").filter(|name| !name.is_empty())?.into()),
+        })
+    }
+}
+
+/// Files that are only for who has seen a page before (lighttpd's mod_trigger_b4_dl).
+#[derive(Clone, Debug)]
+pub struct Trigger {
+    pub pages: Vec<PathPattern>,
+    pub files: Vec<PathPattern>,
+    pub within_s: u64,
+    pub by_cookie: bool,
+    pub refusal: Refusal,
+    /// Tells this rule from others.
+    pub id: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions() {
+        use SignPart::{Address, Argument, Expires, Host, Path, Secret, Text};
+        let read = |text: &str| SignPart::read(text);
+        let all = vec![Expires, Path, Address, Text(" ".into()), Secret];
+        assert_eq!(read("$secure_link_expires$uri$remote_addr $secret"), Ok(all));
+        let all = vec![Text("a".into()), Secret, Text("b".into()), Argument("user".into()), Host];
+        assert_eq!(read("a${secret}b$arg_user$host"), Ok(all));
+        for (bad, offset) in [("$uri$x", 4), ("a$", 1), ("${uri", 0), ("$arg_", 0)] {
+            assert_eq!(read(bad), Err(offset), "{bad}");
+        }
+    }
+
+    #[test]
+    fn referrer_patterns() {
+        for good in ["own", "server_names", "example.org", "*.example.org/a", "www.example.*", "~a+", "[::1]"] {
+            assert!(ReferrerPattern::read(good).is_ok(), "{good}");
+        }
+        for bad in ["", "*", "*.", "a*", "*.a.*", "http://a", "a:80", "~(", "a b"] {
+            assert!(ReferrerPattern::read(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Passes: short texts that a client carries in a cookie and that only this server can have made, each for a purpose, until a time.
+//!
+//! Form: the time of its end in hexadecimal, a dot, and an HMAC-SHA256 over purpose, time and what it is bound to. Two keys are good at a
+//! time, so that a change of key takes nobody's pass away before its end. Whoever keeps them in a file reads and writes [`KeyRing::to_text`].
+
+use crate::mac;
+use aws_lc_rs::rand;
+use std::sync::{PoisonError, RwLock};
+
+/// After so long another key signs; the one before stays good for as long again.
+const KEY_LIFE_S: i64 = 7 * 86_400;
+/// Those that are good.
+const KEYS_MAX: usize = 2;
+const KEY_BYTES: usize = 32;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Key {
+    since: i64,
+    bytes: [u8; KEY_BYTES],
+}
+
+/// The server's keys, newest first; empty until one is needed.
+#[derive(Debug, Default)]
+pub struct KeyRing(RwLock<Vec<Key>>);
+
+impl KeyRing {
+    /// What [`KeyRing::to_text`] has written; lines that are none are left out.
+    pub fn load(&self, text: &str) {
+        let mut keys: Vec<Key> = text.lines().filter_map(read_key).collect();
+        keys.sort_by_key(|key| std::cmp::Reverse(key.since));
+        keys.truncate(KEYS_MAX);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    pub fn to_text(&self) -> String {
+        let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        keys.iter().map(|key| format!("{} {}\n", key.since, mac::hex(&key.bytes))).collect()
+    }
+
+    /// Sees to it that there is a key that is young enough. `true`: a new one was made, and the text should be written.
+    pub fn refresh(&self, now: i64) -> bool {
+        let is_good = |keys: &[Key]| keys.first().is_some_and(|key| (key.since..key.since.saturating_add(KEY_LIFE_S)).contains(&now));
+        if is_good(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
+            return false;
+        }
+        let mut bytes = [0; KEY_BYTES];
+        if rand::fill(&mut bytes).is_err() {
+            return false;
+        }
+        let mut keys = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if is_good(&keys) {
+            return false;
+        }
+        // One of the future is left where the clock was set back: its passes are good, and it signs no more.
+        keys.insert(0, Key { since: now, bytes });
+        keys.truncate(KEYS_MAX);
+        true
+    }
+
+    /// A pass for `purpose` until `until`. `None`: the system gives no random bytes for a key.
+    pub fn sign(&self, purpose: &[u8], bound_to: &[u8], until: i64, now: i64) -> Option<String> {
+        self.refresh(now);
+        let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let code = code(keys.first()?, purpose, bound_to, until);
+        Some(format!("{until:x}.{code}"))
+    }
+
+    /// When the pass ends, if it is one of ours and good at `now`.
+    pub fn verify(&self, pass: &[u8], purpose: &[u8], bound_to: &[u8], now: i64) -> Option<i64> {
+        let (until, given) = std::str::from_utf8(pass).ok()?.split_once('.')?;
+        let time = i64::from_str_radix(until, 16).ok().filter(|time| format!("{time:x}") == until)?;
+        let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let is_ours = keys.iter().any(|key| mac::same(code(key, purpose, bound_to, time).as_bytes(), given.as_bytes()));
+        (is_ours && time > now).then_some(time)
+    }
+}
+
+fn code(key: &Key, purpose: &[u8], bound_to: &[u8], until: i64) -> String {
+    let length = (purpose.len() as u64).to_be_bytes();
+    let message = [&length[..], purpose, &until.to_be_bytes(), bound_to].concat();
+    mac::base64url(&mac::hmac_sha256(&key.bytes, &message))
+}
+
+fn read_key(line: &str) -> Option<Key> {
+    let (since, hex) = line.split_once(' ')?;
+    let mut bytes = [0; KEY_BYTES];
+    if hex.len() != 2 * KEY_BYTES || !hex.is_ascii() {
+        return None;
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(Key { since: since.parse().ok()?, bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_800_000_000;
+
+    #[test]
+    fn a_pass_is_good_for_its_purpose_place_and_time() {
+        let keys = KeyRing::default();
+        let pass = keys.sign(b"trigger", b"10.0.0", NOW + 60, NOW).unwrap();
+        let verify = |purpose: &[u8], bound: &[u8], now| keys.verify(pass.as_bytes(), purpose, bound, now);
+        assert_eq!(verify(b"trigger", b"10.0.0", NOW), Some(NOW + 60));
+        assert_eq!(verify(b"trigger", b"10.0.0", NOW + 59), Some(NOW + 60));
+        assert_eq!(verify(b"trigger", b"10.0.0", NOW + 60), None);
+        assert_eq!(verify(b"trigge", b"r10.0.0", NOW), None);
+        assert_eq!(verify(b"trigger", b"10.0.1", NOW), None);
+        assert_eq!(KeyRing::default().verify(pass.as_bytes(), b"trigger", b"10.0.0", NOW), None);
+    }
+
+    #[test]
+    fn every_bit_of_a_pass_counts() {
+        let keys = KeyRing::default();
+        let pass = keys.sign(b"a", b"b", NOW + 60, NOW).unwrap();
+        for bit in 0..pass.len() * 8 {
+            let mut other = pass.clone().into_bytes();
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(keys.verify(&other, b"a", b"b", NOW), None, "{:?}", String::from_utf8_lossy(&other));
+        }
+        for bad in ["", ".", "x.y", "-1.a", "ffffffffffffffffff.a"] {
+            assert_eq!(keys.verify(bad.as_bytes(), b"a", b"b", NOW), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn keys_change_and_the_one_before_stays_good() {
+        let keys = KeyRing::default();
+        assert!(keys.refresh(NOW) && !keys.refresh(NOW + KEY_LIFE_S - 1));
+        let first = keys.sign(b"a", b"", NOW + 3 * KEY_LIFE_S, NOW).unwrap();
+        assert!(keys.refresh(NOW + KEY_LIFE_S));
+        assert!(keys.verify(first.as_bytes(), b"a", b"", NOW + KEY_LIFE_S).is_some());
+        assert!(keys.refresh(NOW + 2 * KEY_LIFE_S));
+        assert!(keys.verify(first.as_bytes(), b"a", b"", NOW + 2 * KEY_LIFE_S).is_none());
+        let text = keys.to_text();
+        let second = keys.sign(b"a", b"", NOW + 3 * KEY_LIFE_S, NOW + 2 * KEY_LIFE_S).unwrap();
+        let other = KeyRing::default();
+        other.load(&format!("nonsense\n1 zz\n{text}"));
+        assert_eq!(other.to_text(), text);
+        assert!(other.verify(second.as_bytes(), b"a", b"", NOW + 2 * KEY_LIFE_S).is_some());
+    }
+}
