@@ -2,7 +2,7 @@
 
 use crate::{handshakes, lab, outside::Outside, rows};
 use saker_testkit::Peer;
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 pub enum Mode {
     Help,
@@ -14,6 +14,11 @@ pub enum Mode {
     Load(Vec<String>),
     Bench(Arguments),
     Lab(lab::Setting),
+    /// The machine with the servers, where there are two.
+    Stage {
+        address: SocketAddr,
+        arguments: Arguments,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +91,9 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Mode, String> {
     if words.iter().any(|word| word == "-h" || word == "--help") {
         return Ok(Mode::Help);
     }
+    if words.first().is_some_and(|word| word == "stage") {
+        return stage(&words);
+    }
     if is_lab { lab::parse(words).map(Mode::Lab) } else { parse_bench(words).map(Mode::Bench) }
 }
 
@@ -114,6 +122,12 @@ fn floor(mut words: impl Iterator<Item = String>) -> Result<Mode, String> {
         (Some("--port"), Some(port)) => Ok(Mode::Floor { port: port.parse().map_err(|_| format!("`{port}` is not a port"))? }),
         _ => Err("floor --port N".into()),
     }
+}
+
+fn stage(words: &[String]) -> Result<Mode, String> {
+    let [_, flag, address, rest @ ..] = words else { return Err("stage --listen ADDRESS:PORT".into()) };
+    let address = address.parse().ok().filter(|_| flag == "--listen").ok_or("stage --listen ADDRESS:PORT, with an IPv4 address")?;
+    Ok(Mode::Stage { address, arguments: lab::parse(rest.to_vec())?.bench })
 }
 
 /// Not for people: the bench starts it as a load tool.
@@ -171,6 +185,8 @@ mod tests {
             ("--peers iis", "`iis` is not a peer"),
             ("--fast", "`--fast` is not an option; --help lists them"),
             ("floor --port x", "`x` is not a port"),
+            ("stage --listen x", "stage --listen ADDRESS:PORT, with an IPv4 address"),
+            ("stage", "stage --listen ADDRESS:PORT"),
             ("handshakes full", "handshakes full|resumed CHAIN ADDRESS PATH CONNECTIONS SECONDS"),
         ] {
             assert_eq!(parsed(line).expect_err(line), complaint);

@@ -22,6 +22,13 @@ impl Certificate {
         Ok(files)
     }
 
+    /// Another machine's, of which this one has the chain alone.
+    pub fn of_chain(folder: &Path, chain: &str) -> Result<Certificate, String> {
+        let files = Certificate { chain: folder.join("chain.pem"), key: folder.join("no-key.pem") };
+        fs::write(&files.chain, chain).map_err(|error| format!("{}: {error}", files.chain.display()))?;
+        Ok(files)
+    }
+
     pub fn files(&self) -> PeerTls<'_> {
         PeerTls { chain: &self.chain, key: &self.key }
     }

@@ -147,7 +147,7 @@ fn configure(ground: Ground<'_>, port: u16, on: Option<Feature>) -> io::Result<s
 }
 
 fn configuration(ground: Ground<'_>, port: u16, on: Option<Feature>) -> String {
-    let (root, work) = (ground.root.display(), ground.work.display());
+    let (root, work, host) = (ground.root.display(), ground.work.display(), ground.host);
     let feature = match on {
         None | Some(Feature::Htaccess | Feature::RewriteRules) => String::new(),
         Some(Feature::AccessLog) => format!("access_log = \"{work}/access.log\"\n"),
@@ -155,7 +155,7 @@ fn configuration(ground: Ground<'_>, port: u16, on: Option<Feature>) -> String {
         Some(Feature::Throttle) => "[site.throttle]\nout_per_address = \"10GB/s\"\nrequests_static = \"10000000/s\"\n".to_owned(),
     };
     format!(
-        "[server]\nworkers = 1\nstate_dir = \"{work}/state\"\n\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n\n\
+        "[server]\nworkers = 1\nstate_dir = \"{work}/state\"\n\n[[listener]]\naddress = \"{host}:{port}\"\n\n\
          [[site]]\nnames = [\"*\"]\nroot = \"{root}\"\n{feature}"
     )
 }
@@ -209,12 +209,12 @@ fn by_configuration(command: &mut Command, ground: Ground<'_>, port: u16) -> io:
 }
 
 fn apache_file(ground: Ground<'_>, port: u16, overrides: &str) -> io::Result<std::path::PathBuf> {
-    let (root, work) = (ground.root.display(), ground.work.display());
+    let (root, work, host) = (ground.root.display(), ground.work.display(), ground.host);
     let modules = ["mpm_event", "authz_core", "mime", "dir", "rewrite"];
     let modules: String = modules.iter().map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n")).collect();
     let file = ground.work.join("saker-httpd.conf");
     let text = format!(
-        "ServerRoot {work}\n{modules}ServerName localhost\nListen 127.0.0.1:{port}\nErrorLog {work}/saker-error.log\nPidFile {work}/saker.pid\n\
+        "ServerRoot {work}\n{modules}ServerName localhost\nListen {host}:{port}\nErrorLog {work}/saker-error.log\nPidFile {work}/saker.pid\n\
          MaxKeepAliveRequests 0\nDocumentRoot {root}\n<Directory {root}>\n    AllowOverride {overrides}\n    Require all granted\n    \
          Options FollowSymLinks\n</Directory>\n"
     );

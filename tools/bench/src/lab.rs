@@ -23,14 +23,15 @@ mod verdict;
 
 pub use arguments::{Setting, help, parse};
 
-use crate::{report as figures, runner::Bench};
+use crate::{report as figures, runner::Bench, stage::Stage};
 use report::Report;
-use std::{fs, path::Path, time::Instant};
+use std::{fs, path::Path, sync::Arc, time::Instant};
 
 pub fn run(setting: &Setting) -> Result<(), String> {
     let begun = Instant::now();
     let rows = plan::rows(setting);
-    let bench = Bench::prepare(&setting.bench, &rows)?;
+    let stage = setting.stage.as_deref().map(Stage::connect).transpose()?.map(Arc::new);
+    let bench = Bench::prepare(&setting.bench, &rows, stage)?;
     let plans = plan::plan(&rows, setting, |row| bench.contenders(row).len());
     let progress = progress::Bar::new(&plans, setting.budget());
     let mut results = Vec::new();

@@ -22,6 +22,7 @@ mod rows;
 mod runner;
 mod sampling;
 mod sheets;
+mod stage;
 mod stand;
 mod statistics;
 mod system_calls;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Ok(Mode::Load(words)) => saker_load::run(words),
         Ok(Mode::Bench(arguments)) => bench(&arguments),
         Ok(Mode::Lab(setting)) => lab::run(&setting),
+        Ok(Mode::Stage { address, arguments }) => stage::serve(address, &arguments),
         Err(complaint) => Err(complaint),
     };
     match outcome {

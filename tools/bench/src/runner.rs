@@ -9,12 +9,13 @@ use crate::{
     load::{Amount, Load, LoadSetting},
     rows::{self, Congestion, Feature, Kind, Protocol, Row, Tool, Yardstick},
     sampling::{self, TimeLine},
-    sheets::{self, Sheet},
+    sheets::Sheet,
+    stage::{self, Stage},
     stand::Stand,
     system_calls,
 };
 use saker_testkit::{Peer, TempDir, bench_files, missing, raise_descriptor_limit, require};
-use std::{env, net::Ipv4Addr, path::PathBuf, thread, time::Duration};
+use std::{env, net::Ipv4Addr, path::PathBuf, sync::Arc, thread, time::Duration};
 
 const WARM_UP_S: u64 = 1;
 /// lighttpd takes half of its descriptors for connections.
@@ -119,10 +120,14 @@ pub struct Bench<'a> {
     behind: Behind,
     server_core: Option<usize>,
     load_core: Option<usize>,
+    host: Ipv4Addr,
+    /// Where the servers are, if not here.
+    stage: Option<Arc<Stage>>,
 }
 
 impl<'a> Bench<'a> {
-    pub fn prepare(arguments: &'a Arguments, rows: &[&'static Row]) -> Result<Bench<'a>, String> {
+    /// `stage`: another machine, which has the servers.
+    pub fn prepare(arguments: &'a Arguments, rows: &[&'static Row], stage: Option<Arc<Stage>>) -> Result<Bench<'a>, String> {
         raise_descriptor_limit(DESCRIPTORS).map_err(|error| format!("descriptor limit: {error}"))?;
         require_programs(arguments, rows)?;
         let work = TempDir::new("bench").map_err(|error| error.to_string())?;
@@ -133,15 +138,26 @@ impl<'a> Bench<'a> {
         }
         let (server_core, load_core) = cores();
         Ok(Bench {
-            certificate: Certificate::write(&work)?,
+            certificate: match &stage {
+                Some(stage) => Certificate::of_chain(&work, stage.chain())?,
+                None => Certificate::write(&work)?,
+            },
             saker: absolute(&arguments.saker)?,
-            behind: Behind::start(rows, &root, &work, load_core)?,
+            // What stands behind stands there, too.
+            behind: Behind::start(if stage.is_some() { &[] } else { rows }, &root, &work, load_core)?,
             arguments,
             work,
             root,
             server_core,
             load_core,
+            host: Ipv4Addr::LOCALHOST,
+            stage,
         })
+    }
+
+    /// Servers that others than this machine may ask.
+    pub fn on_host(self, host: Ipv4Addr) -> Bench<'a> {
+        Bench { host, ..self }
     }
 
     pub fn run_row(&self, plan: RowPlan, progress: &dyn Progress) -> RowResult {
@@ -197,9 +213,9 @@ impl<'a> Bench<'a> {
         };
         let tool = tool_for(tool, contender);
         let ground = Ground { tls: ground.tls.filter(|_| tool.is_over_tls()), ..ground };
-        let stand = start(plan.row, contender, ground)?;
+        let stand = self.start(plan.row, contender, ground)?;
         if sheets.is_empty() {
-            *sheets = sheets::of(&stand, ground);
+            *sheets = stand.sheets(ground);
         }
         let (address, amount) = (stand.address(), Amount::Seconds(plan.seconds));
         let Ground { work, tls, .. } = ground;
@@ -211,17 +227,44 @@ impl<'a> Bench<'a> {
         }
         let (load, line) = sampling::record(&stand, self.load_core, plan.idle, || setting.run(cpu));
         let load = load?;
-        if let Kind::Own(workload) = plan.row.kind {
+        // Logs are where the servers are.
+        if let Kind::Own(workload) = plan.row.kind
+            && self.stage.is_none()
+        {
             workload.afterwards(contender, &stand, &load, ground).map_err(|complaint| format!("{contender}: {complaint}"))?;
         }
         Ok(outcome(paths, &load, &stand, line))
     }
 
-    fn ground(&self, row: &Row) -> Ground<'_> {
+    /// On this machine or the other.
+    pub fn start(&self, row: &Row, contender: Contender, ground: Ground<'_>) -> Result<Stand, String> {
+        match (&self.stage, row.kind) {
+            (Some(stage), _) => stage.start(row, contender, ground.tls.is_some()).map(Stand::there),
+            (None, Kind::Own(workload)) => workload.start(contender, ground),
+            (None, _) => contender.start(ground),
+        }
+    }
+
+    pub fn sheets(&self, row: &Row, stand: &Stand) -> Vec<Sheet> {
+        stand.sheets(self.ground(row))
+    }
+
+    /// The certificate, PEM.
+    pub fn chain(&self) -> Result<String, String> {
+        std::fs::read_to_string(self.certificate.files().chain).map_err(|error| error.to_string())
+    }
+
+    /// With TLS, where the row has it and the server is asked by it.
+    pub fn ground_over(&self, row: &Row, is_over_tls: bool) -> Ground<'_> {
+        let ground = self.ground(row);
+        Ground { tls: ground.tls.filter(|_| is_over_tls), ..ground }
+    }
+
+    pub fn ground(&self, row: &Row) -> Ground<'_> {
         Ground {
             saker: &self.saker,
             root: &self.root,
-            host: Ipv4Addr::LOCALHOST,
+            host: self.host,
             work: &self.work,
             tls: row.is_over_tls().then(|| self.certificate.files()),
             core: self.server_core,
@@ -237,7 +280,7 @@ impl<'a> Bench<'a> {
         let mut first: Option<(Contender, Vec<u8>)> = None;
         for contender in self.contenders(row) {
             let answer =
-                workload.answer(&start(row, contender, ground)?, ground).map_err(|complaint| format!("{contender}: {complaint}"))?;
+                workload.answer(&self.start(row, contender, ground)?, ground).map_err(|complaint| format!("{contender}: {complaint}"))?;
             match &first {
                 Some((other, theirs)) if *theirs != answer => return Err(format!("{contender} does not answer as {other} does")),
                 Some(_) => {}
@@ -250,21 +293,24 @@ impl<'a> Bench<'a> {
     fn count_system_calls(&self, row: &Row, feature: Feature, contender: Contender) -> Result<f64, String> {
         let path = switch_path(feature).first().copied().unwrap_or(bench_files::SMALL);
         let stand = contender.start(self.ground(row))?;
-        system_calls::per_request(stand.front(), path, &self.work).map_err(|error| format!("{contender}: {error}"))
+        system_calls::per_request(stand.front()?, path, &self.work).map_err(|error| format!("{contender}: {error}"))
     }
 
     /// Who takes part in a row.
     pub fn contenders(&self, row: &Row) -> Vec<Contender> {
-        let there = self.saker.is_file();
+        let there = self.stage.is_some() || self.saker.is_file();
         let mut all = entrants::of(row, self.arguments);
         all.retain(|contender| there || !contender.is_saker());
+        if self.stage.is_some() {
+            all.retain(|contender| stage::can_be_there(*contender));
+        }
         all
     }
 }
 
 pub fn run(arguments: &Arguments) -> Result<Vec<RowResult>, String> {
     let rows: Vec<&'static Row> = rows::chosen(&arguments.only).collect();
-    let bench = Bench::prepare(arguments, &rows)?;
+    let bench = Bench::prepare(arguments, &rows, None)?;
     Ok(rows.into_iter().map(|row| bench.run_row(plan(row, arguments), &Lines)).collect())
 }
 
@@ -314,13 +360,6 @@ fn require_programs(arguments: &Arguments, rows: &[&'static Row]) -> Result<(), 
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
 }
 
-fn start(row: &Row, contender: Contender, ground: Ground<'_>) -> Result<Stand, String> {
-    match row.kind {
-        Kind::Own(workload) => workload.start(contender, ground),
-        _ => contender.start(ground),
-    }
-}
-
 /// With the tool that the contender's protocol asks for.
 pub fn tool_for(tool: Tool, contender: Contender) -> Tool {
     let is_without_http3 = matches!(contender, Contender::SakerHttp2 | Contender::Peer(Peer::Nginx));
@@ -363,7 +402,7 @@ fn cost(paths: &[&str], load: &Load) -> f64 {
 
 fn idle_trial(contender: Contender, protocol: Protocol, connections: usize, ground: Ground<'_>) -> Result<Trial, String> {
     let stand = contender.start(ground)?;
-    let idle = idle::measure(stand.front(), protocol, ground.tls, connections).map_err(|error| format!("{contender}: {error}"))?;
+    let idle = idle::measure(stand.front()?, protocol, ground.tls, connections).map_err(|error| format!("{contender}: {error}"))?;
     let memory = stand.memory();
     Ok(Trial {
         cost: idle.bytes_per_connection,

@@ -3,7 +3,8 @@
 //! They are read from the running processes, so that a sheet shows what was measured and not what was meant. Ports and folders differ from run
 //! to run and are written as `{port}`, `{work}` and `{docroot}`. Absent on purpose: keys.
 
-use crate::{contender::Ground, stand::Stand};
+use crate::contender::Ground;
+use saker_testkit::ServerProcess;
 use std::{fs, path::Path};
 
 const FILE_BYTES_MAX: usize = 64 * 1024;
@@ -15,12 +16,8 @@ pub struct Sheet {
     pub files: Vec<(String, String)>,
 }
 
-/// One per server of the stand.
-pub fn of(stand: &Stand, ground: Ground<'_>) -> Vec<Sheet> {
-    stand.servers().map(|server| sheet(server.pid(), server.address().port(), ground)).collect()
-}
-
-fn sheet(pid: u32, port: u16, ground: Ground<'_>) -> Sheet {
+pub fn of(server: &ServerProcess, ground: Ground<'_>) -> Sheet {
+    let (pid, port) = (server.pid(), server.address().port());
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let command = String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ");
     let plain = |text: &str| plain(text, port, ground);

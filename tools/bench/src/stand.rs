@@ -1,15 +1,27 @@
-//! A contender that runs: one server, or several that are one to the visitor (a cache before a server, PHP beside it).
+//! A contender that runs: one server, or several that are one to the visitor (a cache before a server, PHP beside it), here or on another machine.
 //!
 //! All of them are measured: what a visitor's request costs is what the whole stand pays for it. The difficulty is order: the one in front is
 //! started last and goes first. Absent on purpose: what is the same behind every contender and counts for nobody (`behind.rs`).
 
+use crate::{
+    contender::Ground,
+    sheets::{self, Sheet},
+    stage::Visit,
+};
 use saker_testkit::{Memory, ProcessTree, ServerProcess};
 use std::{net::SocketAddr, time::Duration};
 
+const ELSEWHERE: &str = "the server is on another machine";
+
 #[derive(Debug)]
 pub struct Stand {
-    front: ServerProcess,
-    others: Vec<ServerProcess>,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    Here { front: ServerProcess, others: Vec<ServerProcess> },
+    There(Visit),
 }
 
 impl Stand {
@@ -19,38 +31,69 @@ impl Stand {
 
     /// The visitor asks `front`; what it needs runs already.
     pub fn before(front: ServerProcess, others: Vec<ServerProcess>) -> Stand {
-        Stand { front, others }
+        Stand { place: Place::Here { front, others } }
     }
 
-    /// The one in front, and the others.
-    pub fn into_servers(self) -> (ServerProcess, Vec<ServerProcess>) {
-        (self.front, self.others)
+    pub fn there(visit: Visit) -> Stand {
+        Stand { place: Place::There(visit) }
+    }
+
+    /// The one in front, and the others; of this machine alone.
+    pub fn into_servers(self) -> Result<(ServerProcess, Vec<ServerProcess>), String> {
+        match self.place {
+            Place::Here { front, others } => Ok((front, others)),
+            Place::There(_) => Err(ELSEWHERE.to_owned()),
+        }
     }
 
     pub fn address(&self) -> SocketAddr {
-        self.front.address()
+        match &self.place {
+            Place::Here { front, .. } => front.address(),
+            Place::There(visit) => visit.address,
+        }
     }
 
-    pub fn front(&self) -> &ServerProcess {
-        &self.front
-    }
-
-    pub fn servers(&self) -> impl Iterator<Item = &ServerProcess> {
-        std::iter::once(&self.front).chain(&self.others)
+    /// For what can be done to a process of this machine alone.
+    pub fn front(&self) -> Result<&ServerProcess, String> {
+        match &self.place {
+            Place::Here { front, .. } => Ok(front),
+            Place::There(_) => Err(ELSEWHERE.to_owned()),
+        }
     }
 
     pub fn cpu_time(&self) -> Duration {
-        self.tree().cpu_time()
+        match &self.place {
+            Place::Here { .. } => self.tree().cpu_time(),
+            Place::There(visit) => visit.figures().0,
+        }
     }
 
     pub fn memory(&self) -> Memory {
-        self.tree().memory()
+        match &self.place {
+            Place::Here { .. } => self.tree().memory(),
+            Place::There(visit) => visit.figures().1,
+        }
+    }
+
+    /// What each of its servers was started with.
+    pub fn sheets(&self, ground: Ground<'_>) -> Vec<Sheet> {
+        match &self.place {
+            Place::Here { .. } => self.servers().map(|server| sheets::of(server, ground)).collect(),
+            Place::There(visit) => visit.sheets.clone(),
+        }
     }
 
     /// Of all servers, with what they have started.
     fn tree(&self) -> ProcessTree {
-        let pids: Vec<u32> = self.servers().map(ServerProcess::pid).collect();
-        ProcessTree::of_all(&pids)
+        ProcessTree::of_all(&self.servers().map(ServerProcess::pid).collect::<Vec<u32>>())
+    }
+
+    fn servers(&self) -> impl Iterator<Item = &ServerProcess> {
+        let here = match &self.place {
+            Place::Here { front, others } => Some((front, others)),
+            Place::There(_) => None,
+        };
+        here.into_iter().flat_map(|(front, others)| std::iter::once(front).chain(others))
     }
 }
 
@@ -69,6 +112,6 @@ mod tests {
         let pids = [front.pid(), other.pid()];
         let stand = Stand::before(front, vec![other]);
         assert!(pids.iter().all(|pid| stand.tree().pids().contains(pid)));
-        assert_eq!(stand.front().pid(), pids[0]);
+        assert_eq!(stand.front().expect("here").pid(), pids[0]);
     }
 }

@@ -16,6 +16,8 @@ pub struct Setting {
     pub out: PathBuf,
     /// `None`: what the whole or the quick run has.
     pub minutes: Option<u64>,
+    /// The machine that has the servers.
+    pub stage: Option<String>,
     /// Peers that would take part and are not installed, and what to do about it.
     pub absent: Vec<String>,
 }
@@ -39,6 +41,7 @@ pub fn help() -> String {
   --quick         one or two rows of each comparison, in {QUICK_MINUTES}
   --minutes N     in so many: more of them buy more rounds and longer ones
   --out FOLDER    index.html, report.md, summary.json and raw.json go there ({OUT})
+  --stage HOST:PORT  the servers are on another machine, which runs `saker-bench stage --listen HOST:PORT` with the same --peers
   and of the options above --saker, --only, --peers, --peer
 "
     )
@@ -46,11 +49,13 @@ pub fn help() -> String {
 
 pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Setting, String> {
     let (mut out, mut minutes, mut has_peers, mut rest) = (PathBuf::from(OUT), None, false, Vec::new());
+    let mut stage = None;
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
             "--out" => out = value()?.into(),
+            "--stage" => stage = Some(value()?),
             "--minutes" => minutes = Some(arguments::at_least_one(&value()?)?),
             _ => {
                 has_peers |= word == "--peers";
@@ -66,7 +71,7 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Setting, String>
         let missing: Vec<Peer> = missing;
         absent = missing.into_iter().filter_map(|peer| require(peer.program()).err()).collect();
     }
-    Ok(Setting { bench, out, minutes, absent })
+    Ok(Setting { bench, out, minutes, stage, absent })
 }
 
 #[cfg(test)]

@@ -31,17 +31,23 @@ pub fn facts(setting: &Setting, took: Duration) -> Facts {
         when: now(),
         took,
         is_quick: setting.is_quick(),
-        machine: machine(),
+        machine: machine(setting.stage.is_some()),
         versions: versions(setting),
         absent: setting.absent.clone(),
         command: format!("saker-bench {}", words.join(" ")),
     }
 }
 
-fn machine() -> Vec<(String, String)> {
+fn machine(is_apart: bool) -> Vec<(String, String)> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let memory = field("/proc/meminfo", "MemTotal").and_then(|text| text.trim_end_matches(" kB").parse::<f64>().ok());
-    let place = if cores > 1 { "server on core 0, load on core 1" } else { "one core for all" };
+    let place = if is_apart {
+        "load here, servers on another machine"
+    } else if cores > 1 {
+        "server on core 0, load on core 1"
+    } else {
+        "one core for all"
+    };
     let all = [
         ("Processor", field("/proc/cpuinfo", "model name").or_else(|| field("/proc/cpuinfo", "Model"))),
         ("Cores", Some(format!("{cores}; {place}"))),
@@ -109,7 +115,7 @@ mod tests {
 
     #[test]
     fn this_machine_says_what_it_is() {
-        let names: Vec<String> = machine().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<String> = machine(false).into_iter().map(|(name, _)| name).collect();
         assert!(["Cores", "Memory", "Kernel"].iter().all(|wanted| names.iter().any(|name| name == wanted)), "{names:?}");
     }
 }

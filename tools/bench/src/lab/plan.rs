@@ -7,6 +7,7 @@ use super::{arguments::Setting, groups};
 use crate::{
     rows::{self, Kind, Row},
     runner::RowPlan,
+    stage,
 };
 use std::time::Duration;
 
@@ -65,6 +66,9 @@ pub fn rows(setting: &Setting) -> Vec<&'static Row> {
     if !rustix::process::geteuid().is_root() {
         // A link needs networks of its own.
         rows.retain(|row| !matches!(row.kind, Kind::Link { .. }));
+    }
+    if setting.stage.is_some() {
+        rows.retain(|row| stage::can_be_apart(row));
     }
     // A page is read in the order of the comparisons; the machine's noise comes first in time.
     rows.sort_by_key(|row| (!row.name.starts_with("noise"), groups::ALL.iter().position(|group| *group == groups::of(row))));

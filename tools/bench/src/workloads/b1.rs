@@ -120,8 +120,8 @@ impl Workload for Shop {
 fn before_nginx(ground: Ground<'_>) -> Result<Stand, String> {
     let work = ground.work.join("origin");
     fs::create_dir_all(&work).map_err(|error| error.to_string())?;
-    let (origin, mut others) = NGINX.start(Ground { work: &work, ..ground })?.into_servers();
-    let (front, _) = VARNISH.start(Ground { site: PeerSite::StoreBehind { upstream: origin.address() }, ..ground })?.into_servers();
+    let (origin, mut others) = NGINX.start(Ground { work: &work, ..ground })?.into_servers()?;
+    let (front, _) = VARNISH.start(Ground { site: PeerSite::StoreBehind { upstream: origin.address() }, ..ground })?.into_servers()?;
     others.push(origin);
     Ok(Stand::before(front, others))
 }
