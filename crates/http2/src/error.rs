@@ -3,37 +3,11 @@
 //! One table of reasons: a variant per cause, the code that the peer sees, and the words for the log, which also go along as the debug
 //! data of a GOAWAY (RFC 9113 section 6.8) so that whoever debugs the other side need not guess.
 
-use saker_multiplexed::HeadFault;
+use saker_multiplexed::{error_codes, reasons};
 
-macro_rules! error_codes {
-    ($($value:literal $name:ident $text:literal;)*) => {
-        /// Why a stream or connection ended (RFC 9113 section 7).
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(u32)]
-        pub enum ErrorCode { $(#[doc = $text] $name = $value,)* }
-
-        impl ErrorCode {
-            pub const ALL: &[ErrorCode] = &[$(ErrorCode::$name,)*];
-
-            /// As the standard writes it.
-            pub fn as_str(self) -> &'static str {
-                match self { $(ErrorCode::$name => $text,)* }
-            }
-        }
-
-        impl From<u32> for ErrorCode {
-            /// RFC 9113 section 7: unknown codes are as INTERNAL_ERROR.
-            fn from(value: u32) -> Self {
-                match value {
-                    $($value => ErrorCode::$name,)*
-                    _ => ErrorCode::InternalError,
-                }
-            }
-        }
-    };
-}
-
+// RFC 9113 section 7: unknown codes are as INTERNAL_ERROR.
 error_codes! {
+    u32, unknown: InternalError;
     0x00 NoError "NO_ERROR";
     0x01 ProtocolError "PROTOCOL_ERROR";
     0x02 InternalError "INTERNAL_ERROR";
@@ -50,66 +24,9 @@ error_codes! {
     0x0d HttP11Required "HTTP_1_1_REQUIRED";
 }
 
-impl From<ErrorCode> for u32 {
-    fn from(code: ErrorCode) -> Self {
-        code as u32
-    }
-}
-
-/// What the peer did that ends the connection. GOAWAY has been written already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    pub code: ErrorCode,
-    pub reason: Reason,
-}
-
-impl From<Reason> for Fault {
-    fn from(reason: Reason) -> Self {
-        Fault { code: reason.code(), reason }
-    }
-}
-
-impl std::fmt::Display for Fault {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}: {}", self.code.as_str(), self.reason.as_str())
-    }
-}
-
-impl std::error::Error for Fault {}
-
-macro_rules! reasons {
-    ($($name:ident $code:ident $text:literal;)*) => {
-        /// One cause of a stream or connection error.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Reason {
-            $(#[doc = $text] $name,)*
-            /// A head or trailers are malformed (RFC 9113 section 8.1.1).
-            Malformed(HeadFault),
-        }
-
-        impl Reason {
-            /// All causes but those for which a head is malformed.
-            pub const ALL: &[Reason] = &[$(Reason::$name,)*];
-
-            pub fn code(self) -> ErrorCode {
-                match self { $(Reason::$name => ErrorCode::$code,)* Reason::Malformed(_) => ErrorCode::ProtocolError }
-            }
-
-            /// For the log.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Reason::$name => $text,)* Reason::Malformed(fault) => fault.as_str() }
-            }
-        }
-
-        impl From<HeadFault> for Reason {
-            fn from(fault: HeadFault) -> Reason {
-                Reason::Malformed(fault)
-            }
-        }
-    };
-}
-
+// GOAWAY has been written already when a fault is told of.
 reasons! {
+    malformed: ProtocolError;
     BadPreface ProtocolError "connection preface is not that of HTTP/2";
     NoSettings ProtocolError "first frame is not SETTINGS";
     FrameTooLarge FrameSizeError "frame larger than SETTINGS_MAX_FRAME_SIZE";
@@ -153,6 +70,7 @@ reasons! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use saker_multiplexed::HeadFault;
 
     #[test]
     fn codes_are_those_of_the_standard() {

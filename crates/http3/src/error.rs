@@ -3,37 +3,11 @@
 //! One table of reasons: a variant per cause, the code that the peer sees, and the words for the log, which may also go along as the reason
 //! phrase of CONNECTION_CLOSE so that whoever debugs the other side need not guess.
 
-use saker_multiplexed::HeadFault;
+use saker_multiplexed::{error_codes, reasons};
 
-macro_rules! error_codes {
-    ($($value:literal $name:ident $text:literal;)*) => {
-        /// Why a stream or connection ended.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(u64)]
-        pub enum ErrorCode { $(#[doc = $text] $name = $value,)* }
-
-        impl ErrorCode {
-            pub const ALL: &[ErrorCode] = &[$(ErrorCode::$name,)*];
-
-            /// As the standard writes it.
-            pub fn as_str(self) -> &'static str {
-                match self { $(ErrorCode::$name => $text,)* }
-            }
-        }
-
-        impl From<u64> for ErrorCode {
-            /// RFC 9114 section 9: unknown codes, the reserved ones of section 8.1 among them, are as H3_NO_ERROR.
-            fn from(value: u64) -> Self {
-                match value {
-                    $($value => ErrorCode::$name,)*
-                    _ => ErrorCode::NoError,
-                }
-            }
-        }
-    };
-}
-
+// RFC 9114 section 9: unknown codes, the reserved ones of section 8.1 among them, are as H3_NO_ERROR.
 error_codes! {
+    u64, unknown: NoError;
     0x33 DatagramError "H3_DATAGRAM_ERROR";
     0x0100 NoError "H3_NO_ERROR";
     0x0101 GeneralProtocolError "H3_GENERAL_PROTOCOL_ERROR";
@@ -57,66 +31,9 @@ error_codes! {
     0x0202 DecoderStreamError "QPACK_DECODER_STREAM_ERROR";
 }
 
-impl From<ErrorCode> for u64 {
-    fn from(code: ErrorCode) -> Self {
-        code as u64
-    }
-}
-
-/// What the peer did that ends the connection. The driver closes it with this code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    pub code: ErrorCode,
-    pub reason: Reason,
-}
-
-impl From<Reason> for Fault {
-    fn from(reason: Reason) -> Self {
-        Fault { code: reason.code(), reason }
-    }
-}
-
-impl std::fmt::Display for Fault {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}: {}", self.code.as_str(), self.reason.as_str())
-    }
-}
-
-impl std::error::Error for Fault {}
-
-macro_rules! reasons {
-    ($($name:ident $code:ident $text:literal;)*) => {
-        /// One cause of a stream or connection error.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Reason {
-            $(#[doc = $text] $name,)*
-            /// A head or trailers are malformed (RFC 9114 section 4.1.2).
-            Malformed(HeadFault),
-        }
-
-        impl Reason {
-            /// All causes but those for which a head is malformed.
-            pub const ALL: &[Reason] = &[$(Reason::$name,)*];
-
-            pub fn code(self) -> ErrorCode {
-                match self { $(Reason::$name => ErrorCode::$code,)* Reason::Malformed(_) => ErrorCode::MessageError }
-            }
-
-            /// For the log.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Reason::$name => $text,)* Reason::Malformed(fault) => fault.as_str() }
-            }
-        }
-
-        impl From<HeadFault> for Reason {
-            fn from(fault: HeadFault) -> Reason {
-                Reason::Malformed(fault)
-            }
-        }
-    };
-}
-
+// The driver closes the connection with the code of a fault.
 reasons! {
+    malformed: MessageError;
     NoSettings MissingSettings "first frame of the control stream is not SETTINGS";
     SecondSettings FrameUnexpected "second SETTINGS";
     SettingOfHttp2 SettingsError "setting that only HTTP/2 has";
@@ -168,6 +85,7 @@ reasons! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use saker_multiplexed::HeadFault;
 
     #[test]
     fn codes_are_those_of_the_standards() {

@@ -5,10 +5,11 @@
 //!
 //! The parts: how strings and integers are coded ([`integer`], [`huffman`], [`strings`]), tables of fields ([`dynamic_table`], and
 //! [`field_index`] for who encodes), heads ([`HeadStore`], [`HeadReader`]), streams and their order ([`StreamTable`], [`Priority`]),
-//! and counting what a peer does too often ([`Bucket`]).
+//! counting what a peer does too often ([`Bucket`]), and the tables of what ends a connection ([`error_codes`], [`reasons`]).
 
 pub mod coding_error;
 pub mod dynamic_table;
+mod faults;
 pub mod field_index;
 mod flood;
 mod head_fault;

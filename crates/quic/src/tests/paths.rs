@@ -71,11 +71,11 @@ fn random_loss_costs_what_the_formula_says() {
     assert!(done.seconds < 5.0 / 0.95 * 1.3, "{:.2} s, {} of {} lost", done.seconds, done.lost, done.sent);
 }
 
+/// One of fifty packets comes after 25 that were sent after it.
 #[test]
 fn packets_out_of_order_are_not_taken_for_lost() {
     let done = download(Congestion::Cubic, 10_000_000, || Path { late: 20, ..Path::new(100.0, ms(10), 1000) });
-    assert!(done.seconds < at_best(10_000_000, 100.0) * 3.0, "{:.2} s, {} lost", done.seconds, done.lost);
-    assert!(done.lost < done.sent / 100, "most of the late ones were waited for: {}", done.lost);
+    assert!(done.seconds < at_best(10_000_000, 100.0) * 1.4, "{:.2} s, {} of {} lost", done.seconds, done.lost, done.sent);
 }
 
 /// How long an upload takes over 100 mbit/s and 100 ms, and the window at its end.
