@@ -212,8 +212,8 @@ pub static ROWS: &[Row] = &[
         contexts: LISTENER,
         kind: Kind::Path,
         example: Some("\"/var/log/saker/qlog\""),
-        summary: "A directory in which new HTTP/3 connections are recorded (qlog 0.3, a file each): to find out why they are slow. At most 1 MB \
-                  each, and no more while 200 files are there. The server's user has to be able to write into it.",
+        summary: "A directory in which new HTTP/3 connections are recorded (qlog 0.3, a file each): to find out why they are slow. At most 5 MB \
+                  each, and no more while 100 files are there. The server's user has to be able to write into it.",
         aliases: &["qlog", "quic_qlog"],
         set: Set::Listener(|listener, given| {
             if let Value::Path(path) = given.value {

@@ -1,9 +1,10 @@
 //! A congestion window by CUBIC (RFC 9438), for QUIC (RFC 9002 section 7).
 //!
 //! An acknowledgement tells of packets one by one and then of what is still in flight; growth is decided then, once for all of them. The
-//! difficulty is to know whether the window was what limited the sender (RFC 9002 section 7.8): quinn-proto says whether anything was left to
-//! send, which nothing is after an answer that filled the window to the last byte either, and something is where the processor is too slow
-//! for the window. So what was in flight decides, at its most in the last round trips ([`Peak`]), since acknowledgements come in heaps.
+//! difficulty is to know whether the window was what limited the sender (RFC 9002 section 7.8). quinn-proto says whether anything was left to
+//! send, which nothing is after an answer that filled the window to the last byte: so what was in flight counts as well, at its most in the
+//! last round trips ([`Peak`]), since acknowledgements come in heaps. Who has something to send but is held back by pacing is not limited by
+//! what he has to say, and his window grows; a reduction goes by what was in flight.
 
 use super::{
     curve::{BETA, Curve},
@@ -104,11 +105,11 @@ impl Cubic {
     }
 
     /// All packets of an acknowledgement have been told of; what is left is in flight.
-    pub fn end_of_acknowledgement(&mut self, now: Instant, in_flight_bytes: u64) {
+    pub fn end_of_acknowledgement(&mut self, now: Instant, in_flight_bytes: u64, app_limited: bool) {
         let Batch { bytes, bytes_that_count, newest_sent, rtt } = std::mem::take(&mut self.batch);
         let Some(newest_sent) = newest_sent else { return };
         let peak = self.peak.note((in_flight_bytes + bytes) as f64, now, rtt);
-        let is_used = self.is_filled_by(peak);
+        let is_used = !app_limited || self.is_filled_by(peak);
         let bytes = if is_used { bytes_that_count as f64 } else { 0.0 };
         match &mut self.stage {
             Stage::Begin(end) => {

@@ -35,8 +35,8 @@ impl Controller for Cubic {
         self.acknowledged(sent, bytes, rtt.get());
     }
 
-    fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, _: Option<u64>) {
-        self.end_of_acknowledgement(now, in_flight);
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, _: Option<u64>) {
+        self.end_of_acknowledgement(now, in_flight, app_limited);
     }
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, _: u64) {

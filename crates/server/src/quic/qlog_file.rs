@@ -13,8 +13,8 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-const FILES_MAX: usize = 200;
-const FILE_BYTES_MAX: usize = 1_000_000;
+const FILES_MAX: usize = 100;
+const FILE_BYTES_MAX: usize = 5_000_000;
 const ENDING: &str = "sqlog";
 
 struct QlogFile {
@@ -68,13 +68,13 @@ mod tests {
         let mut is_said = false;
         let Recording { mut recorder, .. } = open(&dir.join("new"), &[0xab, 1], &mut is_said).unwrap();
         for _ in 0..3 {
-            recorder.record(&vec![b'x'; 400_000]);
+            recorder.record(&vec![b'x'; 2_000_000]);
         }
         recorder.record(b"no more");
         let files: Vec<_> = fs::read_dir(dir.join("new")).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(files.len(), 1);
         assert!(files[0].to_string_lossy().ends_with("-ab01.sqlog"), "{files:?}");
-        assert_eq!(fs::metadata(&files[0]).unwrap().len(), 800_000);
+        assert_eq!(fs::metadata(&files[0]).unwrap().len(), 4_000_000);
         (1..FILES_MAX).for_each(|number| fs::write(dir.join(format!("new/{number}.sqlog")), "").unwrap());
         assert!(open(&dir.join("new"), &[2], &mut is_said).is_none() && !is_said);
         fs::remove_file(&files[0]).unwrap();

@@ -23,10 +23,15 @@ impl Flow {
 
     /// A window is sent and acknowledged in pairs of packets, evenly over the round trip.
     fn round(&mut self) {
-        self.round_of(self.window() as u32);
+        self.round_where(self.window() as u32, false);
     }
 
+    /// So much, and nothing is left to send.
     fn round_of(&mut self, datagrams: u32) {
+        self.round_where(datagrams, true);
+    }
+
+    fn round_where(&mut self, datagrams: u32, app_limited: bool) {
         let sent = self.now;
         for at in (0..datagrams).step_by(2) {
             let offset = self.rtt * at / datagrams;
@@ -34,7 +39,7 @@ impl Flow {
             self.cubic.acknowledged(sent + offset, 1200, self.rtt);
             self.cubic.acknowledged(sent + offset, 1200, self.rtt);
             let in_flight = u64::from(datagrams.saturating_sub(2)) * 1200;
-            self.cubic.end_of_acknowledgement(now, in_flight);
+            self.cubic.end_of_acknowledgement(now, in_flight, app_limited);
         }
         self.now += self.rtt;
     }
@@ -104,7 +109,7 @@ fn a_loss_takes_three_tenths_once_in_a_round_trip() {
     flow.cubic.congestion(flow.now, sent + Duration::from_millis(50));
     assert_eq!(flow.window(), 700.0, "sent before the reduction");
     flow.cubic.acknowledged(sent, 1200, flow.rtt);
-    flow.cubic.end_of_acknowledgement(flow.now, 840_000);
+    flow.cubic.end_of_acknowledgement(flow.now, 840_000, false);
     assert_eq!(flow.window(), 700.0, "no growth within recovery");
     flow.cubic.congestion(flow.now + flow.rtt, flow.now + Duration::from_millis(1));
     assert_eq!(flow.window(), 490.0);
@@ -194,7 +199,16 @@ fn a_window_that_is_not_used_does_not_grow() {
     assert_eq!(flow.window(), before);
 }
 
-/// There is always something to send, but never more than that under way, as where the processor is busy.
+/// There is more to send, but pacing or a busy processor holds it back.
+#[test]
+fn a_sender_that_is_held_back_by_pacing_is_not_limited_by_what_it_has_to_say() {
+    let mut flow = Flow::new(100, 100);
+    (0..4).for_each(|_| flow.round_where(50, false));
+    assert_eq!(flow.window(), 300.0);
+    flow.lose();
+    assert_eq!(flow.window(), 35.0, "of what was in flight");
+}
+
 #[test]
 fn a_window_grows_to_twice_of_what_is_ever_in_flight_and_no_further() {
     let mut flow = Flow::new(100, 10);
@@ -221,7 +235,7 @@ fn acknowledgements_in_heaps_count_in_full() {
     flow.now += flow.rtt;
     for left in (0..70).rev() {
         flow.cubic.acknowledged(flow.now - flow.rtt + Duration::from_millis(1), 1200, flow.rtt);
-        flow.cubic.end_of_acknowledgement(flow.now, left * 1200);
+        flow.cubic.end_of_acknowledgement(flow.now, left * 1200, true);
     }
     assert!(flow.window() > before + 0.4, "{} after {before}", flow.window());
 }
