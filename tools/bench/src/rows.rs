@@ -180,6 +180,8 @@ const ALL: &[Row] = &[
     row("log", "access log on against off, 100 connections", switch(Feature::AccessLog, 1.03)),
     row("throttle", "throttling that does not bite against none, 100 connections", switch(Feature::Throttle, 1.005)),
     row("htaccess", "285 bytes three folders deep, access rule in .htaccess against AllowOverride None", switch(Feature::Htaccess, 1.005)),
+    row("b3-htaccess", "B3: an access rule in .htaccess against AllowOverride None, 10 connections", B3_HTACCESS),
+    row("b3-throttle", "B3: throttling that does not bite against none, 100 connections", switch(Feature::Throttle, 1.005)),
     row("rewrite", "20 rewrite rules by the path against AllowOverride None", switch(Feature::RewriteRules, 1.01)),
     row("permalinks", "a blog's permalinks: rules that test -f and -d against try_files", on(Site::Permalinks, PERMALINK, NGINX_ALIKE)),
     row("php-hello", "helloworld.php through the same php-fpm, the server alone", on(Site::Php, HELLO, best(0.60))),
@@ -263,6 +265,7 @@ const ALL: &[Row] = &[
 
 /// A connection per request.
 pub const CLOSE: Tool = Tool::Ab(Ab { keep_alive: false, requests: None, any_length: false });
+const B3_HTACCESS: Kind = Kind::Switch { feature: Feature::Htaccess, connections: 10, at_most: 1.005 };
 const FULL: Tool = Tool::Handshakes { resumed: false };
 const H3_FILE: Tool = Tool::H3load { streams: 1, yardstick: Yardstick::PlainHttp1 };
 const H3_MANY: Targets = nginx(&[(Peer::Nginx, 0.50)]);

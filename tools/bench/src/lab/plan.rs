@@ -34,8 +34,8 @@ const QUICK: [&str; 10] = [
 
 /// In a whole run besides the comparisons, which have rows of their own for small files, images, films, PHP and kept pages.
 #[rustfmt::skip]
-const FURTHER: [&str; 18] = [
-    "log", "throttle", "htaccess", "rewrite", "permalinks", "proxy-1k", "proxy-1m", "cached-gzip", "idle", "h2-100x10", "h2-page40",
+const FURTHER: [&str; 16] = [
+    "log", "rewrite", "permalinks", "proxy-1k", "proxy-1m", "cached-gzip", "idle", "h2-100x10", "h2-page40",
     "tls-handshake", "tls-resumed", "idle-tls", "idle-h2", "h3-100x10", "h3-large", "idle-h3",
 ];
 

@@ -1,11 +1,14 @@
 //! siege: visitors that keep their connections and go through a list of URLs, with the parts of each page when its parser is on.
 //!
 //! Everything is in a file of settings of our own, so that nobody's `~/.siege` decides. It takes pages uncompressed, since servers differ in what
-//! they compress. Absent on purpose: percentiles, which it does not tell; its longest transaction comes in hundredths of a second.
+//! they compress. When its time is over it cancels its visitors wherever they are;
+//! now and then, on a busy machine, it then waits for itself for ever, or has counted next to nothing: such a run is made again.
+//! Absent on purpose: percentiles, which it does not tell; its longest transaction comes in hundredths of a second.
 
 use super::{Load, LoadSetting, program};
 use std::{fs, path::PathBuf};
 
+pub const ATTEMPTS: usize = 3;
 const MEBIBYTE: f64 = 1_048_576.0;
 
 /// `has_parser`: what a page names (images, style sheets, scripts) is fetched after it and counted, too.
@@ -50,9 +53,16 @@ pub fn parse(text: &str) -> Option<Load> {
     })
 }
 
+/// Each visitor has been served, and for a good part of the time that was asked for.
+pub fn is_whole(setting: &LoadSetting<'_>, load: &Load) -> bool {
+    load.requests >= setting.connections as f64 && load.seconds * 4.0 >= setting.amount.seconds() as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{load::Amount, rows::Tool};
+    use std::{net::SocketAddr, path::Path};
 
     const SAID: &str = "\n{\t\"transactions\":\t\t\t       15282,\n\t\"availability\":\t\t\t      100.00,\n\t\"elapsed_time\":\t\t\t        1.97,\n\
         \t\"data_transferred\":\t\t        4.50,\n\t\"response_time\":\t\t        0.00,\n\t\"transaction_rate\":\t\t     7757.36,\n\
@@ -66,6 +76,24 @@ mod tests {
         assert_eq!(Load { longest_us: 0.0, ..load.clone() }, expected);
         assert_eq!(load.longest_us.round(), 70_000.0);
         assert_eq!(parse("siege aborted due to excessive socket failure"), None);
+    }
+
+    #[test]
+    fn a_run_that_counted_next_to_nothing_is_none() {
+        let setting = LoadSetting {
+            tool: Tool::Siege { parser: false },
+            address: SocketAddr::from(([127, 0, 0, 1], 80)),
+            paths: &["a"],
+            connections: 25,
+            amount: Amount::Seconds(2),
+            core: None,
+            network: None,
+            work: Path::new("/w"),
+            tls: None,
+        };
+        let load = |requests: f64, seconds: f64| Load { requests, seconds, ..Load::default() };
+        assert!(is_whole(&setting, &load(5000.0, 1.9)));
+        assert!(!is_whole(&setting, &load(0.0, 1.9)) && !is_whole(&setting, &load(5000.0, 0.4)));
     }
 
     #[test]
