@@ -1,6 +1,7 @@
 //! Certificates at the first handshake for a name: who may have one, and who has just been refused.
 
 use crate::client::Client;
+use saker_hosts::{Answer, Found, Hosts};
 use std::{
     collections::HashMap,
     fmt,
@@ -45,6 +46,22 @@ pub async fn ask(client: &Client, rule: &str, name: &str) -> Result<(), String> 
         Ok(200) => Ok(()),
         Ok(status) => Err(format!("the ask rule answers {status}")),
         Err(reason) => Err(format!("the ask rule can't be asked: {reason}")),
+    }
+}
+
+/// Whether the database knows the host, and it is not suspended.
+pub async fn ask_database(hosts: Option<&Hosts>, name: &str) -> Result<(), String> {
+    let hosts = hosts.ok_or("there is no database of hosts")?;
+    let answer = match hosts.find(name) {
+        Found::Now(answer) => answer,
+        Found::Later(waiting) => Hosts::heard(waiting).await,
+    };
+    match answer {
+        Answer::Known(host, _) if host.is_suspended => Err("the host is suspended".into()),
+        Answer::Known(..) => Ok(()),
+        Answer::Missing(_) => Err("the database of hosts does not know it".into()),
+        Answer::Refused => Err("what the database says of the host is refused".into()),
+        Answer::Away => Err("the database of hosts does not answer".into()),
     }
 }
 

@@ -4,10 +4,23 @@ use saker_config::{
     Model,
     model::{Acme, AcmeChallenge, Automatic, Site, SiteName},
 };
-use std::{collections::BTreeSet, path::PathBuf};
+use saker_hosts::Hosts;
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 /// Let's Encrypt signs no more names at once.
 const NAMES_MAX: usize = 100;
+
+/// Compared by identity.
+#[derive(Clone, Debug)]
+pub struct KnownHosts(pub Arc<Hosts>);
+
+impl PartialEq for KnownHosts {
+    fn eq(&self, other: &KnownHosts) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for KnownHosts {}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -18,6 +31,9 @@ pub struct Plan {
     pub certificates: Vec<Vec<String>>,
     /// Names that may have one at their first handshake.
     pub on_demand: Vec<SiteName>,
+    /// Those of them that the database of hosts has to know.
+    pub looked_up: Vec<SiteName>,
+    pub known_hosts: Option<KnownHosts>,
     /// Ways that the listeners leave, in order of preference.
     pub(crate) ways: Vec<AcmeChallenge>,
 }
@@ -37,8 +53,20 @@ impl Plan {
             state_dir: model.tls.acme.folder.clone().unwrap_or_else(|| model.server.state_dir.clone()),
             certificates: with(Automatic::On).flat_map(|site| certificates(site, &listed)).chain(listed.iter().cloned()).collect(),
             on_demand: with(Automatic::OnDemand).flat_map(|site| site.names.clone()).collect(),
+            looked_up: with(Automatic::OnDemand).filter(|site| is_looked_up(site)).flat_map(|site| site.names.clone()).collect(),
+            known_hosts: None,
             ways: model.tls.acme.challenges.iter().copied().filter(is_possible).collect(),
         }
+    }
+
+    pub fn with_known_hosts(self, known_hosts: Option<Arc<Hosts>>) -> Plan {
+        Plan { known_hosts: known_hosts.map(KnownHosts), ..self }
+    }
+
+    /// Whether the database has to know a name, since the site that it belongs to looks hosts up there.
+    pub(crate) fn asks_database(&self, name: &str) -> bool {
+        let nearest = |patterns: &[SiteName]| patterns.iter().filter_map(|pattern| nearness(pattern, name)).max();
+        nearest(&self.looked_up).is_some_and(|own| nearest(&self.on_demand).is_none_or(|best| own >= best))
     }
 
     /// Whether there is anything to do.
@@ -50,13 +78,25 @@ impl Plan {
     pub(crate) fn on_demand_name(&self, name: &str) -> Option<String> {
         let name = name.to_ascii_lowercase();
         let name = name.strip_suffix('.').unwrap_or(&name);
-        let is_meant = |pattern: &SiteName| match pattern {
-            SiteName::Any => true,
-            SiteName::Exact(exact) => exact == name,
-            SiteName::Wildcard(parent) => name.strip_suffix(parent.as_str()).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
-        };
+        let is_meant = |pattern: &SiteName| nearness(pattern, name).is_some();
         (is_host(name) && self.on_demand.iter().any(is_meant)).then(|| name.to_owned())
     }
+}
+
+/// How much of a name a pattern says; `None`: it is not of that pattern.
+fn nearness(pattern: &SiteName, name: &str) -> Option<usize> {
+    match pattern {
+        SiteName::Any => Some(0),
+        SiteName::Exact(exact) => (exact == name).then_some(usize::MAX),
+        SiteName::Wildcard(parent) => {
+            let rest = name.strip_suffix(parent.as_str())?;
+            (rest.len() > 1 && rest.ends_with('.')).then_some(parent.len())
+        }
+    }
+}
+
+fn is_looked_up(site: &Site) -> bool {
+    site.by_host.as_ref().is_some_and(|by_host| by_host.is_looked_up)
 }
 
 /// What is listed already is not ordered once more.
@@ -121,6 +161,23 @@ mod tests {
         let names: Vec<String> = (0..NAMES_MAX + 1).map(|number| format!("\"h{number}.example\"")).collect();
         let plan = plan(&format!("{LISTENERS}[[site]]\nnames = [{}]\nroot = \"/\"\ntls.automatic = true\n", names.join(", ")));
         assert_eq!(plan.certificates.iter().map(Vec::len).collect::<Vec<_>>(), [NAMES_MAX, 1]);
+    }
+
+    #[test]
+    fn names_that_the_database_has_to_know() {
+        let base = plan(&format!("{LISTENERS}[[site]]\nroot = \"/\"\n"));
+        let names = |texts: &[&str]| {
+            let read =
+                |text: &&str| text.strip_prefix("*.").map_or(SiteName::Exact((*text).into()), |rest| SiteName::Wildcard(rest.into()));
+            texts.iter().map(read).collect::<Vec<_>>()
+        };
+        let mut plan =
+            Plan { on_demand: names(&["*.c.example", "own.c.example", "*.d.c.example"]), looked_up: names(&["*.c.example"]), ..base };
+        for (name, expected) in [("a.c.example", true), ("own.c.example", false), ("a.d.c.example", false), ("e.example", false)] {
+            assert_eq!(plan.asks_database(name), expected, "{name}");
+        }
+        plan.looked_up = vec![SiteName::Any];
+        assert!(plan.asks_database("e.example") && !plan.asks_database("a.c.example"));
     }
 
     #[test]

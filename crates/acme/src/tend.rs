@@ -131,8 +131,19 @@ async fn forbidden(context: &Context, record: &Record) -> Option<Tended> {
     if !record.on_demand {
         return None;
     }
-    let (rule, name) = (context.plan.acme.ask.as_deref().unwrap_or_default(), record.names.first()?);
-    let reason = on_demand::ask(&context.client.fresh(), rule, name).await.err()?;
+    let (plan, name) = (&context.plan, record.names.first()?);
+    if plan.asks_database(name)
+        && let Err(reason) = on_demand::ask_database(plan.known_hosts.as_ref().map(|hosts| &*hosts.0), name).await
+    {
+        // A host that is added has its certificate at the next handshake: the database remembers what it does not know.
+        (context.events)(Event::Forbidden { name: name.clone(), reason: reason.clone() });
+        return Some(Tended { due: None, has_certificate: Err(Denied::Failed(reason)) });
+    }
+    let rule = plan.acme.ask.as_deref();
+    if rule.is_none() && plan.asks_database(name) {
+        return None;
+    }
+    let reason = on_demand::ask(&context.client.fresh(), rule.unwrap_or_default(), name).await.err()?;
     (context.events)(Event::Forbidden { name: name.clone(), reason });
     Some(Tended { due: None, has_certificate: Err(Denied::Forbidden) })
 }

@@ -18,7 +18,7 @@ mod schema;
 mod serve;
 mod source;
 mod suggest;
-mod units;
+pub mod units;
 mod value;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};

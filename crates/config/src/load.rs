@@ -8,7 +8,7 @@ use crate::{
     diagnostic::{Diagnostic, Diagnostics, Severity},
     directives::{self, FileDraft, SiteDraft},
     include,
-    model::{Acme, CacheStore, Limits, Listener, Model, Origin, Php, PhpPools, Server, ServerGuard, ServerTls, Upstream},
+    model::{Acme, CacheStore, Hosts, Limits, Listener, Model, Origin, Php, PhpPools, Server, ServerGuard, ServerTls, Upstream},
     reader::Reader,
     row::{FILE, LISTENER, SITE, UPSTREAM},
     source::{At, Source},
@@ -63,6 +63,7 @@ pub(crate) struct Loader {
     pub guard: Option<(ServerGuard, At)>,
     /// Of addresses, each file once.
     pub lists: Vec<Arc<AddressList>>,
+    pub hosts: Option<(Hosts, At)>,
     pub listeners: Vec<(Listener, At)>,
     pub sites: Vec<SiteDraft>,
     /// With their names; `None` where one is broken.
@@ -145,6 +146,9 @@ impl Loader {
         once(&mut reader, &mut self.php, "[php]", draft.php, php_at);
         once(&mut reader, &mut self.cache, "[cache]", draft.cache, place("cache"));
         once(&mut reader, &mut self.guard, "[guard]", draft.guard, place("guard"));
+        let hosts_at = place("hosts");
+        draft.hosts.origin = hosts_at.as_ref().map_or(draft.hosts.origin, At::origin);
+        once(&mut reader, &mut self.hosts, "[hosts]", draft.hosts, hosts_at);
         draft.include
     }
 
@@ -204,6 +208,7 @@ impl Loader {
             cache: self.cache.map_or_else(CacheStore::default, |(cache, _)| cache),
             guard: self.guard.map_or_else(ServerGuard::default, |(guard, _)| guard),
             address_lists: self.lists,
+            hosts: self.hosts.map_or_else(Hosts::default, |(hosts, _)| hosts),
             php_pools: PhpPools::default(),
             php_sets: Vec::new(),
             upstreams: self.resolved,

@@ -9,7 +9,7 @@ use crate::{
         AccessLogDraft, AcmeDraft, CertificateDraft, DirectoryDraft, FieldDraft, FileDraft, ListenerDraft, RateDraft, ReferrersDraft,
         RequestRateDraft, RouteDraft, ServerDraft, SignedDraft, SiteDraft, TriggerDraft, UpstreamDraft,
     },
-    model::{CacheStore, CacheUse, Limits, Php, Server, ServerGuard, ServerTls, Settings},
+    model::{CacheStore, CacheUse, Hosts, Limits, Php, Server, ServerGuard, ServerTls, Settings},
     reader::{Reader, Table},
     source::At,
     units,
@@ -48,6 +48,7 @@ pub const SITE_GUARD: Contexts = Contexts(1 << 24);
 pub const REFERRERS: Contexts = Contexts(1 << 25);
 pub const SIGNED: Contexts = Contexts(1 << 26);
 pub const TRIGGER: Contexts = Contexts(1 << 27);
+pub const HOSTS: Contexts = Contexts(1 << 29);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
@@ -114,6 +115,13 @@ pub const CONTEXTS: &[ContextRow] = &[
         "guard",
         "[guard]",
         "Who may connect at all, and what one client address may keep open. At most once in all files together.",
+    ),
+    context(
+        HOSTS,
+        "hosts",
+        "[hosts]",
+        "Hosts that a database knows, for sites with `lookup = true`. At most once in all files together. Columns of a row that are known: `root` (or \
+         `docroot`), `user`, `group`, `php`, `bandwidth`, `requests`, `redirect`, `suspended`; docs/hosts.md says what each does.",
     ),
     context(LISTENER, "listener", "[[listener]]", "Where connections come in. At least one."),
     context(
@@ -225,6 +233,7 @@ pub(crate) enum Set {
     Acme(fn(&mut AcmeDraft, Given)),
     Php(fn(&mut Php, Given)),
     CacheStore(fn(&mut CacheStore, Given)),
+    Hosts(fn(&mut Hosts, Given)),
     CacheUse(fn(&mut CacheUse, Given)),
     Guard(fn(&mut ServerGuard, Given)),
     AcmeDirectory(fn(&mut DirectoryDraft, Given)),

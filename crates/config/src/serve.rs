@@ -4,8 +4,8 @@
 //! with a certificate signed by this machine's own authority.
 
 use crate::model::{
-    AccessLog, AccessLogTarget, Acme, Address, Automatic, CacheStore, CacheUse, CertificateFiles, Http3, Limits, Listener, ListenerTls,
-    Model, Origin, Php, PhpPools, PhpUse, Server, ServerGuard, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
+    AccessLog, AccessLogTarget, Acme, Address, Automatic, CacheStore, CacheUse, CertificateFiles, Hosts, Http3, Limits, Listener,
+    ListenerTls, Model, Origin, Php, PhpPools, PhpUse, Server, ServerGuard, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
 };
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
@@ -104,6 +104,7 @@ impl Model {
             limits: Limits::default(),
             tls: ServerTls { acme: options.acme.clone(), ..ServerTls::default() },
             php: Php::default(),
+            hosts: Hosts::default(),
             cache: CacheStore { folder: options.cache_folder.clone(), ..CacheStore::default() },
             guard: ServerGuard::default(),
             address_lists: Vec::new(),

@@ -22,5 +22,5 @@ pub use directory::{Entry, Listing, read_directory};
 pub use look::look;
 pub use metadata::{Kind, Metadata, metadata};
 pub use resolve::{LinkPolicy, ResolveError, Resolved, resolve};
-pub use stamp::Stamp;
+pub use stamp::{Lease, Stamp};
 pub use watcher::Watcher;

@@ -10,7 +10,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicU32, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 /// Names of one directory share this many counters, so that a busy neighbour seldom spoils an entry.
@@ -28,6 +28,33 @@ pub struct Stamp(Basis);
 enum Basis {
     Watched { directory: Arc<WatchedDirectory>, counter: u8, seen: u32 },
     Timed { until_ms: u64 },
+    Leased(Lease),
+}
+
+/// A time until which something holds that is no file: whoever knows moves it on, or ends it.
+#[derive(Clone, Debug, Default)]
+pub struct Lease(Arc<AtomicU64>);
+
+impl Lease {
+    pub fn until(until_ms: u64) -> Lease {
+        Lease(Arc::new(AtomicU64::new(until_ms)))
+    }
+
+    pub fn extend(&self, until_ms: u64) {
+        self.0.store(until_ms, Ordering::Release);
+    }
+
+    pub fn end(&self) {
+        self.extend(0);
+    }
+
+    pub fn until_ms(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub fn stamp(&self) -> Stamp {
+        Stamp(Basis::Leased(self.clone()))
+    }
 }
 
 impl Stamp {
@@ -36,6 +63,7 @@ impl Stamp {
         match &self.0 {
             Basis::Watched { directory, counter, seen } => directory.count(usize::from(*counter)) == *seen,
             Basis::Timed { until_ms } => now_ms < *until_ms,
+            Basis::Leased(lease) => now_ms < lease.until_ms(),
         }
     }
 
@@ -46,6 +74,7 @@ impl Stamp {
                 Arc::ptr_eq(a, b) && (i, x) == (j, y)
             }
             (Basis::Timed { until_ms: a }, Basis::Timed { until_ms: b }) => a == b,
+            (Basis::Leased(a), Basis::Leased(b)) => Arc::ptr_eq(&a.0, &b.0),
             _ => false,
         }
     }
@@ -217,6 +246,17 @@ mod tests {
         directory.end();
         assert_eq!(current(&kept), [false; 3]);
         assert!(directory.stamp(Concern::Any).is_none());
+    }
+
+    #[test]
+    fn a_lease_is_extended_and_ended() {
+        let lease = Lease::until(10);
+        let stamp = lease.stamp();
+        assert!(stamp.is_current(9) && !stamp.is_current(10) && stamp.is_same(&lease.stamp()) && !stamp.is_same(&Lease::until(10).stamp()));
+        lease.extend(20);
+        assert!(stamp.is_current(10));
+        lease.end();
+        assert!(!stamp.is_current(0));
     }
 
     #[test]

@@ -74,6 +74,8 @@ impl PhpFiles {
                 return refused(Status::FORBIDDEN);
             }
             PhpUse::Upstream(upstream) => Arc::clone(upstream),
+            // The site of a name has its own; this one was asked without.
+            PhpUse::ByHost(_) => return refused(Status::NOT_FOUND),
             PhpUse::Managed => match self.pools.first_of(exchange.settings.program_user.as_ref()) {
                 Some(pool) => Arc::clone(&pool.upstream),
                 None => {

@@ -8,6 +8,7 @@ use crate::{
 };
 use saker_config::model::{Action, Address, Origin, Settings, Site};
 use saker_files::Stamp;
+use saker_hosts::Answer;
 use saker_http::{Fields, RequestHead};
 use saker_telemetry::error_log::LogId;
 use saker_tls::SessionInfo;
@@ -180,6 +181,8 @@ pub struct Exchange {
     pub settings: Arc<Settings>,
     /// Index into `site.routes`.
     pub route: Option<usize>,
+    /// What was waited for is known of the host.
+    pub looked_up: Option<Rc<OnceCell<Answer>>>,
     /// Seconds since the epoch when the head was complete.
     pub now: i64,
     /// What the outcome depends on besides listener, host and path; see [`Exchange::depends_on_request`].
@@ -262,6 +265,7 @@ impl Exchange {
             site,
             site_index: 0,
             route: None,
+            looked_up: None,
             now,
             stamps: Vec::new(),
             request_dependent: false,

@@ -1,13 +1,14 @@
 //! One loaded configuration, ready to serve; shared by all workers and replaced whole by a reload.
 
 use crate::{
-    Client, HostTable,
+    Client, DerivedSites, HostTable,
     throttle::{Account, Counted, Places},
 };
 use saker_config::{
     Model,
     model::{Limits, Origin, Site},
 };
+use saker_hosts::Hosts;
 use std::{
     any::Any,
     net::IpAddr,
@@ -57,6 +58,10 @@ pub struct Generation {
     pub limits_differ: bool,
     /// In the order of `model.sites`.
     pub site_accounts: Arc<[SiteAccounts]>,
+    /// Who knows the hosts of sites with `lookup`.
+    pub known_hosts: Option<Arc<Hosts>>,
+    /// Sites that were made of hosts' names.
+    pub derived: DerivedSites,
     /// What another front-end keeps beside the model; whoever makes the rules knows what it is.
     pub front_end: Option<FrontEnd>,
     /// Stands in until the host of a request is known.
@@ -66,10 +71,18 @@ pub struct Generation {
 impl Generation {
     pub fn new(number: u64, model: Model) -> Generation {
         let hosts = HostTable::new(&model);
-        let throttles = model.guard.counts() || model.all_settings().any(|(_, settings)| !settings.throttle.is_idle());
+        let looks_up = model.sites.iter().any(|site| site.by_host.as_ref().is_some_and(|by_host| by_host.is_looked_up));
+        let throttles = looks_up || model.guard.counts() || model.all_settings().any(|(_, settings)| !settings.throttle.is_idle());
         let site_accounts = model.sites.iter().map(|_| SiteAccounts::default()).collect();
         let limits_differ = model.sites.iter().any(|site| site.limits.is_some());
-        Generation { number, model, hosts, throttles, limits_differ, site_accounts, front_end: None, no_site: Arc::new(no_site()) }
+        let (derived, no_site) = (DerivedSites::new(model.hosts.entries_max), Arc::new(no_site()));
+        let (front_end, known_hosts) = (None, None);
+        Generation { number, model, hosts, throttles, limits_differ, site_accounts, known_hosts, derived, front_end, no_site }
+    }
+
+    pub fn with_known_hosts(mut self, known_hosts: Option<Arc<Hosts>>) -> Generation {
+        self.known_hosts = known_hosts;
+        self
     }
 
     pub fn with_front_end(mut self, front_end: Option<FrontEnd>) -> Generation {

@@ -5,6 +5,7 @@
 
 pub mod body;
 pub mod call;
+pub mod derived;
 pub mod exchange;
 pub mod field_edits;
 pub mod generation;
@@ -27,6 +28,7 @@ pub mod tunnel;
 
 pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid};
 pub use call::{Adjust, Call, CallManner, CallNames, CallTo, ProcessManner, Reverse, Script, Trust, Via};
+pub use derived::DerivedSites;
 pub use exchange::{Client, Environment, Exchange, Mapped, TellHints, TraceStep};
 pub use generation::{FrontEnd, Generation};
 pub use guard::{GuardState, Guarded};

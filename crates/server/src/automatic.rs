@@ -7,7 +7,7 @@
 
 use crate::shared::Shared;
 use saker_acme::{Challenges, Event, Handle, Installer, Manager, Plan};
-use saker_config::Model;
+use saker_pipeline::Generation;
 use saker_telemetry::{Counters, Metric, error_log, message};
 use saker_tls::RunTime;
 use std::{
@@ -46,8 +46,8 @@ impl Automatic {
     }
 
     /// Everything that can fail. Where there was no manager yet, certificates that were issued before are shown from here on.
-    pub fn prepare(&self, model: &Model) -> Result<Prepared, String> {
-        let plan = Plan::new(model);
+    pub fn prepare(&self, generation: &Generation) -> Result<Prepared, String> {
+        let plan = Plan::new(&generation.model).with_known_hosts(generation.known_hosts.clone());
         if self.handle.borrow().is_some() {
             return Ok(Prepared::Change(Box::new(plan)));
         }

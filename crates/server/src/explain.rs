@@ -10,6 +10,7 @@ use saker_config::{
 };
 use saker_files::Watcher;
 use saker_gateway::Gateway;
+use saker_hosts::Hosts;
 use saker_http::{RequestHead, Version};
 use saker_pipeline::{Client, Exchange, FrontEnd, Generation, NoBody, Response, TraceStep, respond};
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
@@ -31,7 +32,9 @@ pub fn explain(
         let mut model = with_listener(model);
         crate::process::settle_php(&mut model, front_end.is_some());
         let listener = asked.listener(&model);
-        let generation = Arc::new(Generation::new(1, model).with_front_end(front_end));
+        let looks_up = model.sites.iter().any(|site| site.by_host.as_ref().is_some_and(|by_host| by_host.is_looked_up));
+        let known_hosts = looks_up.then(|| Hosts::start(&model.hosts)).transpose()?.map(Arc::new);
+        let generation = Arc::new(Generation::new(1, model).with_front_end(front_end).with_known_hosts(known_hosts));
         let gateway = Gateway::new(Rc::default(), 1, std::env::temp_dir().into(), None);
         let common =
             registry::Common { watcher: &watcher, challenges: &Arc::default(), guard: &Arc::default(), neighbours: &Arc::default() };

@@ -18,6 +18,7 @@ pub mod figures;
 mod io;
 pub mod listener;
 pub mod log_files;
+mod logged_hosts;
 pub mod multiplexed;
 pub mod pieces;
 pub mod process;

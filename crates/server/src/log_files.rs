@@ -75,7 +75,7 @@ fn shown(target: &LogTarget) -> String {
     match target {
         LogTarget::Off => String::new(),
         LogTarget::Stdout => "standard output".into(),
-        LogTarget::File(path) => path.display().to_string(),
+        LogTarget::File(path) | LogTarget::ByHost(path) => path.display().to_string(),
         LogTarget::Program(command) => format!("|{command}"),
         LogTarget::Syslog(_) => "syslog".into(),
     }
@@ -85,6 +85,7 @@ fn log_target(target: &AccessLogTarget) -> LogTarget {
     match target {
         AccessLogTarget::Stdout => LogTarget::Stdout,
         AccessLogTarget::File(path) => LogTarget::File(path.clone()),
+        AccessLogTarget::ByHost(path) => LogTarget::ByHost(path.clone()),
         AccessLogTarget::Program(command) => LogTarget::Program(command.clone()),
     }
 }

@@ -2,8 +2,10 @@
 
 use crate::{log_files::LogFiles, quic::QuicShared};
 use saker_acme::Challenges;
+use saker_config::Model;
 use saker_files::Watcher;
 use saker_handlers::page_cache::tally::Tallies;
+use saker_hosts::Hosts;
 use saker_net::starter::Starter;
 use saker_pipeline::{GuardState, throttle::Neighbours};
 use saker_store::Store;
@@ -46,6 +48,8 @@ pub struct Shared {
     pub open_requests: OpenRequests,
     /// Where the page cache keeps its entries, once something uses it.
     pub page_cache: OnceLock<PageCache>,
+    /// Hosts that a database knows; changes with a configuration that wants another.
+    pub known_hosts: Mutex<Option<Arc<Hosts>>>,
     /// Of programs as other users, where root has left one behind.
     pub starter: Option<Arc<Starter>>,
     pub started: Instant,
@@ -64,6 +68,16 @@ pub struct PageCache {
 const DESCRIPTORS_RESERVED: u64 = 32;
 
 impl Shared {
+    /// What the configuration wants of a database of hosts: what there is already, if it wants the same. The error says what is wrong with it.
+    pub fn known_hosts(&self, model: &Model) -> Result<Option<Arc<Hosts>>, String> {
+        let mut current = self.known_hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_wanted = model.sites.iter().any(|site| site.by_host.as_ref().is_some_and(|by_host| by_host.is_looked_up));
+        if !current.as_ref().is_some_and(|hosts| is_wanted && hosts.is_of(&model.hosts)) {
+            *current = is_wanted.then(|| Hosts::start(&model.hosts)).transpose()?.map(Arc::new);
+        }
+        Ok(current.clone())
+    }
+
     /// The page cache's entries; `None`: there is no page cache.
     pub fn store(&self) -> Option<Arc<Store>> {
         self.page_cache.get().map(|cache| Arc::clone(&cache.store))

@@ -1,7 +1,8 @@
 //! A worker's side of the access logs: which logs a site has, and the lines gathered for each.
 
-use crate::log_files::LogFiles;
-use saker_config::model::{CanonicalPort, LogCondition, Site, SiteName};
+use crate::{log_files::LogFiles, logged_hosts::LoggedHosts};
+use saker_config::model::{AccessLogTarget, CanonicalPort, LogCondition, Site, SiteName};
+use saker_http::KnownField;
 use saker_pipeline::{Generation, LogFacts};
 use saker_telemetry::{
     Counters, Metric,
@@ -15,6 +16,8 @@ struct SiteLog {
     condition: Option<LogCondition>,
     /// Index into `buffers`.
     buffer: usize,
+    /// Where each host has a file: which names do.
+    hosts: Option<Rc<LoggedHosts>>,
 }
 
 #[derive(Default)]
@@ -49,7 +52,8 @@ impl SiteLogs {
                         targets.len() - 1
                     }
                 };
-                of_site.push(SiteLog { format: Rc::new(format), condition: log.condition.clone(), buffer });
+                let hosts = matches!(log.target, AccessLogTarget::ByHost(_)).then(|| Rc::new(LoggedHosts::new(site, generation)));
+                of_site.push(SiteLog { format: Rc::new(format), condition: log.condition.clone(), buffer, hosts });
             }
             // What it goes by there is told by the walk.
             needs.walk |= site.forensic_log.is_some();
@@ -97,7 +101,12 @@ impl SiteLogs {
         }
         for log in of_site.iter().filter(|log| holds(log.condition.as_ref(), walk)) {
             let clock = &mut self.clock;
-            let flushed = self.buffers[log.buffer].append(|line| log.format.write(record, clock, line));
+            let flushed = self.buffers[log.buffer].append(|line| {
+                if let Some(hosts) = &log.hosts {
+                    hosts.begin_line(asked_for(record), line);
+                }
+                log.format.write(record, clock, line);
+            });
             count(counters, flushed);
         }
     }
@@ -117,6 +126,16 @@ fn name_of(site: &Site) -> &str {
     let exact = site.names.iter().find_map(|name| if let SiteName::Exact(text) = name { Some(text.as_str()) } else { None });
     let wildcard = || site.names.iter().find_map(|name| if let SiteName::Wildcard(text) = name { Some(text.as_str()) } else { None });
     exact.or_else(wildcard).unwrap_or_default()
+}
+
+/// The host, without its port, where the record does not have it from the walk.
+fn asked_for<'r>(record: &Record<'r>) -> &'r [u8] {
+    let field = || record.head.and_then(|head| head.known(KnownField::Host)).unwrap_or_default();
+    let host = if record.host.is_empty() { field() } else { record.host };
+    match host.iter().rposition(|byte| matches!(byte, b':' | b']')) {
+        Some(at) if host.get(at) == Some(&b':') => host.get(..at).unwrap_or_default(),
+        _ => host,
+    }
 }
 
 /// What no walk was made for has no variables, and nobody has decided against its line.

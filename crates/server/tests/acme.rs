@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
+mod databases;
 mod operate;
 
 use operate::{SAKER, ask, folder, reload, rewrite, start_in, stderr, until, until_ready};
@@ -292,6 +293,35 @@ fn on_demand_if_the_rule_allows() {
     assert_eq!(*asked.lock().unwrap(), ["/may?domain=yes.c.example", "/may?domain=no.c.example"]);
     let said = saker.server.stderr();
     assert!(said.contains("SK0709") && said.contains("no.c.example: the ask rule answers 403"), "{said}");
+}
+
+/// Of a site whose hosts a database knows, the database is the rule; a host that is added has its certificate at the next handshake.
+#[test]
+fn on_demand_if_the_database_knows_the_host() {
+    let pebble = Pebble::new().unwrap();
+    let dir = folder("acme-hosts");
+    let database = databases::Sqlite::start(&dir);
+    let root = dir.join("www").display().to_string();
+    let row = |name: &str, suspended: u8| format!("INSERT INTO hosts VALUES ('{name}.c.example', '{root}', {suspended});");
+    assert!(database.ask(&format!("CREATE TABLE hosts (name TEXT, root TEXT, suspended INT); {} {}", row("yes", 0), row("gone", 1))));
+    let sites = format!(
+        "[[site]]\nnames = [\"*.c.example\"]\nlookup = true\ntls.automatic = \"on-demand\"\n\n[hosts]\ndatabase = \"{}\"\n\
+         query = \"SELECT root, suspended FROM hosts WHERE name = ?\"\nroots = [\"{{dir}}\"]\nkeep_missing = \"50ms\"\n",
+        database.url()
+    );
+    let saker = start_in(dir, &configuration(&pebble, "challenges = [\"http-01\"]", &sites));
+    is_served(&pebble, "yes.c.example");
+    for name in ["no.c.example", "gone.c.example"] {
+        let output = fetch(&pebble, name);
+        assert!(!output.status.success() && stderr(&output).contains("unrecognized name"), "{name}: {}", stderr(&output));
+    }
+    assert!(database.ask(&row("no", 0)));
+    until("the host that was added has a certificate", || fetch(&pebble, "no.c.example").status.success());
+    let said = saker.server.stderr();
+    assert!(
+        said.contains("no.c.example: the database of hosts does not know it") && said.contains("gone.c.example: the host is suspended"),
+        "{said}"
+    );
 }
 
 /// From nothing automatic to a certificate, then to one more, with the first still in use.

@@ -234,6 +234,10 @@ messages! {
     CACHE_OFF "SK1004" "cache" Error "there is no page cache" "See what the line says; responses are made anew each time until the next start.";
     ESI_FAULT "SK1005" "cache" Warn "a page's ESI is not as it ought to be; what can't be read is sent as it is" "Mend the page.";
     ESI_INCLUDE_FAILED "SK1006" "cache" Warn "what a page includes can't be had" "See what the line says; the page goes out with what it says in place of it, or without.";
+    // 13: hosts that a database knows.
+    HOSTS_AWAY "SK1301" "hosts" Error "the database of hosts does not answer; hosts that are known are served all the same" "See that it runs, and that `database` and `query` of [hosts] are right.";
+    HOSTS_BACK "SK1302" "hosts" Notice "the database of hosts answers again" "Nothing.";
+    HOST_REFUSED "SK1303" "hosts" Error "what the database says of a host is refused" "Mend the row as the line says, or `roots` of [hosts].";
 }
 
 /// The table as Markdown, for the reference pages.

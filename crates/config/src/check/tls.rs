@@ -74,7 +74,7 @@ fn site_alone(loader: &Loader, site: &SiteDraft) -> Vec<Complaint> {
     }
     match &site.tls.automatic {
         Some((Automatic::On, at)) => complaints.extend(automatic(loader, site, at)),
-        Some((Automatic::OnDemand, at)) if !loader.meant.ask => {
+        Some((Automatic::OnDemand, at)) if !loader.meant.ask && !site.is_looked_up => {
             let help =
                 "add ask = \"http://...\" to [acme]: else anyone could have certificates made without end, against the authority's limits";
             complaints.push((Severity::Error, at.clone(), "certificates on demand need a rule for which names".into(), help));

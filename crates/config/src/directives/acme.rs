@@ -122,7 +122,7 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Word(&ASK),
         example: Some("\"http://127.0.0.1:9000/may-have-certificate\""),
         summary: "For sites with automatic = \"on-demand\": asked with `?domain=NAME` before a certificate is ordered for a name; the status 200 \
-                  allows it, any other forbids it.",
+                  allows it, any other forbids it. Of a site with `lookup` the database has to know the name, with or without `ask`.",
         aliases: &["on_demand_tls", "permission"],
         set: Set::Acme(|draft, given| draft.acme.ask = Some(given.text())),
         ..ROW

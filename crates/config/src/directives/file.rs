@@ -2,13 +2,13 @@
 
 use crate::{
     directives::AcmeDraft,
-    model::{CacheStore, Limits, Php, Server, ServerGuard, ServerTls},
+    model::{CacheStore, Hosts, Limits, Php, Server, ServerGuard, ServerTls},
     row::{ACME, FILE, Kind, LIMITS, LISTENER, PHP, ROW, Row, SERVER, SITE, Set, TLS, Target, UPSTREAM},
     source::At,
     value::Given,
 };
 
-/// What `[server]`, `[limits]`, `[tls]`, `[acme]`, `[php]`, `[cache]`, `[guard]` and `include` of one file say.
+/// What `[server]`, `[limits]`, `[tls]`, `[acme]`, `[php]`, `[cache]`, `[hosts]`, `[guard]` and `include` of one file say.
 #[derive(Debug, Default)]
 pub struct FileDraft {
     pub server: Server,
@@ -18,6 +18,7 @@ pub struct FileDraft {
     pub php: Php,
     pub cache: CacheStore,
     pub guard: ServerGuard,
+    pub hosts: Hosts,
     /// Patterns as written.
     pub include: Vec<(String, At)>,
 }
@@ -33,6 +34,7 @@ impl Target for FileDraft {
             Set::Php(set) => set(&mut self.php, given),
             Set::CacheStore(set) => set(&mut self.cache, given),
             Set::Guard(set) => set(&mut self.guard, given),
+            Set::Hosts(set) => set(&mut self.hosts, given),
             _ => debug_assert!(false, "not a setter for a file: {set:?}"),
         }
     }

@@ -9,7 +9,7 @@ use crate::{
     value::{Given, Value},
 };
 use saker_telemetry::{
-    access_log::{Format, FormatError},
+    access_log::{Format, FormatError, by_host},
     error_log::ErrorLogTarget,
 };
 use std::path::PathBuf;
@@ -69,7 +69,8 @@ pub static ROWS: &[Row] = &[
         kind: Kind::OneOf(&[Kind::Choice(&["off", "stdout"]), Kind::PathOrProgram, TABLE, Kind::ListOf(&ONE)]),
         default: Some("\"off\""),
         example: Some("{ path = \"access.log\", format = \"json\" }"),
-        summary: "A file, `stdout`, `off`, a program behind a `|`, a table with a format, or a list of these. Sites may share a file.",
+        summary: "A file, `stdout`, `off`, a program behind a `|`, a table with a format, or a list of these. Sites may share a file. With \
+                  `%{host}` in its path there is a file for each host, of which few are open at a time; names that are no host of the site share `_`.",
         apache: Some("CustomLog, TransferLog"),
         aliases: &["log"],
         set: Set::Site(set_access_logs),
@@ -126,6 +127,7 @@ fn read_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Valu
 /// `None` stands for `off`.
 fn target(value: Value) -> Option<AccessLogTarget> {
     match value {
+        Value::Path(path) if path.to_str().is_some_and(|path| path.contains(by_host::PLACE)) => Some(AccessLogTarget::ByHost(path)),
         Value::Path(path) => Some(AccessLogTarget::File(path)),
         Value::Text(word) if word == "stdout" => Some(AccessLogTarget::Stdout),
         Value::Text(word) => word.strip_prefix('|').map(|command| AccessLogTarget::Program(command.trim().into())),

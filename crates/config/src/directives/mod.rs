@@ -11,6 +11,7 @@ pub(crate) mod fields;
 pub(crate) mod file;
 pub(crate) mod files;
 pub(crate) mod guard;
+pub(crate) mod hosts;
 pub(crate) mod limits;
 pub(crate) mod links;
 pub(crate) mod listener;
@@ -57,6 +58,7 @@ static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
         acme::ROWS,
         files::ROWS,
         php::ROWS,
+        hosts::ROWS,
         route::ROWS,
         redirect::ROWS,
         authorize::ROWS,

@@ -1,7 +1,7 @@
 //! `[php]`: PHP that the server runs itself; and `php` of sites and routes, which says who runs a site's PHP files.
 
 use crate::{
-    model::{Backend, BackendAddress, Member, PhpKind, PhpProgram, PhpUse, ProgramUser, Protocol, Tuning, Upstream},
+    model::{Backend, BackendAddress, HostPattern, Member, PhpKind, PhpProgram, PhpUse, ProgramUser, Protocol, Tuning, Upstream},
     row::{Fault, Kind, PHP, ROUTE, ROW, Row, SITE, Set, Word},
     value::{Given, Value},
 };
@@ -205,7 +205,8 @@ pub static ROWS: &[Row] = &[
         contexts: SITE.or(ROUTE),
         kind: Kind::Word(&USE),
         default: Some("\"off\""),
-        summary: "Who runs PHP files: `auto` the server's own PHP (see [php]), `unix:/path` or `host:port` a php-fpm that runs already, `off` nobody. \
+        summary: "Who runs PHP files: `auto` the server's own PHP (see [php]), `unix:/path` or `host:port` a php-fpm that runs already (parts of the host's \
+                  name may stand in the path, as in `root`), `off` nobody. \
                   Their sources are shown in no case.",
         apache: Some("SetHandler, AddHandler"),
         aliases: &["fastcgi_pass", "php_fastcgi"],
@@ -244,6 +245,10 @@ pub fn parse_use(text: &str) -> Result<PhpUse, String> {
         "auto" => return Ok(PhpUse::Managed),
         "off" => return Ok(PhpUse::Off),
         _ => {}
+    }
+    if text.starts_with("unix:/") && text.contains('%') {
+        let pattern = HostPattern::parse(text).ok_or("what follows a percent sign is no part of a host's name")?;
+        return Ok(PhpUse::ByHost(pattern));
     }
     let address = match text.strip_prefix("unix:") {
         Some(path) if path.starts_with('/') => BackendAddress::Unix(path.into()),

@@ -5,14 +5,21 @@
 
 use super::{SiteTlsDraft, listener, redirect, route, tls};
 use crate::{
-    model::{AccessLog, Action, Address, CanonicalPort, HttpsRedirect, Listener, PathPattern, Route, Settings, Site, SiteName, SiteTls},
+    model::{
+        AccessLog, Action, Address, ByHost, CanonicalPort, HostPattern, HttpsRedirect, Listener, PathPattern, PhpUse, Route, Settings,
+        Site, SiteName, SiteTls,
+    },
     reader::{Reader, Table, is_meant, table_in},
     row::{Fault, Kind, REDIRECT, ROUTE, ROW, Row, SITE, Set, Target, Word},
     source::At,
     value::{Given, Value},
 };
 use saker_http::Status;
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 static NAME: Word = Word {
     expects: "a host name, such as \"example.org\" or \"*.example.org\", or \"*\" for all",
@@ -26,6 +33,8 @@ pub struct SiteDraft {
     pub names: Option<Vec<(SiteName, At)>>,
     pub listeners: Vec<(Address, At)>,
     pub root: Option<(PathBuf, At)>,
+    /// The database of `[hosts]` is asked.
+    pub is_looked_up: bool,
     pub access_logs: Vec<AccessLog>,
     pub tls: SiteTlsDraft,
     /// What `tls` comes to.
@@ -63,13 +72,26 @@ pub static ROWS: &[Row] = &[
         contexts: SITE,
         kind: Kind::Path,
         example: Some("\"/srv/www\""),
-        summary: "Folder that is served, relative to the file of the configuration. Only a site whose routes answer everything can do without.",
-        apache: Some("DocumentRoot"),
+        summary: "Folder that is served, relative to the file of the configuration. Parts of the host's name may stand in it: `%0` all of it, `%2` its \
+                  second part, `%-1` its last, `%2+` the second and all that follow, `%1.1` the first letter of the first; `_` where it has no such \
+                  part, `%%` a percent sign. Only a site whose routes answer everything, or one with `lookup`, can do without.",
+        apache: Some("DocumentRoot, VirtualDocumentRoot"),
         aliases: &["document_root", "alias"],
         set: Set::Site(|site, given| {
             let at = given.at.clone();
             site.root = Some((given.path(), at));
         }),
+        ..ROW
+    },
+    Row {
+        name: "lookup",
+        contexts: SITE,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        since: "0.9",
+        summary: "Ask the database of [hosts] for the document root and more of each name that comes to this site?",
+        aliases: &["from_database", "dynamic", "mass_vhost"],
+        set: Set::Site(|site, given| site.is_looked_up = given.boolean()),
         ..ROW
     },
     Row {
@@ -161,11 +183,15 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: At) -> SiteDraft
 
 fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
     match &site.root {
-        Some((root, at)) if !root.is_dir() => {
+        Some((root, at)) if pattern_of(root).is_none_or(|pattern| pattern.is_none()) && has_pattern(root) => {
+            let help = "write %0, %1, %-1, %2+, %1.1 and the like, %p for the port, or %% for a percent sign";
+            reader.error(at, "what follows a percent sign in `root` is no part of a host's name", Some(help.into()));
+        }
+        Some((root, at)) if !root.is_dir() && !has_pattern(root) => {
             let written = reader.source.slice(at.span.clone()).to_owned();
             reader.warning(at, format!("the root {written} is not a folder"), Some("until there is one, the site answers 404".into()));
         }
-        None if !is_meant(table, "root", SITE) && needs_root(site) => {
+        None if !is_meant(table, "root", SITE) && !site.is_looked_up && needs_root(site) => {
             let help = "add root = \"/srv/www\", or a route that answers path = \"*\"";
             reader.error(&site.at, "this site has no `root`, and its routes don't answer everything", Some(help.into()));
         }
@@ -178,6 +204,15 @@ fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
         let help = "301 and 308 are for good, 302 and 307 for now, 303 turns any method into GET; 307 and 308 keep the method";
         reader.error(at, format!("{} is not a status of a redirect", status.0), Some(help.into()));
     }
+}
+
+fn has_pattern(root: &Path) -> bool {
+    root.as_os_str().as_bytes().contains(&b'%')
+}
+
+/// The outer `None`: it is no text. The inner one: what follows a percent sign is no part of a name.
+fn pattern_of(root: &Path) -> Option<Option<HostPattern>> {
+    root.to_str().filter(|_| has_pattern(root)).map(HostPattern::parse)
 }
 
 /// Whether some request may end up at the files: a route serves them, or no route before the end answers everything.
@@ -200,6 +235,7 @@ impl SiteDraft {
             names: None,
             listeners: Vec::new(),
             root: None,
+            is_looked_up: false,
             access_logs: Vec::new(),
             tls: SiteTlsDraft::default(),
             site_tls: SiteTls::default(),
@@ -219,13 +255,20 @@ impl SiteDraft {
     pub fn site(self, all: &[Listener]) -> Site {
         let https_redirect = self.https_redirect.as_ref().map(|(status, _)| HttpsRedirect { status: *status, port: self.https_port(all) });
         let names = self.names.map_or_else(|| vec![SiteName::Any], |names| names.into_iter().map(|(name, _)| name).collect());
+        let root = self.root.map(|(root, _)| root);
+        let root_by_host = root.as_deref().and_then(pattern_of).flatten();
+        let settings = || std::iter::once(&self.settings).chain(self.routes.iter().map(|route| &*route.settings));
+        let has_sockets = settings().any(|settings| matches!(settings.php, PhpUse::ByHost(_)));
+        let by_host = (root_by_host.is_some() || self.is_looked_up || has_sockets)
+            .then_some(ByHost { root: root_by_host, is_looked_up: self.is_looked_up });
         Site {
             patterns: Vec::new(),
             legacy_path: None,
             local_addresses: Vec::new(),
             names,
             listeners: self.listeners.into_iter().map(|(address, _)| address).collect(),
-            root: self.root.map(|(root, _)| root),
+            root: root.as_ref().filter(|root| !has_pattern(root)).cloned(),
+            by_host,
             access_logs: self.access_logs,
             error_log: None,
             forensic_log: None,
@@ -234,7 +277,7 @@ impl SiteDraft {
             tls: Arc::new(self.site_tls),
             limits: None,
             https_redirect,
-            routes: self.routes,
+            routes: self.routes.into(),
             settings: Arc::new(self.settings),
             origin: self.at.origin(),
         }

@@ -1,10 +1,13 @@
 //! What a loaded configuration is: one `Model`, shared by all workers, never changed after it was built.
 
+mod account;
 mod action;
 mod authorize;
 mod cache;
 mod guard;
 mod health;
+mod host_pattern;
+mod hosts;
 mod limits;
 mod links;
 mod listener;
@@ -17,11 +20,14 @@ mod throttle;
 mod tls;
 mod upstream;
 
+pub use account::{Account, HostAccounts};
 pub use action::{Action, Proxy, Redirect, RedirectPiece};
 pub use authorize::Authorize;
 pub use cache::{CacheOffer, CacheStore, CacheUse};
 pub use guard::{Addresses, Admittance, Consequence, Guard, ServerGuard};
 pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, Standing};
+pub use host_pattern::{HostPattern, is_plain_name};
+pub use hosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
 pub use limits::Limits;
 pub use links::{Links, ReferrerPattern, Referrers, Refusal, SignAlgorithm, SignForm, SignPart, SignedUrls, TokenForm, Trigger};
 pub use listener::{Address, Congestion, Http3, Listener};
@@ -55,6 +61,7 @@ pub struct Model {
     /// Files of addresses that guards ask, each once.
     pub address_lists: Vec<Arc<AddressList>>,
     pub php: Php,
+    pub hosts: Hosts,
     /// What there is of it, once that has been looked for.
     pub php_pools: PhpPools,
     /// What rules are known to set for PHP.

@@ -1,6 +1,6 @@
 //! PHP that the server runs itself: what is wanted of it (`[php]`), and the pools that were made of that.
 
-use super::{Origin, ProgramUser, Upstream};
+use super::{HostPattern, Origin, ProgramUser, Upstream};
 use std::{path::PathBuf, sync::Arc};
 
 /// `[php]`
@@ -90,6 +90,8 @@ pub enum PhpUse {
     Managed,
     /// By somebody else's.
     Upstream(Arc<Upstream>),
+    /// By somebody else's, whose socket follows from the host's name.
+    ByHost(HostPattern),
 }
 
 /// `php_value` and its kin.

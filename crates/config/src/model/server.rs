@@ -59,6 +59,8 @@ pub struct ErrorLog {
 pub enum AccessLogTarget {
     Stdout,
     File(PathBuf),
+    /// A file for each host, `%{host}` in its path being the name.
+    ByHost(PathBuf),
     /// A command that reads lines from its standard input.
     Program(String),
 }

@@ -1,6 +1,6 @@
 //! `[[site]]`: hosts, their document root, routes and settings.
 
-use super::{AccessLog, Action, Address, Limits, Origin, Settings, SiteTls};
+use super::{AccessLog, Action, Address, ByHost, Limits, Origin, Settings, SiteTls};
 use saker_http::Status;
 use saker_telemetry::{error_log::SiteLog, forensic_log::ForensicLog};
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
@@ -26,7 +26,7 @@ pub enum CanonicalPort {
     Named(u16),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Site {
     pub names: Vec<SiteName>,
     /// Names with `*` or `?` elsewhere than `*.` at their beginning; only Apache's configuration has such.
@@ -40,6 +40,8 @@ pub struct Site {
     pub listeners: Vec<Address>,
     /// Document root. `None` for a site of redirects alone.
     pub root: Option<PathBuf>,
+    /// What is to be made of the name that was asked for.
+    pub by_host: Option<ByHost>,
     pub access_logs: Vec<AccessLog>,
     /// In the place of the server's. Only Apache's configuration has such.
     pub error_log: Option<Arc<SiteLog>>,
@@ -55,7 +57,7 @@ pub struct Site {
     /// Requests over plain HTTP are sent to HTTPS.
     pub https_redirect: Option<HttpsRedirect>,
     /// First match wins.
-    pub routes: Vec<Route>,
+    pub routes: Arc<[Route]>,
     /// Where no route matches.
     pub settings: Arc<Settings>,
     pub origin: Origin,
@@ -71,6 +73,7 @@ impl Site {
             local_addresses: Vec::new(),
             listeners: Vec::new(),
             root: None,
+            by_host: None,
             access_logs: Vec::new(),
             error_log: None,
             forensic_log: None,
@@ -79,7 +82,7 @@ impl Site {
             tls: Arc::default(),
             limits: None,
             https_redirect: None,
-            routes: Vec::new(),
+            routes: Arc::default(),
             settings: Arc::default(),
             origin,
         }
@@ -173,7 +176,7 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).position(|window| window == needle)
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Route {
     pub pattern: PathPattern,
     pub action: Action,

@@ -1,6 +1,6 @@
 //! Throttling: bandwidth, rates of requests, and how many are worked on at a time. Absent means no limit and no cost.
 
-use super::Consequence;
+use super::{Consequence, HostAccounts};
 
 /// Bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub struct Throttle {
     pub dynamic_queue_ms: u64,
     /// What those meet that are over a limit; `None`: 429, or 503 where it is the site's.
     pub over: Option<Consequence>,
+    /// What is charged in the place of the site, for one of its many hosts.
+    pub host: Option<HostAccounts>,
 }
 
 impl Throttle {

@@ -5,6 +5,7 @@
 
 mod access;
 mod authorize;
+mod by_host;
 mod challenge;
 mod content;
 mod map_to_storage;
@@ -31,7 +32,7 @@ pub struct Phase {
 pub const PHASES: &[Phase] = &[
     Phase { name: "post_read", run: |exchange, services| post_read::post_read(exchange, services).into() },
     Phase { name: "challenge", run: |exchange, services| challenge::challenge(exchange, services).into() },
-    Phase { name: "select_host", run: |exchange, services| select_host::select_host(exchange, services).into() },
+    Phase { name: "select_host", run: select_host::select_host },
     Phase { name: "server_rewrite", run: server_rewrite },
     Phase { name: "map_to_storage", run: map_to_storage },
     Phase { name: "access", run: access },

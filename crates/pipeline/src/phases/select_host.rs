@@ -1,11 +1,14 @@
 //! From listener and host to site.
 
-use super::post_read::{is_for_cache, trace_answer, unknown_method, with_methods};
-use crate::{Exchange, Response, Services};
+use super::{
+    by_host::by_host,
+    post_read::{is_for_cache, trace_answer, unknown_method, with_methods},
+};
+use crate::{Exchange, Response, Services, Verdict};
 use saker_http::{Method, Status};
 use std::sync::Arc;
 
-pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Option<Response> {
+pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Verdict {
     let generation = &services.generation;
     if generation.hosts.depends_on_local(&exchange.client.listener) {
         // What is kept is kept by listener.
@@ -18,7 +21,7 @@ pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Optio
     };
     let Some((index, choice)) = selected else {
         // RFC 9110 section 15.5.20: this listener answers for no host at all.
-        return Some(Response::new(Status::MISDIRECTED_REQUEST));
+        return Verdict::Answer(Response::new(Status::MISDIRECTED_REQUEST));
     };
     exchange.site = Arc::clone(&generation.model.sites[index]);
     exchange.site_index = index;
@@ -26,7 +29,7 @@ pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Optio
     let origin = exchange.site.origin.clone();
     let host = String::from_utf8_lossy(&exchange.host).into_owned();
     exchange.trace("select_host", Some(&origin), || format!("host `{host}` {choice}"));
-    None
+    by_host(exchange, services)
 }
 
 /// TRACE is answered once its site is known, because a site may allow it; so is what a front-end might have had its own words for.

@@ -20,47 +20,9 @@ pub use consequence::{Neighbours, Over, meet};
 pub use gate::ProgramGate;
 pub use places::{Place, Places};
 pub use requests::Admission;
-
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+pub use saker_config::model::Account;
 
 const NS_PER_S: u64 = 1_000_000_000;
-
-/// What one connection, address or site has used of one limit: the monotonic time, in nanoseconds, at which it is even. In the past for
-/// an account at rest. Relaxed order is enough, because it guards no other memory.
-#[derive(Debug, Default)]
-pub struct Account(AtomicU64);
-
-impl Account {
-    pub const fn new() -> Account {
-        Account(AtomicU64::new(0))
-    }
-
-    /// Whether everything is paid off, so that this account is as good as a new one.
-    pub fn is_at_rest(&self, now_ns: u64) -> bool {
-        self.0.load(Relaxed) <= now_ns
-    }
-
-    /// How far the account is ahead of `now_ns`. The clock is coarse and cores read it apart, so it may seem to step back.
-    fn debt_ns(&self, now_ns: u64) -> u64 {
-        self.0.load(Relaxed).saturating_sub(now_ns)
-    }
-
-    /// Adds to the debt if `accept` agrees, which is told the debt as it is; returns what `accept` said.
-    fn charge<T>(&self, now_ns: u64, cost_ns: u64, mut accept: impl FnMut(u64) -> (bool, T)) -> T {
-        let mut even_ns = self.0.load(Relaxed);
-        loop {
-            let (accepted, answer) = accept(even_ns.saturating_sub(now_ns));
-            if !accepted {
-                return answer;
-            }
-            let next_ns = even_ns.max(now_ns).saturating_add(cost_ns);
-            match self.0.compare_exchange_weak(even_ns, next_ns, Relaxed, Relaxed) {
-                Ok(_) => return answer,
-                Err(other) => even_ns = other,
-            }
-        }
-    }
-}
 
 /// `amount * factor / divisor`, rounded to the nearest, saturating; no 128-bit division where 64 bits do. A divisor of 0 is taken as 1.
 fn scale(amount: u64, factor: u64, divisor: u64) -> u64 {

@@ -48,6 +48,7 @@ pub enum Command {
     Unban(Unban),
     Bans(Bans),
     SignUrl(Box<SignUrl>),
+    Hosts(Hosts),
     /// Print the JSON Schema of saker.toml (for editors)
     Schema,
     /// Print the reference of all directives of saker.toml, in Markdown
@@ -407,6 +408,36 @@ pub enum CacheCommand {
     },
     Purge(Purge),
     Warm(Warm),
+}
+
+/// Look into what is known of a database's hosts
+#[derive(Debug, Args)]
+pub struct Hosts {
+    #[command(subcommand)]
+    pub command: HostsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum HostsCommand {
+    /// How many are known, and how the database answers
+    Stat {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Forget what is known of hosts: the database is asked at their next request
+    Purge {
+        /// Names of hosts
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        /// All of them
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        target: Target,
+    },
 }
 
 /// Make pages before visitors ask for them

@@ -13,6 +13,7 @@ mod check;
 mod daemon;
 mod documents;
 mod explain;
+mod hosts;
 mod output;
 mod place;
 mod promises;
@@ -61,6 +62,7 @@ fn run(command: Command) -> ExitCode {
         Command::Unban(unban) => bans::unban(unban),
         Command::Bans(shown) => bans::bans(&shown),
         Command::SignUrl(sign) => sign_url::sign_url(*sign),
+        Command::Hosts(hosts) => hosts::hosts(hosts.command),
         Command::Schema => documents::schema(),
         Command::Reference => documents::reference(),
         Command::Completions(completions) => documents::completions(completions.shell),

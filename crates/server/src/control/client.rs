@@ -4,7 +4,7 @@
 //! where there is none (the server lives in another pid namespace), the lock in the state directory does.
 
 use super::{
-    BanVerb, CacheVerb,
+    BanVerb, CacheVerb, HostsVerb,
     state_dir::{self, SocketPath},
 };
 use rustix::{
@@ -88,6 +88,11 @@ pub fn cache(state_dir: &Path, verb: &CacheVerb) -> Result<Value, ClientError> {
 
 /// What is asked about bans.
 pub fn bans(state_dir: &Path, verb: &BanVerb) -> Result<Value, ClientError> {
+    ask(state_dir, &verb.to_json(), ANSWER_TIMEOUT)
+}
+
+/// What is asked of the hosts that a database knows.
+pub fn hosts(state_dir: &Path, verb: &HostsVerb) -> Result<Value, ClientError> {
     ask(state_dir, &verb.to_json(), ANSWER_TIMEOUT)
 }
 

@@ -8,6 +8,7 @@
 mod bans;
 mod cache;
 pub mod client;
+mod hosts;
 mod protocol;
 mod report;
 mod server;
@@ -17,6 +18,7 @@ mod warm;
 pub use bans::{BanVerb, LIST_MAX as BAN_LIST_MAX};
 pub use cache::{CacheVerb, PurgeOrder};
 pub use client::ClientError;
+pub use hosts::HostsVerb;
 pub use report::{CertificateReport, LastReload, MemberReport, ReloadReport, StatusReport, UpstreamReport, counters};
 pub use server::serve;
 pub use state_dir::{Lock, StateDir, StateDirError};
@@ -43,6 +45,9 @@ pub trait Control {
 
     /// What is asked about bans; the answer as it goes out, or why there is none.
     fn bans(&self, verb: &BanVerb) -> Result<Value, String>;
+
+    /// What is asked of the hosts that a database knows; the answer as it goes out, or why there is none.
+    fn hosts(&self, verb: &HostsVerb) -> Result<Value, String>;
 
     /// What is asked of the page cache; the answer as it goes out, or why there is none.
     fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<Value, String>>;

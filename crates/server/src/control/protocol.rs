@@ -3,7 +3,7 @@
 //! Difficulty: two languages on one socket. A line that starts with `{` is JSON; one that ends with an HTTP version is HTTP, and has
 //! a head to be read to its end before it is answered.
 
-use super::{BanVerb, CacheVerb};
+use super::{BanVerb, CacheVerb, HostsVerb};
 use serde_json::{Value, json};
 
 /// A request line or head may have this many bytes.
@@ -18,6 +18,7 @@ pub enum Verb {
     Stop { graceful: bool },
     Cache(CacheVerb),
     Bans(BanVerb),
+    Hosts(HostsVerb),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +112,7 @@ fn parse_scrape(line: &[u8]) -> Request {
     }
 }
 
-const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, purge, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans";
+const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, purge, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans, hosts-stat, hosts-purge";
 
 fn parse_verb(line: &[u8]) -> Result<Verb, String> {
     let request: Value = serde_json::from_slice(line).map_err(|error| format!("not a line of JSON: {error}"))?;
@@ -129,9 +130,16 @@ fn parse_verb(line: &[u8]) -> Result<Verb, String> {
         other => {
             let of_cache = CacheVerb::parse(other, &request).map(|verb| verb.map(Verb::Cache));
             let of_bans = || BanVerb::parse(other, &request).map(|verb| verb.map(Verb::Bans));
-            of_cache.or_else(of_bans).unwrap_or_else(|| Err(format!("unknown verb; known are {KNOWN}")))
+            of_cache
+                .or_else(of_bans)
+                .or_else(|| of_hosts(other, &request))
+                .unwrap_or_else(|| Err(format!("unknown verb; known are {KNOWN}")))
         }
     }
+}
+
+fn of_hosts(verb: &str, request: &Value) -> Option<Result<Verb, String>> {
+    HostsVerb::parse(verb, request).map(|verb| verb.map(Verb::Hosts))
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ pub struct StatusReport {
     pub certificates: Vec<CertificateReport>,
     /// What the page cache has of each site, and what became of requests; `None`: there is none.
     pub page_cache: Option<Value>,
+    /// What is known of hosts; `None`: no database is asked.
+    pub hosts: Option<Value>,
     /// Programs and servers behind this one.
     pub upstreams: Vec<UpstreamReport>,
 }
@@ -99,6 +101,7 @@ impl StatusReport {
             "last_reload": self.last_reload.as_ref().map(LastReload::to_json),
             "certificates": self.certificates.iter().map(CertificateReport::to_json).collect::<Vec<_>>(),
             "page_cache": self.page_cache,
+            "hosts": self.hosts,
             "upstreams": self.upstreams.iter().map(UpstreamReport::to_json).collect::<Vec<_>>(),
         })
     }

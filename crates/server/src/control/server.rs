@@ -93,6 +93,7 @@ impl Conversation {
             }
             Verb::ReopenLogs => self.control.reopen_logs().map_or_else(|error| protocol::refusal(&error), |()| json!({ "ok": true })),
             Verb::Bans(verb) => self.control.bans(verb).unwrap_or_else(|error| protocol::refusal(&error)),
+            Verb::Hosts(verb) => self.control.hosts(verb).unwrap_or_else(|error| protocol::refusal(&error)),
             Verb::Cache(verb) => self.control.cache(verb).await.unwrap_or_else(|error| protocol::refusal(&error)),
             Verb::Stop { .. } => json!({ "ok": true, "pid": std::process::id() }),
         }

@@ -59,6 +59,10 @@ impl Control for Fake {
         Ok(serde_json::json!({ "ok": true, "count": 0 }))
     }
 
+    fn hosts(&self, _: &HostsVerb) -> Result<serde_json::Value, String> {
+        Err("no hosts".into())
+    }
+
     fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<serde_json::Value, String>> {
         Box::pin(async move {
             match verb {

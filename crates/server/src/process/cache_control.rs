@@ -320,14 +320,20 @@ fn scopes_of(model: &Model, host: &str) -> Result<Vec<Vec<u8>>, String> {
         });
         by_name || scope == wanted.as_bytes()
     };
+    // A site that stands for many hosts has a scope for each of them.
+    let of_host = |(index, site): (usize, &Arc<Site>)| site.by_host.is_some().then(|| names::scope(Some(&wanted), index));
+    let with_own = |found: Vec<Vec<u8>>| {
+        let own = model.sites.iter().enumerate().filter_map(of_host).filter(|own| !found.contains(own)).collect::<Vec<_>>();
+        found.iter().cloned().chain(own).collect::<Vec<_>>()
+    };
     let claimed: Vec<Vec<u8>> = scopes(model).filter(|(scope, site)| claims(scope, site)).map(|(scope, _)| scope).collect();
     if !claimed.is_empty() {
-        return Ok(claimed);
+        return Ok(with_own(claimed));
     }
     let takes_all = |site: &Site| site.names.contains(&SiteName::Any) || !site.patterns.is_empty();
     let others: Vec<Vec<u8>> = scopes(model).filter(|(_, site)| takes_all(site)).map(|(scope, _)| scope).collect();
     match (others.is_empty(), scopes(model).next()) {
-        (false, _) => Ok(others),
+        (false, _) => Ok(with_own(others)),
         (true, Some((first, _))) => Ok(vec![first]),
         (true, None) => Err(format!("no site answers {host}")),
     }

@@ -1,6 +1,7 @@
 //! The process: configuration, listeners, workers, signals, reload, end. Runs on the main thread, which serves no request.
 
 mod cache_control;
+mod known_hosts;
 mod listeners;
 mod log_programs;
 mod neighbours;
@@ -40,7 +41,7 @@ use std::{
     os::unix::net::UnixListener,
     process::ExitCode,
     rc::Rc,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock},
     time::{Duration, Instant},
 };
 use tokio::runtime::Runtime;
@@ -112,12 +113,14 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let control_socket = lock.bind_control().map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}"))).ok();
     let shared = shared(workers, started, descriptors_max, starter).map_err(Failure::Start)?;
     let core_of = workers::placement(&server.affinity);
-    let generation = Arc::new(Generation::new(1, read.model).with_front_end(read.front_end));
+    let known_hosts = shared.known_hosts(&read.model).map_err(Failure::Start)?;
+    let generation = Generation::new(1, read.model).with_front_end(read.front_end).with_known_hosts(known_hosts);
+    let generation = Arc::new(generation);
     operator::open_logs(&generation, &shared).map_err(Failure::Start)?;
     page_cache::open(&generation.model, &shared);
     // By the user whose state it is from now on, and before the first handshake.
     let automatic = Automatic::new(&shared, secured.identities.run_time());
-    let prepared = automatic.prepare(&generation.model).map_err(Failure::Start)?;
+    let prepared = automatic.prepare(&generation).map_err(Failure::Start)?;
     // Last, so that whatever keeps the server from starting is said where it was started, and so that the file is opened by the user
     // who will have to open it again.
     start_error_log(&generation.model).map_err(Failure::Start)?;
@@ -229,6 +232,7 @@ fn shared(workers: usize, started: Instant, descriptors_max: u64, starter: Optio
         logs: LogFiles::default(),
         open_requests: OpenRequests::new(workers),
         page_cache: OnceLock::new(),
+        known_hosts: Mutex::new(None),
         starter,
         started,
         descriptors_max,

@@ -1,7 +1,7 @@
 //! What an operator can ask of the running server: status, reload, reopening logs, stopping. By signal and by control socket alike.
 
 use super::{
-    Source, cache_control,
+    Source, cache_control, known_hosts,
     listeners::Listeners,
     neighbours::{self, BanFile},
     page_cache, starter, warming,
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     automatic::{Automatic, Prepared},
-    control::{self, BanVerb, CacheVerb, CertificateReport, Control, LastReload, ReloadReport, StatusReport, UpstreamReport},
+    control::{self, BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, LastReload, ReloadReport, StatusReport, UpstreamReport},
     log_files,
     secured::{Secured, Watch},
     shared::Shared,
@@ -339,12 +339,14 @@ impl Operator {
         let has_store = self.shared.page_cache.get().is_some();
         read.warnings.extend(fixed_until_restart(&old, &read.model, has_store));
         let unstarted = starter::read_again(self.shared.starter.as_deref(), &read);
-        let generation = Arc::new(Generation::new(old.number + 1, read.model).with_front_end(read.front_end));
+        let known_hosts = self.shared.known_hosts(&read.model)?;
+        let generation = Generation::new(old.number + 1, read.model).with_front_end(read.front_end).with_known_hosts(known_hosts);
+        let generation = Arc::new(generation);
         open_logs(&generation, &self.shared)?;
         let (secured, warnings) = Secured::build(&generation.model, Some(&self.secured.borrow()))?;
         read.warnings.extend(warnings);
         let secured = Arc::new(secured);
-        let automatic = self.automatic.prepare(&generation.model)?;
+        let automatic = self.automatic.prepare(&generation)?;
         let added = self.listeners.borrow_mut().bind_all(&generation.model.listeners, self.workers.len())?;
         read.warnings.extend(unstarted);
         // From here on nothing fails.
@@ -452,6 +454,7 @@ impl Control for Operator {
             last_reload: self.last_reload.borrow().clone(),
             certificates: self.certificates(),
             page_cache: self.shared.store().map(|store| cache_control::sites(&generation.model, &store, &self.shared.tallies)),
+            hosts: known_hosts::report(&generation),
             upstreams: generation.model.upstreams.iter().map(|one| UpstreamReport::new(one)).collect(),
         }
     }
@@ -471,7 +474,7 @@ impl Control for Operator {
             },
             ExtraGauge { name: "generation", help: "Configurations loaded so far.", value: self.generation.borrow().number as f64 },
         ];
-        let gauges: Vec<_> = gauges.into_iter().chain(expiry).collect();
+        let gauges: Vec<_> = gauges.into_iter().chain(expiry).chain(known_hosts::gauges(&self.generation.borrow())).collect();
         prometheus(&self.snapshot(), &gauges)
     }
 
@@ -492,6 +495,10 @@ impl Control for Operator {
             neighbours::answer(verb, &self.shared.neighbours.bans, &mut self.ban_file.borrow_mut(), saker_net::clock::realtime_s());
         self.workers.tell_all(|| Command::LookAtBans);
         answer
+    }
+
+    fn hosts(&self, verb: &HostsVerb) -> Result<serde_json::Value, String> {
+        known_hosts::answer(verb, &self.generation.borrow())
     }
 
     fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<serde_json::Value, String>> {

@@ -70,7 +70,8 @@ fn hand_over(uid: u32, state_dir: &Path) {
 fn log_paths(model: &Model) -> impl Iterator<Item = &Path> {
     let access_logs = model.sites.iter().flat_map(|site| &site.access_logs).filter_map(|log| match &log.target {
         AccessLogTarget::File(path) => Some(path.as_path()),
-        AccessLogTarget::Stdout | AccessLogTarget::Program(_) => None,
+        // Those of hosts come later, in a folder that has to be the user's.
+        AccessLogTarget::Stdout | AccessLogTarget::ByHost(_) | AccessLogTarget::Program(_) => None,
     });
     let error_logs = error_log_targets(model).filter_map(|target| match target {
         ErrorLogTarget::File(path) => Some(path.as_path()),

@@ -3,7 +3,7 @@
 //! A body is under up to three limits at once (its connection's, its client address's, its site's); the smallest piece and the longest
 //! wait decide. Where no limit is set, no pace is made and nothing is paid.
 
-use saker_config::model::{Rate, Throttle};
+use saker_config::model::{HostAccounts, Rate, Throttle};
 use saker_pipeline::throttle::{Account, AddressState, Paced, bandwidth};
 use std::{
     future::Future,
@@ -42,6 +42,7 @@ enum Payer {
     Connection(Rc<ConnectionAccounts>),
     Address(Arc<AddressState>),
     Site(Arc<[SiteAccounts]>, usize),
+    Host(HostAccounts),
 }
 
 impl Payer {
@@ -51,6 +52,8 @@ impl Payer {
             (Payer::Connection(accounts), Direction::In) => &accounts.in_bytes,
             (Payer::Address(state), Direction::Out) => &state.out_bytes,
             (Payer::Address(state), Direction::In) => &state.in_bytes,
+            (Payer::Host(accounts), Direction::Out) => accounts.out_bytes(),
+            (Payer::Host(accounts), Direction::In) => accounts.in_bytes(),
             (Payer::Site(sites, at), Direction::Out) => &sites[*at].out_bytes,
             (Payer::Site(sites, at), Direction::In) => &sites[*at].in_bytes,
         }
@@ -74,7 +77,9 @@ impl Pace {
         if let (Some(rate), Some(state)) = (address, &accounts.address) {
             limits.push((Paced::new(rate), Payer::Address(Arc::clone(state))));
         }
-        if let Some(rate) = of_site.filter(|_| site < accounts.sites.len()) {
+        if let (Some(rate), Some(host)) = (of_site, &throttle.host) {
+            limits.push((Paced::new(rate), Payer::Host(host.clone())));
+        } else if let Some(rate) = of_site.filter(|_| site < accounts.sites.len()) {
             limits.push((Paced::new(rate), Payer::Site(Arc::clone(&accounts.sites), site)));
         }
         (!limits.is_empty()).then_some(Pace { direction, limits, sleep: None })
@@ -125,7 +130,8 @@ fn rates(direction: Direction, throttle: &Throttle) -> (Option<Rate>, Option<Rat
 /// Charges a small body that goes out whole, if no limit bites now. `false`: it has to be paced.
 pub fn charge_at_once(throttle: &Throttle, accounts: &Accounts, site: usize, bytes: u64, now_ns: u64) -> bool {
     let address = accounts.address.as_deref().map(|state| &state.out_bytes);
-    let of_site = accounts.sites.get(site).map(|accounts| &accounts.out_bytes);
+    let of_all = || accounts.sites.get(site).map(|accounts| &accounts.out_bytes);
+    let of_site = throttle.host.as_ref().map(HostAccounts::out_bytes).or_else(of_all);
     let pairs =
         [(&throttle.out_connection, Some(&accounts.connection.out_bytes)), (&throttle.out_address, address), (&throttle.out_site, of_site)];
     let limits = || pairs.iter().filter_map(|(rate, account)| rate.as_ref().zip(*account));

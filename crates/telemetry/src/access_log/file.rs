@@ -8,6 +8,7 @@
 //!
 //! Absent on purpose: fsync; an access log is not a journal.
 
+use super::by_host::HostFiles;
 use super::line_sink::{Event, LineSink, Outcome, Sink, line_count};
 use super::program::Program;
 use crate::error_log;
@@ -34,6 +35,8 @@ pub enum LogTarget {
     Off,
     Stdout,
     File(PathBuf),
+    /// A file for each host, whose name stands in the path.
+    ByHost(PathBuf),
     /// Command of a log program, without the leading `|`.
     Program(String),
     /// Of error logs alone.
@@ -72,6 +75,7 @@ pub struct LogFile {
 #[derive(Debug)]
 enum Way {
     Direct { path: PathBuf, lines: Mutex<LineSink<FileSink>> },
+    ByHost(Mutex<HostFiles>),
     Queued { writer: QueueWriter, stuck: AtomicBool },
 }
 
@@ -93,6 +97,10 @@ impl LogFile {
             LogTarget::Off => Ok(None),
             LogTarget::Stdout => LogFile::stdout().map(Some),
             LogTarget::File(path) => LogFile::open(path).map(Some),
+            LogTarget::ByHost(path) => {
+                let way = Way::ByHost(Mutex::new(HostFiles::open(path)?));
+                Ok(Some(Arc::new(LogFile { name: path.display().to_string(), way })))
+            }
             LogTarget::Program(command) => LogFile::queued(format!("|{command}"), Box::new(Program::start(command)?)).map(Some),
             LogTarget::Syslog(syslog) => LogFile::queued("syslog".into(), Box::new(SyslogOutlet::new(syslog.clone()))).map(Some),
         }
@@ -106,14 +114,23 @@ impl LogFile {
                 let outcome = sink.lock().unwrap_or_else(PoisonError::into_inner).write_batch(lines);
                 self.report(outcome)
             }
+            Way::ByHost(files) => {
+                let written = files.lock().unwrap_or_else(PoisonError::into_inner).write(lines);
+                Flushed { written, dropped: line_count(lines).saturating_sub(written) }
+            }
             Way::Queued { writer, stuck } => self.queue(lines, writer, stuck),
         }
     }
 
     /// Opens the path again, for rotation. If that fails the old file stays in use, and the caller reports it. Programs are left alone.
     pub fn reopen(&self) -> io::Result<Flushed> {
-        let Way::Direct { path, lines } = &self.way else {
-            return Ok(Flushed::default());
+        let (path, lines) = match &self.way {
+            Way::Direct { path, lines } => (path, lines),
+            Way::ByHost(files) => {
+                files.lock().unwrap_or_else(PoisonError::into_inner).reopen();
+                return Ok(Flushed::default());
+            }
+            Way::Queued { .. } => return Ok(Flushed::default()),
         };
         let file = open_append(path)?;
         let outcome = lines.lock().unwrap_or_else(PoisonError::into_inner).replace(FileSink::new(file));
@@ -123,7 +140,7 @@ impl LogFile {
     /// Waits until lines for programs and standard output are written, or the time is over. Files have nothing to wait for.
     pub fn flush(&self, timeout: Duration) -> bool {
         match &self.way {
-            Way::Direct { .. } => true,
+            Way::Direct { .. } | Way::ByHost(_) => true,
             Way::Queued { writer, .. } => writer.flush(timeout),
         }
     }
@@ -167,6 +184,7 @@ impl LogFile {
 impl Drop for LogFile {
     fn drop(&mut self) {
         match &mut self.way {
+            Way::ByHost(_) => {}
             Way::Direct { lines, .. } => drop(lines.get_mut().unwrap_or_else(PoisonError::into_inner).close()),
             Way::Queued { writer, .. } => drop(writer.flush(FLUSH_AT_END)),
         }
@@ -219,7 +237,7 @@ impl Drop for LogBuffer {
 }
 
 /// std sets O_CLOEXEC on all it opens.
-fn open_append(path: &Path) -> io::Result<File> {
+pub(super) fn open_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o640).open(path)
 }
 

@@ -3,6 +3,7 @@
 //! Place in the walk: `pipeline/log.rs`, once per exchange, whatever happened. A worker renders the line into its own
 //! [`LogBuffer`]; the buffer goes to the shared [`LogFile`] when it is full or a second old.
 
+pub mod by_host;
 mod clock;
 pub mod file;
 mod format;

@@ -17,6 +17,8 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-config", 2),
     ("saker-expressions", 2),
     ("saker-store", 2),
+    ("saker-database", 2),
+    ("saker-hosts", 3),
     ("saker-rewrite", 3),
     ("saker-esi", 3),
     ("saker-ssi", 3),

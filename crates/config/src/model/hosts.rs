@@ -1,0 +1,123 @@
+//! `[hosts]`: hosts that a database knows, and what a site makes of a host's name.
+
+use super::{HostPattern, Origin};
+use saker_http::Status;
+use std::{fmt, path::PathBuf};
+
+/// What of a site follows from the name that was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ByHost {
+    /// Document root, in the place of `Site::root`.
+    pub root: Option<HostPattern>,
+    /// The database of `[hosts]` is asked about the name.
+    pub is_looked_up: bool,
+}
+
+/// Which database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatabaseKind {
+    Mysql,
+    Postgres,
+    Sqlite,
+    Ldap,
+}
+
+impl DatabaseKind {
+    /// By the scheme of its URL.
+    pub fn of(url: &str) -> Option<DatabaseKind> {
+        Some(match url.split_once(':')?.0 {
+            "mysql" | "mariadb" => DatabaseKind::Mysql,
+            "postgres" | "postgresql" => DatabaseKind::Postgres,
+            "sqlite" => DatabaseKind::Sqlite,
+            "ldap" | "ldapi" => DatabaseKind::Ldap,
+            _ => return None,
+        })
+    }
+}
+
+/// Where a database is, with what lets us in: shown without it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DatabaseUrl(pub Box<str>);
+
+impl fmt::Display for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, rest) = self.0.split_once("://").unwrap_or((&self.0, ""));
+        let rest = rest.rsplit_once('@').map_or(rest, |(_, behind)| behind);
+        write!(f, "{scheme}://{}", rest.split_once('?').map_or(rest, |(before, _)| before))
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// `[hosts]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hosts {
+    /// `None`: there is none, and no site looks hosts up.
+    pub database: Option<DatabaseUrl>,
+    /// A file that has the URL, so that a password stands in no configuration.
+    pub database_file: Option<PathBuf>,
+    /// Each `?` stands for the name. Of LDAP: a filter.
+    pub query: String,
+    /// Of LDAP: below which entry, as whom, with which password.
+    pub ldap_base: String,
+    pub ldap_user: String,
+    pub ldap_password: String,
+    /// Folders that document roots have to lie below.
+    pub roots: Vec<PathBuf>,
+    /// How long an answer holds, how long the answer that there is no such host.
+    pub answer_ms: u64,
+    pub missing_ms: u64,
+    /// So long an answer goes on being used while the database is away.
+    pub stale_ms: u64,
+    pub entries_max: usize,
+    pub missing_max: usize,
+    pub timeout_ms: u64,
+    pub connections_max: u32,
+    /// What a name gets that the database does not know; `None`: the site as it is configured.
+    pub unknown: Option<Status>,
+    pub origin: Origin,
+}
+
+impl Default for Hosts {
+    fn default() -> Hosts {
+        Hosts {
+            database: None,
+            database_file: None,
+            query: String::new(),
+            ldap_base: String::new(),
+            ldap_user: String::new(),
+            ldap_password: String::new(),
+            roots: Vec::new(),
+            answer_ms: 60_000,
+            missing_ms: 1_000,
+            stale_ms: 86_400_000,
+            entries_max: 100_000,
+            missing_max: 10_000,
+            timeout_ms: 5_000,
+            connections_max: 4,
+            unknown: Some(Status::NOT_FOUND),
+            origin: Origin::built_in(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_password_is_shown() {
+        for (url, shown) in [
+            ("mysql://bob:s3cr@t@db.example/web?ssl-mode=DISABLED", "mysql://db.example/web"),
+            ("sqlite:///var/lib/hosts.db", "sqlite:///var/lib/hosts.db"),
+            ("odd", "odd://"),
+        ] {
+            let url = DatabaseUrl(url.into());
+            assert_eq!((url.to_string(), format!("{url:?}")), (shown.to_owned(), shown.to_owned()));
+        }
+    }
+}

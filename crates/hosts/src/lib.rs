@@ -1,0 +1,213 @@
+//! Hosts that a database knows (`[hosts]`), for all workers.
+//!
+//! Place in the walk: `select_host` asks [`Hosts::find`] for sites with `lookup`. What is kept answers at once; else a question goes to the
+//! database's thread, once however many requests wait for it. What is in use is asked again beside its requests before it ends, and while the
+//! database is away what is known goes on being used.
+//! The one difficulty is that outcomes of walks are kept by name and never come back here: so an answer has a lease, which they hold on to,
+//! and which is moved on when the database says the same again.
+
+mod answer;
+mod roots;
+mod table;
+
+pub use answer::{Answer, HostRow};
+pub use table::{Counts, Found};
+
+use answer::Said;
+use roots::Roots;
+use saker_config::model::Hosts as Settings;
+use saker_database::{Database, Desk, Failure, LdapTerms, Terms};
+use saker_net::clock;
+use saker_telemetry::{error_log, message};
+use std::{
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use table::Table;
+use tokio::sync::oneshot;
+
+/// Who waits for an answer that is known already, but old, waits no longer than this.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// After a question that came to nothing the database is left alone for so long by those who know an answer.
+const PAUSE_MS: u64 = 1000;
+
+/// One `[hosts]` of a configuration; reloads that don't change it keep it, with all that is known.
+#[derive(Debug)]
+pub struct Hosts {
+    settings: Settings,
+    desk: Desk,
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    query: Box<str>,
+    parameters: usize,
+    roots: Roots,
+    table: Table,
+    /// The database is left alone until then.
+    away_until_ms: AtomicU64,
+    /// It has been said that it is away.
+    is_away: AtomicBool,
+    asked: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// For status and metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub counts: Counts,
+    pub asked: u64,
+    pub failed: u64,
+    pub is_away: bool,
+}
+
+impl Hosts {
+    /// Starts the thread; nothing is connected before the first question. The error says what is wrong with the URL.
+    pub fn start(settings: &Settings) -> Result<Hosts, String> {
+        let database = settings.database.as_ref().ok_or("there is no database")?;
+        let terms = Terms {
+            url: database.0.to_string(),
+            ldap: LdapTerms {
+                base: settings.ldap_base.clone(),
+                user: settings.ldap_user.clone(),
+                password: settings.ldap_password.clone(),
+            },
+            connections_max: settings.connections_max,
+            timeout: Duration::from_millis(settings.timeout_ms),
+        };
+        let desk = Desk::start("hosts", terms).map_err(|failure| format!("{database}: {failure}"))?;
+        let inner = Inner {
+            query: settings.query.as_str().into(),
+            parameters: settings.query.matches('?').count(),
+            roots: Roots::new(&settings.roots),
+            table: Table::new(settings),
+            away_until_ms: AtomicU64::new(0),
+            is_away: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        };
+        Ok(Hosts { settings: settings.clone(), desk, inner: Arc::new(inner) })
+    }
+
+    /// Whether it is what the configuration wants.
+    pub fn is_of(&self, settings: &Settings) -> bool {
+        // Where it stands may have changed.
+        self.settings == Settings { origin: self.settings.origin.clone(), ..settings.clone() }
+    }
+
+    /// What is known of a host, by its canonical name; or what to wait for.
+    pub fn find(&self, name: &str) -> Found {
+        let now_ms = clock::monotonic_ms();
+        let is_away = now_ms < self.inner.away_until_ms.load(Relaxed);
+        let (found, is_to_be_asked) = self.inner.table.find(name, now_ms, is_away);
+        if is_to_be_asked && !self.ask(name) {
+            self.inner.table.settle(name, Err(()), now_ms);
+        }
+        found
+    }
+
+    /// Whether it is known now; nobody is asked.
+    pub fn knows(&self, name: &str) -> bool {
+        self.inner.table.knows(name)
+    }
+
+    /// `None`: nobody waits any longer than the time limit of a question, so somebody has gone.
+    pub async fn heard(waiting: oneshot::Receiver<Answer>) -> Answer {
+        waiting.await.unwrap_or(Answer::Away)
+    }
+
+    /// Whether it was known.
+    pub fn purge(&self, name: &str) -> bool {
+        self.inner.table.purge(name)
+    }
+
+    /// How many there were.
+    pub fn purge_all(&self) -> usize {
+        self.inner.table.purge_all()
+    }
+
+    pub fn figures(&self) -> Figures {
+        let inner = &self.inner;
+        Figures {
+            counts: inner.table.counts(),
+            asked: inner.asked.load(Relaxed),
+            failed: inner.failed.load(Relaxed),
+            is_away: inner.is_away.load(Relaxed),
+        }
+    }
+
+    fn ask(&self, name: &str) -> bool {
+        let (inner, name) = (Arc::clone(&self.inner), Box::<str>::from(name));
+        inner.asked.fetch_add(1, Relaxed);
+        self.desk.run(Box::new(move |database| Box::pin(async move { inner.carry_out(&database, &name).await })))
+    }
+}
+
+impl Inner {
+    async fn carry_out(&self, database: &Rc<Database>, name: &str) {
+        let parameters = vec![name; self.parameters.max(1)];
+        let rows = database.rows(&self.query, &parameters, 1);
+        let mut rows = std::pin::pin!(rows);
+        let rows = match tokio::time::timeout(PATIENCE, rows.as_mut()).await {
+            Ok(rows) => rows,
+            Err(_) => {
+                self.leave_alone();
+                self.table.let_go(name, clock::monotonic_ms());
+                rows.await
+            }
+        };
+        let said = match rows {
+            Ok(rows) => {
+                self.is_back();
+                Ok(self.read(name, rows.first()).await)
+            }
+            Err(Failure::Row(reason)) => {
+                error_log::log(&message::HOST_REFUSED, format_args!("{name}: {reason}"));
+                Ok(Said::Refused)
+            }
+            Err(failure) => {
+                self.failed.fetch_add(1, Relaxed);
+                self.leave_alone();
+                if !self.is_away.swap(true, Relaxed) {
+                    error_log::log(&message::HOSTS_AWAY, format_args!("{failure}"));
+                }
+                Err(())
+            }
+        };
+        self.table.settle(name, said, clock::monotonic_ms());
+    }
+
+    async fn read(&self, name: &str, row: Option<&saker_database::Row>) -> Said {
+        let Some(row) = row else { return Said::Missing };
+        let host = match HostRow::read(row) {
+            Ok(host) => host,
+            Err(reason) => {
+                error_log::log(&message::HOST_REFUSED, format_args!("{name}: {reason}"));
+                return Said::Refused;
+            }
+        };
+        match self.roots.check(host).await {
+            Ok(host) => Said::Known(host),
+            Err(reason) => {
+                error_log::log(&message::HOST_REFUSED, format_args!("{name}: {reason}"));
+                Said::Refused
+            }
+        }
+    }
+
+    fn leave_alone(&self) {
+        self.away_until_ms.store(clock::monotonic_ms() + PAUSE_MS, Relaxed);
+    }
+
+    fn is_back(&self) {
+        self.away_until_ms.store(0, Relaxed);
+        if self.is_away.load(Relaxed) && self.is_away.swap(false, Relaxed) {
+            error_log::log(&message::HOSTS_BACK, format_args!(""));
+        }
+    }
+}
