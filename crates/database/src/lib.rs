@@ -57,7 +57,7 @@ pub struct Database {
 
 enum Way {
     Sql(Sql),
-    Directory(Directory),
+    Directory(Box<Directory>),
 }
 
 impl Database {
@@ -65,7 +65,7 @@ impl Database {
     pub fn new(terms: &Terms) -> Result<Database, Failure> {
         let scheme = terms.url.split(':').next().unwrap_or_default();
         let way = match scheme {
-            "ldap" | "ldapi" => Way::Directory(Directory::new(terms)),
+            "ldap" | "ldapi" => Way::Directory(Box::new(Directory::new(terms))),
             _ => Way::Sql(Sql::new(terms)?),
         };
         Ok(Database { way, timeout: terms.timeout })

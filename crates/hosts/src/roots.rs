@@ -33,8 +33,8 @@ fn is_below(folders: &[PathBuf], root: &Path) -> Result<(), String> {
         return Err(format!("the document root {} is below no folder of `roots`", root.display()));
     }
     let Ok(real) = root.canonicalize() else { return Ok(()) };
-    let folders = folders.iter().filter_map(|folder| folder.canonicalize().ok());
-    match { folders }.any(|folder| real.starts_with(folder)) {
+    let mut folders = folders.iter().filter_map(|folder| folder.canonicalize().ok());
+    match folders.any(|folder| real.starts_with(folder)) {
         true => Ok(()),
         false => Err(format!("the document root {} leads to {}, which is below no folder of `roots`", root.display(), real.display())),
     }

@@ -23,10 +23,13 @@ const SHARDS: usize = 16;
 /// Those that were made, for all workers.
 #[derive(Debug)]
 pub struct DerivedSites {
-    shards: [Mutex<HashMap<Box<str>, Vec<Made>, RandomState>>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
     hosts_max: usize,
 }
+
+/// By name.
+type Shard = HashMap<Box<str>, Vec<Made>, RandomState>;
 
 #[derive(Debug)]
 struct Made {
