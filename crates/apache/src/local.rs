@@ -40,6 +40,7 @@ use crate::{
         userdir::UserDir,
         usertrack::UserTrack,
         vhost_alias::VhostAlias,
+        wordpress_protect::WordPressProtect,
         xsendfile::XSendFile,
     },
     reading::Reading,
@@ -108,6 +109,7 @@ modules! {
     userdir: UserDir,
     usertrack: UserTrack,
     vhost_alias: VhostAlias,
+    wordpress_protect: WordPressProtect,
     xsendfile: XSendFile,
 }
 

@@ -9,7 +9,7 @@ use crate::{
         AccessLogDraft, AcmeDraft, CertificateDraft, DirectoryDraft, FieldDraft, FileDraft, ListenerDraft, RateDraft, ReferrersDraft,
         RequestRateDraft, RouteDraft, ServerDraft, SignedDraft, SiteDraft, TriggerDraft, UpstreamDraft,
     },
-    model::{CacheStore, CacheUse, Hosts, Limits, Php, Server, ServerGuard, ServerTls, Settings},
+    model::{CacheStore, CacheUse, Challenge, Hosts, Limits, Logins, Php, Robots, Server, ServerGuard, ServerTls, Settings},
     reader::{Reader, Table},
     source::At,
     units,
@@ -18,7 +18,7 @@ use crate::{
 
 /// The tables in which a key may stand, as a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Contexts(pub u32);
+pub struct Contexts(pub u64);
 
 pub const FILE: Contexts = Contexts(1);
 pub const SERVER: Contexts = Contexts(1 << 1);
@@ -47,6 +47,9 @@ pub const GUARD: Contexts = Contexts(1 << 23);
 pub const SITE_GUARD: Contexts = Contexts(1 << 24);
 pub const REFERRERS: Contexts = Contexts(1 << 25);
 pub const SIGNED: Contexts = Contexts(1 << 26);
+pub const CHALLENGE: Contexts = Contexts(1 << 32);
+pub const LOGINS: Contexts = Contexts(1 << 33);
+pub const ROBOTS: Contexts = Contexts(1 << 34);
 pub const TRIGGER: Contexts = Contexts(1 << 27);
 pub const HOSTS: Contexts = Contexts(1 << 29);
 
@@ -162,6 +165,14 @@ pub const CONTEXTS: &[ContextRow] = &[
         "Hot-link protection. In a route: `[site.route.referrers]`, which takes the place of the site's.",
     ),
     context(SIGNED, "signed", "[site.signed]", "Signed URLs (`saker sign-url` makes them). In a route: `[site.route.signed]`."),
+    context(
+        CHALLENGE,
+        "challenge",
+        "[site.challenge]",
+        "Proof of work. In a route: `[site.route.challenge]`, which takes the place of the site's.",
+    ),
+    context(LOGINS, "logins", "[site.logins]", "Guard of WordPress' logins. In a route: `[site.route.logins]`."),
+    context(ROBOTS, "robots", "[site.robots]", "Verified robots. In a route: `[site.route.robots]`."),
     context(TRIGGER, "trigger", "[site.trigger]", "A page before its downloads. In a route: `[site.route.trigger]`."),
     context(ACCESS_LOG, "access_log", "{ path = \"...\", ... }", "An access log with a format."),
     context(ACME_DIRECTORY, "acme_directory", "{ url = \"...\", ... }", "A directory of `[acme]`, with an account that it knows already."),
@@ -251,6 +262,9 @@ pub(crate) enum Set {
     Referrers(fn(&mut ReferrersDraft, Given)),
     Signed(fn(&mut SignedDraft, Given)),
     Trigger(fn(&mut TriggerDraft, Given)),
+    Challenge(fn(&mut Challenge, Given)),
+    Logins(fn(&mut Logins, Given)),
+    Robots(fn(&mut Robots, Given)),
 }
 
 /// What a table is read into.

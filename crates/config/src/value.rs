@@ -6,8 +6,8 @@
 use crate::{
     directives::{cache_use::CacheDraft, upstream_server::ServerSaid},
     model::{
-        AccessLog, AcmeDirectory, Address, CertificateFiles, CipherSuite, ErrorPage, FieldEditAction, Group, Origin, PathPattern, Rate,
-        Referrers, RequestRate, SignedUrls, SiteName, Trigger,
+        AccessLog, AcmeDirectory, Address, CertificateFiles, Challenge, CipherSuite, ErrorPage, FieldEditAction, Group, Logins, Origin,
+        PathPattern, Rate, Referrers, RequestRate, Robots, SignedUrls, SiteName, Trigger,
     },
     source::At,
 };
@@ -42,6 +42,9 @@ pub(crate) enum Value {
     Referrers(Arc<Referrers>),
     Signed(Arc<SignedUrls>),
     Trigger(Arc<Trigger>),
+    Challenge(Arc<Challenge>),
+    Logins(Arc<Logins>),
+    Robots(Arc<Robots>),
     /// Decoded.
     Octets(Vec<u8>),
 }

@@ -31,7 +31,7 @@ pub use call::{Adjust, Call, CallManner, CallNames, CallTo, ProcessManner, Rever
 pub use derived::DerivedSites;
 pub use exchange::{Client, Environment, Exchange, Mapped, TellHints, TraceStep};
 pub use generation::{FrontEnd, Generation};
-pub use guard::{GuardState, Guarded};
+pub use guard::{Confirmed, GuardState, Guarded, NameServer};
 pub use handed::Handed;
 pub use head_edits::{HeadEdits, HeadFacts};
 pub use host_table::HostTable;

@@ -1,6 +1,6 @@
 //! What a worker has at hand for every request. One per worker and generation; never crosses threads.
 
-use crate::{Authorizer, Filter, Generation, GuardState, Handler, LocalFuture, Rules, throttle::Neighbours};
+use crate::{Authorizer, Filter, Generation, GuardState, Handler, LocalFuture, NameServer, Rules, throttle::Neighbours};
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 /// From a path to the key authorization that waits there.
@@ -18,6 +18,8 @@ pub struct Services {
     pub authorizer: Option<Rc<dyn Authorizer>>,
     /// What guards of all cores know.
     pub guard: Arc<GuardState>,
+    /// For robots that say who they are.
+    pub names: Option<Box<dyn NameServer>>,
     /// Waits; the pipeline knows no runtime.
     pub sleep: fn(Duration) -> LocalFuture<'static, ()>,
     /// What clients have used up, and who is banned.

@@ -1,5 +1,6 @@
 //! The one list of handlers and the one list of filters, in the order in which they are asked.
 
+use crate::names::Names;
 use saker_acme::Challenges;
 use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
 use saker_files::Watcher;
@@ -86,7 +87,7 @@ fn made(
     if let Some(apache) = &rules {
         filters.push(Box::new(ResponseRules::new(Arc::clone(apache), watcher.clone())));
     }
-    filters.push(Box::new(GuardFields));
+    filters.push(Box::new(GuardFields(Arc::clone(guard))));
     let rules = apache_rules.map(|rules| rules as Rc<dyn Rules>);
     Services {
         generation,
@@ -95,6 +96,7 @@ fn made(
         rules,
         authorizer: Some(Rc::new(Doorkeeper(gateway))),
         guard: Arc::clone(guard),
+        names: if is_explained { None } else { Some(Box::new(Names::default())) },
         sleep: |time| Box::pin(tokio::time::sleep(time)),
         neighbours: Arc::clone(neighbours),
         now_ns: saker_net::clock::monotonic_ns,

@@ -38,4 +38,5 @@ pub mod unique_id;
 pub mod userdir;
 pub mod usertrack;
 pub mod vhost_alias;
+pub mod wordpress_protect;
 pub mod xsendfile;

@@ -74,5 +74,6 @@ pub(super) const ROWS: &[Row] = &[
     row("CacheMaxStaleAge", LITESPEED, A, "svdh", One, ALL.or(ACCESS).or(SERVER), NOWHERE, Honoured),
     row("LiteMage", LITESPEED, C, "svdh", Flag, ALL.or(ACCESS).or(SERVER), NOWHERE, Honoured),
     row("ReqHeaderVary", LITESPEED, C, "svdh", Each, ALL.or(ACCESS).or(SERVER), NOWHERE, Honoured),
+    row("WordPressProtect", LITESPEED, A, "svdh", Each, ALL.or(ACCESS).or(SERVER), NOWHERE, Honoured),
     row("CacheKeyModify", LITESPEED, C, "svdh", Each, ALL.or(ACCESS).or(SERVER), NOWHERE, Honoured),
 ];

@@ -27,6 +27,7 @@ pub(crate) mod unknown;
 pub(crate) mod upstream;
 pub(crate) mod upstream_health;
 pub(crate) mod upstream_server;
+pub(crate) mod visitors;
 
 #[cfg(test)]
 mod tests;
@@ -73,6 +74,7 @@ static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
         throttle::ROWS,
         guard::ROWS,
         links::ROWS,
+        visitors::ROWS,
         logs::ROWS,
     ];
     features.into_iter().flatten().collect()

@@ -19,6 +19,7 @@ mod site;
 mod throttle;
 mod tls;
 mod upstream;
+mod visitors;
 
 pub use account::{Account, HostAccounts};
 pub use action::{Action, Proxy, Redirect, RedirectPiece};
@@ -46,6 +47,7 @@ pub use tls::{
     ExternalAccount, Group, ListenerTls, Passphrase, PassphraseDialog, Revocation, ServerTls, SiteTls, Stapling, TlsVersion,
 };
 pub use upstream::{Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky, Through, Tuning, Upstream};
+pub use visitors::{Challenge, LoginAction, Logins, Robots, Visitors};
 
 use saker_addresses::AddressList;
 use std::{path::PathBuf, sync::Arc};

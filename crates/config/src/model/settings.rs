@@ -1,6 +1,6 @@
 //! Settings that may differ from path to path: the site's, with a route's (later: a directory's, a .htaccess file's) laid over.
 
-use super::{Authorize, CacheUse, Guard, Links, Origin, PhpUse, ProgramUser, Throttle};
+use super::{Authorize, CacheUse, Guard, Links, Origin, PhpUse, ProgramUser, Throttle, Visitors};
 use saker_http::Status;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -16,6 +16,7 @@ pub struct Settings {
     /// Who is answered; `None`: everybody.
     pub guard: Option<Arc<Guard>>,
     pub links: Links,
+    pub visitors: Visitors,
     /// What the page cache does; shared by all paths for which it does the same.
     pub cache: Arc<CacheUse>,
     /// Who runs PHP files.

@@ -4,15 +4,33 @@
 //! judged is in `saker_guard`; here it meets the exchange and becomes a response, a changed path, or a note for the way back up.
 //! Whatever a guard looks at besides the path, it says so by [`Exchange::depends_on_request`]; where no guard is set, nothing is looked at.
 
+pub(crate) mod challenge;
 mod links;
+pub mod login;
+mod robots;
 
-use crate::{Exchange, Response, Services, Verdict};
-use saker_config::model::Refusal;
+pub use login::{Attempt, LoginTable};
+pub use robots::{Confirmed, NameServer, NameTable};
+
+use crate::{
+    Exchange, Response, Services, Verdict,
+    throttle::{self, Account, Admission, Over, requests},
+};
+use saker_config::model::{Refusal, Visitors};
 use saker_guard::{KeyRing, Remembered, Who};
 use saker_http::{KnownField, Status};
+use std::sync::Arc;
 
 /// Clients that have asked for a page that comes before downloads.
 const TRIGGERS_MAX: usize = 1 << 18;
+/// Clients that have tried to log in.
+const LOGINS_MAX: usize = 1 << 17;
+/// Addresses that said to be robots.
+const NAMES_MAX: usize = 1 << 15;
+/// Passes under a request rate.
+const PASSES_MAX: usize = 1 << 16;
+/// When to ask again, where nothing else says so.
+const RETRY_AFTER_S: u64 = 10;
 
 /// What guards of all cores know.
 #[derive(Debug)]
@@ -21,11 +39,21 @@ pub struct GuardState {
     pub keys: KeyRing,
     /// Until when who may have the files of which rule.
     pub triggers: Remembered<(Who, u64), i64>,
+    pub logins: LoginTable,
+    pub names: NameTable,
+    /// What holders of passes have used of request rates.
+    pub passes: Remembered<Vec<u8>, Arc<Account>>,
 }
 
 impl Default for GuardState {
     fn default() -> Self {
-        GuardState { keys: KeyRing::default(), triggers: Remembered::new(TRIGGERS_MAX) }
+        GuardState {
+            keys: KeyRing::default(),
+            triggers: Remembered::new(TRIGGERS_MAX),
+            logins: Remembered::new(LOGINS_MAX),
+            names: Remembered::new(NAMES_MAX),
+            passes: Remembered::new(PASSES_MAX),
+        }
     }
 }
 
@@ -38,14 +66,74 @@ pub struct Guarded {
     pub by_referrer: bool,
     /// The path that a signature has opened.
     pub opened: Option<Vec<u8>>,
+    /// A pass that was given with this response.
+    pub pass: Option<Vec<u8>>,
+    /// At somebody's password.
+    pub attempt: Option<Attempt>,
+    /// A robot that is whom it says.
+    pub is_robot: bool,
+    /// A name server was asked about it.
+    pub has_asked: bool,
 }
 
 /// Asks the guards of the settings in force.
 pub fn check(exchange: &mut Exchange, services: &Services) -> Verdict {
-    if exchange.settings.links.is_idle() {
+    let is_idle = exchange.settings.links.is_idle() && exchange.settings.visitors.is_idle();
+    if is_idle || exchange.stands_in_for.is_some() {
         return Verdict::Pass;
     }
-    links::check(exchange, services)
+    match visitor(exchange, services) {
+        Verdict::Pass => links::check(exchange, services),
+        other => other,
+    }
+}
+
+fn visitor(exchange: &mut Exchange, services: &Services) -> Verdict {
+    let Visitors { challenge, logins, robots } = exchange.settings.visitors.clone();
+    if let Some(rule) = robots {
+        match robots::check(exchange, services, &rule) {
+            Verdict::Pass => {}
+            other => return other,
+        }
+    }
+    if let Some(rule) = challenge.filter(|rule| rule.always && !is_for_robots(&exchange.path))
+        && !is_robot(exchange)
+        && !challenge::has_passed(exchange, services, &rule)
+    {
+        return Verdict::Answer(challenge::page(exchange, services, &rule, RETRY_AFTER_S));
+    }
+    logins.map_or(Verdict::Pass, |rule| login::check(exchange, services, &rule))
+}
+
+/// What programs look for that nobody could have do any work.
+fn is_for_robots(path: &[u8]) -> bool {
+    path == b"/robots.txt" || path.starts_with(b"/.well-known/")
+}
+
+pub(crate) fn is_robot(exchange: &Exchange) -> bool {
+    exchange.guarded.as_ref().is_some_and(|guarded| guarded.is_robot)
+}
+
+/// For a client that is over its request rate, what it may do about it. `None`: nothing.
+pub(crate) fn over_rate(exchange: &mut Exchange, services: &Services, over: Over) -> Option<Result<Admission, Response>> {
+    let rule = exchange.settings.visitors.challenge.clone()?;
+    if !challenge::has_passed(exchange, services, &rule) {
+        // To the log and towards a ban it is a refusal as any other.
+        let retry_after_s = over.retry_after_s;
+        drop(meet(exchange, services, over));
+        return Some(Err(challenge::page(exchange, services, &rule, retry_after_s)));
+    }
+    let rate = exchange.settings.throttle.static_requests?;
+    // Each pass is worth the rate once more, so that those who share an address don't share that.
+    let account = services.guard.passes.change(challenge::pass_of(exchange), Arc::default, |account| Arc::clone(account));
+    match requests::admit(&account, &rate, (services.now_ns)()) {
+        Admission::Refuse { .. } => None,
+        admitted => Some(Ok(admitted)),
+    }
+}
+
+pub(crate) fn meet(exchange: &mut Exchange, services: &Services, over: Over) -> Response {
+    throttle::meet(exchange, &services.generation, &services.neighbours, (services.now_ns)(), over)
 }
 
 impl Exchange {

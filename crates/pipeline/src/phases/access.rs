@@ -4,7 +4,7 @@
 //! it and not counted again; who may come at all is asked each time, because another path may have other rules.
 
 use crate::{
-    Client, Exchange, Response, Services,
+    Client, Exchange, Response, Services, guard,
     throttle::{Admission, Over, ProgramGate, meet, requests},
 };
 use saker_config::model::{ClientCertificates, Consequence, Throttle};
@@ -12,7 +12,7 @@ use saker_http::Status;
 use std::{rc::Rc, sync::Arc};
 
 pub(super) fn access(exchange: &mut Exchange, services: &Services) -> Option<Response> {
-    if let Some(refused) = handshake(exchange).or_else(|| guard(exchange, services)).or_else(|| throttle(exchange, services)) {
+    if let Some(refused) = handshake(exchange).or_else(|| asker(exchange, services)).or_else(|| throttle(exchange, services)) {
         return Some(refused);
     }
     let limit = body_bytes_max(exchange, services);
@@ -36,7 +36,7 @@ fn handshake(exchange: &mut Exchange) -> Option<Response> {
 }
 
 /// Who asks. Connections have been asked about bans already; a client whom a proxy names has not.
-fn guard(exchange: &mut Exchange, services: &Services) -> Option<Response> {
+fn asker(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     if exchange.stands_in_for.is_some() {
         // The page that says no.
         return None;
@@ -65,14 +65,22 @@ fn throttle(exchange: &mut Exchange, services: &Services) -> Option<Response> {
         return None;
     }
     open_account(exchange, services);
-    let is_exempt = services.generation.is_exempt(exchange.client.ip());
+    let is_robot = guard::is_robot(exchange);
+    if is_robot {
+        exchange.admission = None;
+    }
+    let is_exempt = is_robot || services.generation.is_exempt(exchange.client.ip());
     if exchange.admission.is_none() && !is_exempt {
         exchange.admission = rate(exchange, throttle, services);
     }
     let own = |status| throttle.over.unwrap_or(Consequence::Refuse(status));
     if let Some(Admission::Refuse { retry_after_s }) = exchange.admission {
         let over = Over { rule: "requests_static", consequence: own(429), retry_after_s, is_offence: true };
-        return Some(refuse(exchange, services, over));
+        match guard::over_rate(exchange, services, over) {
+            Some(Ok(admission)) => exchange.admission = Some(admission),
+            Some(Err(page)) => return Some(page),
+            None => return Some(refuse(exchange, services, over)),
+        }
     }
     // His own first: who is refused for that uses nothing up of what the site has for others.
     let over = (!is_exempt && !count(exchange, throttle)).then_some(("at_a_time_per_address", 429, 1, true));

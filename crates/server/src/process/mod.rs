@@ -1,6 +1,7 @@
 //! The process: configuration, listeners, workers, signals, reload, end. Runs on the main thread, which serves no request.
 
 mod cache_control;
+mod guard_keys;
 mod known_hosts;
 mod listeners;
 mod log_programs;

@@ -1,7 +1,9 @@
 //! What an operator can ask of the running server: status, reload, reopening logs, stopping. By signal and by control socket alike.
 
 use super::{
-    Source, cache_control, known_hosts,
+    Source, cache_control,
+    guard_keys::KeyFile,
+    known_hosts,
     listeners::Listeners,
     neighbours::{self, BanFile},
     page_cache, starter, warming,
@@ -50,6 +52,7 @@ pub struct Operator {
     last_reload: RefCell<Option<LastReload>>,
     automatic: Automatic,
     ban_file: RefCell<BanFile>,
+    key_file: RefCell<KeyFile>,
     warm_ups: Jobs,
     health: RefCell<HealthChecks>,
     /// On this thread, like everything here; nobody holds on to it across a wait but whoever stops it.
@@ -90,6 +93,8 @@ impl Operator {
     ) -> Operator {
         let ban_file = BanFile::open(&generation.model.server.state_dir, &shared.neighbours.bans, saker_net::clock::realtime_s());
         shared.neighbours.addresses.set_ipv6_prefix(generation.model.guard.ipv6_prefix);
+        let mut key_file = KeyFile::new(&generation.model.server.state_dir);
+        key_file.keep(&generation.model, &shared.guard.keys, saker_net::clock::realtime_s());
         Operator {
             source,
             shared,
@@ -100,6 +105,7 @@ impl Operator {
             last_reload: RefCell::new(None),
             automatic,
             ban_file: RefCell::new(ban_file),
+            key_file: RefCell::new(key_file),
             warm_ups: Jobs::default(),
             health: RefCell::default(),
             php: RefCell::default(),
@@ -245,6 +251,7 @@ impl Operator {
             bans.sweep(now_s);
             // What can't be written was said, and is tried again.
             let _ = self.ban_file.borrow_mut().keep(bans, now_s);
+            self.key_file.borrow_mut().keep(&self.generation.borrow().model, &self.shared.guard.keys, now_s);
             if std::mem::replace(&mut told, bans.changes()) != bans.changes() {
                 self.workers.tell_all(|| Command::LookAtBans);
             }
