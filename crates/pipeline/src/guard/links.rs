@@ -24,7 +24,9 @@ pub(super) fn check(exchange: &mut Exchange, services: &Services) -> Verdict {
 
 fn referrer(exchange: &mut Exchange, rule: &Referrers) -> Verdict {
     let stands_in = matches!(&rule.refusal, Refusal::Instead(path) if path.as_bytes() == exchange.path);
-    if stands_in || !referrer::applies(rule, &exchange.path) {
+    // What is shown in place of something is shown, whatever other rule its own path is under.
+    let is_replaced = exchange.guarded.as_ref().is_some_and(|guarded| guarded.by_referrer);
+    if stands_in || is_replaced || !referrer::applies(rule, &exchange.path) {
         return Verdict::Pass;
     }
     exchange.depends_on_request();
