@@ -76,7 +76,25 @@ from_apache_configurations() {
     done
 }
 
+# Films are made where ffmpeg is; the four bytes before them say from when to when.
+from_films() {
+    command -v ffmpeg >/dev/null || return 0
+    local films file
+    films="$(mktemp -d)"
+    ffmpeg -v error -f lavfi -i testsrc=size=16x16:rate=5:duration=2 -f lavfi -i sine=duration=2:sample_rate=8000 \
+        -c:v libx264 -pix_fmt yuv420p -g 4 -bf 1 -c:a aac -b:a 8k "$films/a.mp4"
+    ffmpeg -v error -i "$films/a.mp4" -c copy -movflags +faststart "$films/b.mp4"
+    ffmpeg -v error -i "$films/a.mp4" -c copy -flvflags add_keyframe_index "$films/c.flv"
+    ffmpeg -v error -f lavfi -i sine=duration=0.1:sample_rate=8000 -c:a pcm_s16le "$films/d.mov"
+    for file in "$films"/*; do
+        { unescaped '\0\0\0\0'; cat "$file"; } | put media "$(basename "$file")"
+        { unescaped '\x03\x20\x06\0'; cat "$file"; } | put media "$(basename "$file")-part"
+    done
+    rm -r "$films"
+}
+
 from_lines
+from_films
 from_conformance
 from_configurations
 from_apache_configurations

@@ -462,7 +462,7 @@ fn content_lines(facts: &Facts) -> Vec<(Box<str>, Box<[u8]>)> {
 
 /// Handlers of ours that are no files; every other name that we don't know stands for a file, as in Apache.
 fn takes_path_info(handler: &str) -> bool {
-    matches!(handler, "server-status" | "server-info" | "type-map" | "send-as-is" | "imap-file")
+    matches!(handler, "server-status" | "server-info" | "type-map" | "send-as-is" | "imap-file" | "hls-streaming")
 }
 
 /// Files have nothing below them unless a handler says so.

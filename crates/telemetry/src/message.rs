@@ -164,6 +164,7 @@ messages! {
     ERROR_PAGE_FAILED "SK0507" "files" Warn "a custom error page cannot be read, the built-in page is sent"
         "Check the path of the error page.";
     COMPRESSION_FAILED "SK0508" "files" Warn "a response could not be compressed and goes out as it is" "Report it if it repeats.";
+    MEDIA_REFUSED "SK0509" "files" Warn "a part of an audio or video file can't be made" "See what the line says; the request was answered 500.";
     // 06: logs.
     LOG_WRITE_FAILED "SK0601" "log" Error "an access log cannot be written, its lines are dropped until it can"
         "Free space on the log's disk or mend its permissions.";

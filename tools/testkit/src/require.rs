@@ -12,6 +12,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("chromium", "chromium"),
     ("curl", "curl"),
     ("haproxy", "haproxy"),
+    ("ffprobe", "ffmpeg"),
+    ("haproxy", "haproxy"),
     ("h2load", "nghttp2-client"),
     ("h2o", "h2o"),
     ("h2spec", "golang-go, then: go install github.com/summerwind/h2spec/cmd/h2spec@v2.6.0"),

@@ -154,6 +154,8 @@ pub(super) const MODULES: &[ModuleRow] = &[
     module("evasive_module", "mod_evasive.c", "mod_evasive.so", B, Loadable, Foreign),
     module("qos_module", "mod_qos.c", "mod_qos.so", B, Loadable, Foreign),
     module("pagespeed_module", "mod_pagespeed.c", "mod_pagespeed_ap24.so", B, Loadable, Foreign),
+    module("flvx_module", "mod_flvx.c", "mod_flvx.so", C, Loadable, Native),
+    module("h264_streaming_module", "mod_h264_streaming.c", "mod_h264_streaming.so", C, Loadable, Native),
     module("xsendfile_module", "mod_xsendfile.c", "mod_xsendfile.so", B, Loadable, Native),
     module("wsgi_module", "mod_wsgi.c", "mod_wsgi.so", B, Loadable, Foreign),
     module("perl_module", "mod_perl.c", "mod_perl.so", B, Loadable, Foreign),

@@ -16,6 +16,7 @@ pub(crate) mod limits;
 pub(crate) mod links;
 pub(crate) mod listener;
 pub(crate) mod logs;
+pub(crate) mod media;
 pub(crate) mod php;
 pub(crate) mod redirect;
 pub(crate) mod route;
@@ -58,6 +59,7 @@ static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
         tls::ROWS,
         acme::ROWS,
         files::ROWS,
+        media::ROWS,
         php::ROWS,
         hosts::ROWS,
         route::ROWS,

@@ -19,6 +19,8 @@ pub struct Settings {
     pub visitors: Visitors,
     /// What the page cache does; shared by all paths for which it does the same.
     pub cache: Arc<CacheUse>,
+    /// What is done with audio and video files.
+    pub media: super::Media,
     /// Who runs PHP files.
     pub php: PhpUse,
     /// Names of files that are run for a request (CGI), with `*` for any part.

@@ -33,6 +33,8 @@ pub struct Throttle {
     pub out_connection: Option<Rate>,
     pub out_address: Option<Rate>,
     pub out_site: Option<Rate>,
+    /// One response; by what it is, never by what is configured.
+    pub out_response: Option<Rate>,
     pub in_connection: Option<Rate>,
     pub in_address: Option<Rate>,
     pub in_site: Option<Rate>,
@@ -79,6 +81,6 @@ impl Throttle {
 
     /// Any limit on bytes that go out.
     pub fn limits_out(&self) -> bool {
-        self.out_connection.is_some() || self.out_address.is_some() || self.out_site.is_some()
+        self.out_connection.is_some() || self.out_address.is_some() || self.out_site.is_some() || self.out_response.is_some()
     }
 }

@@ -6,6 +6,7 @@
 use saker_files::{Metadata, is_settled, read_consistent};
 use saker_pipeline::{Body, Chunk, FilePart, StillValid};
 use std::{
+    collections::VecDeque,
     fs::File,
     ops::Range,
     os::unix::fs::FileExt,
@@ -26,13 +27,40 @@ pub enum Content {
         length: u64,
         check: Option<Rc<dyn StillValid>>,
     },
+    /// One after the other, none of them a list; `length` of all.
+    List {
+        parts: Rc<[Content]>,
+        length: u64,
+    },
 }
 
 impl Content {
+    /// All of an open file, of which this is known.
+    pub fn open(file: File, metadata: Metadata) -> Content {
+        from_file(file, metadata)
+    }
+
+    pub fn list(parts: Vec<Content>) -> Content {
+        let length = parts.iter().map(Content::length).sum();
+        Content::List { parts: parts.into(), length }
+    }
+
+    /// Some bytes of an open file, as content of its own; `None`: it is none, or they are not in it.
+    pub fn section(&self, range: &Range<u64>) -> Option<Content> {
+        let Content::File { file, offset, length, check } = self else { return None };
+        let fits = range.start <= range.end && range.end <= *length;
+        fits.then(|| Content::File {
+            file: Rc::clone(file),
+            offset: offset + range.start,
+            length: range.end - range.start,
+            check: check.clone(),
+        })
+    }
+
     pub fn length(&self) -> u64 {
         match self {
             Content::Memory(chunk) => chunk.len() as u64,
-            Content::File { length, .. } => *length,
+            Content::File { length, .. } | Content::List { length, .. } => *length,
         }
     }
 
@@ -41,18 +69,24 @@ impl Content {
         match self {
             Content::Memory(chunk) => chunk.len(),
             Content::File { .. } => size_of::<FileCheck>(),
+            Content::List { parts, .. } => parts.iter().map(|part| part.memory_bytes() + size_of::<Content>()).sum(),
         }
     }
 
     /// Open files that it holds.
     pub fn descriptors(&self) -> usize {
-        usize::from(matches!(self, Content::File { .. }))
+        match self {
+            Content::Memory(_) => 0,
+            Content::File { .. } => 1,
+            // All of one file.
+            Content::List { parts, .. } => parts.iter().map(Content::descriptors).max().unwrap_or(0),
+        }
     }
 
     pub fn whole(&self) -> Body {
         match self {
             Content::Memory(chunk) => Body::Memory(chunk.clone()),
-            Content::File { length, .. } => self.part(0..*length),
+            Content::File { length, .. } | Content::List { length, .. } => self.part(0..*length),
         }
     }
 
@@ -61,6 +95,7 @@ impl Content {
         let (data, file) = match self {
             Content::Memory(chunk) => (Some(chunk.bytes().to_vec()), None),
             Content::File { file, offset, length, .. } => (None, Some((file.try_clone().ok()?, *offset, *length))),
+            Content::List { .. } => return None,
         };
         Some(move || match (data, file) {
             (Some(data), _) => Some(data),
@@ -82,8 +117,23 @@ impl Content {
                 length: range.end - range.start,
                 check: check.clone(),
             }),
+            Content::List { parts, .. } => Body::Parts(within(parts, range)),
         }
     }
+}
+
+/// What of each part lies in a range of them all.
+fn within(parts: &[Content], range: Range<u64>) -> VecDeque<Body> {
+    let mut at = 0;
+    let mut bodies = VecDeque::new();
+    for part in parts {
+        let (from, to) = (range.start.clamp(at, at + part.length()), range.end.clamp(at, at + part.length()));
+        if from < to {
+            bodies.push_back(part.part(from - at..to - at));
+        }
+        at += part.length();
+    }
+    bodies
 }
 
 /// Content, and the metadata that was true of the file when it was taken.
@@ -136,5 +186,25 @@ impl StillValid for FileCheck {
             (now.size, now.mtime_s, now.mtime_ns) == (was.size, was.mtime_s, was.mtime_ns)
         };
         saker_files::metadata(&self.file).is_ok_and(same)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::body_bytes;
+
+    #[test]
+    fn ranges_of_lists() {
+        let memory = |text: &[u8]| Content::Memory(Chunk::from(text.to_vec()));
+        let list = Content::list(vec![memory(b"abc"), memory(b""), memory(b"defg"), memory(b"h")]);
+        assert_eq!((list.length(), list.descriptors()), (8, 0));
+        for from in 0..=8 {
+            for to in from..=8 {
+                let part = list.part(from..to);
+                assert_eq!(part.length(), Some(to - from));
+                assert_eq!(body_bytes(&part), b"abcdefgh"[from as usize..to as usize], "{from} {to}");
+            }
+        }
     }
 }

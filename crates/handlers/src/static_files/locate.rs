@@ -31,6 +31,11 @@ pub fn locate(watcher: &Watcher, exchange: &mut Exchange) -> Located {
         Some(mapped) => mapped.relative.clone(),
         None => exchange.path.strip_prefix(b"/").unwrap_or(&exchange.path).to_vec(),
     };
+    at(watcher, exchange, relative)
+}
+
+/// The same for a path from the root that is not the request's.
+pub fn at(watcher: &Watcher, exchange: &mut Exchange, relative: Vec<u8>) -> Located {
     if !exchange.settings.files.hidden && names::is_hidden(&relative) {
         exchange.trace("content", None, || {
             "hidden: names that begin with a dot, and backup copies, are as if they were not there (`hidden`)".into()

@@ -16,7 +16,7 @@ use saker_config::model::{CodedTags, Settings};
 use saker_files::{Metadata, Resolved};
 use saker_http::content_coding::Coding;
 use saker_pipeline::{Exchange, HeadEdits};
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{borrow::Cow, cell::Cell, rc::Rc, sync::Arc};
 
 /// A tag may be strong once the file's time of modification is that long ago: a second write can't get the same time any more.
 const STRONG_AFTER_S: i64 = 1;
@@ -42,6 +42,19 @@ impl Found {
         let at = self.siblings.iter().position(|sibling| sibling.0 == coding)?;
         Some(self.siblings.swap_remove(at).1)
     }
+}
+
+/// What was made of a file.
+pub struct Derived {
+    /// From the root, as if it were a file.
+    pub name: Vec<u8>,
+    pub content: Content,
+    pub content_type: Cow<'static, str>,
+    /// Of its entity tag, which has the file's values besides.
+    pub suffix: String,
+    pub cache_control: Option<Box<str>>,
+    /// Further requests may have the same one.
+    pub is_shared: bool,
 }
 
 #[derive(Default)]
@@ -84,11 +97,12 @@ impl Maker {
         now: i64,
     ) -> Representation {
         let content_type = names::content_type(&settings.files, &found.relative);
-        let offered = offered(settings, content_type.as_deref(), &loaded.content, found);
+        let offered = offered(settings, content_type.as_deref(), &loaded.content, &found.siblings);
         let facts = Facts {
             settings: Arc::clone(settings),
             edits: edits.cloned(),
             content_type,
+            cache_control: None,
             varies: !offered.is_empty(),
             built_s: now,
             boundaries: Rc::clone(&self.boundaries),
@@ -107,6 +121,44 @@ impl Maker {
             making: tokio::sync::Mutex::new(()),
             sources: Sources { identity: loaded.metadata, ..found.sources() },
         }
+    }
+
+    /// The representation of what is made of a file: one in use, or a new one.
+    pub fn derived(&self, exchange: &Exchange, own: Option<&Arc<Settings>>, metadata: Metadata, derived: Derived) -> Rc<Representation> {
+        let edits = exchange.head_edits.as_ref().filter(|_| own.is_none());
+        let (settings, now) = (own.unwrap_or(&exchange.settings), exchange.now);
+        let sources = Sources { identity: metadata, siblings: [None; 3] };
+        let living = derived.is_shared.then(|| self.table.find(settings, edits, &derived.name, &sources)).flatten();
+        if let Some(living) = living.filter(|living| living.weak_until_s.is_none_or(|until| now <= until)) {
+            return living;
+        }
+        let offered = offered(settings, Some(derived.content_type.as_bytes()), &derived.content, &[]);
+        let facts = Facts {
+            settings: Arc::clone(settings),
+            edits: edits.cloned(),
+            content_type: Some(derived.content_type.into_owned().into_bytes()),
+            cache_control: derived.cache_control,
+            varies: !offered.is_empty(),
+            built_s: now,
+            boundaries: Rc::clone(&self.boundaries),
+        };
+        let weak_until_s = weak_until(&metadata, now);
+        let tag = Tag::new(settings.files.entity_tag, &metadata, &derived.suffix, weak_until_s.is_some());
+        let identity = Variant::new(&facts, Coding::Identity, derived.content, tag, metadata.mtime_s);
+        let made = Rc::new(Representation {
+            facts,
+            identity,
+            offered,
+            coded: [Slot::new(), Slot::new(), Slot::new()],
+            weak_until_s,
+            unsettled: Cell::new(false),
+            making: tokio::sync::Mutex::new(()),
+            sources,
+        });
+        if derived.is_shared {
+            self.table.insert(&derived.name, &made);
+        }
+        made
     }
 
     /// Fills the slot of a coding.
@@ -168,6 +220,7 @@ fn plain(content: &Content, metadata: Metadata) -> Option<impl FnOnce() -> Optio
     let (data, file) = match content {
         Content::Memory(chunk) => (Some(chunk.bytes().to_vec()), None),
         Content::File { file, .. } => (None, Some(file.try_clone().ok()?)),
+        Content::List { .. } => return None,
     };
     Some(move || data.or_else(|| saker_files::read_consistent(file.as_ref()?, &metadata, metadata.size).ok().flatten()))
 }
@@ -180,11 +233,11 @@ fn weak_until(metadata: &Metadata, now: i64) -> Option<i64> {
 
 /// The codings that a file may have, best first: siblings, which somebody took the trouble to make and which cost nothing, in the
 /// configured order and then those that it does not name; after them what can be made on the fly.
-fn offered(settings: &Settings, content_type: Option<&[u8]>, content: &Content, found: &Found) -> Vec<Coding> {
+fn offered(settings: &Settings, content_type: Option<&[u8]>, content: &Content, siblings: &[(Coding, Resolved)]) -> Vec<Coding> {
     let compression = &settings.compression;
     let fits = (compression.min_bytes..=compression.max_bytes).contains(&content.length());
     let on_the_fly = fits && is_compressible(settings, content_type);
-    let has_sibling = |coding: Coding| found.siblings.iter().any(|sibling| sibling.0 == coding);
+    let has_sibling = |coding: Coding| siblings.iter().any(|sibling| sibling.0 == coding);
     let configured: Vec<Coding> = compression.codings.iter().map(|coding| coding::from_config(*coding)).collect();
     let siblings = configured.iter().chain(&SIBLING_CODINGS).filter(|coding| has_sibling(**coding));
     let made = configured.iter().filter(|_| on_the_fly);

@@ -9,6 +9,7 @@ pub(crate) mod content;
 mod kept;
 pub mod locate;
 mod make;
+mod media;
 pub(crate) mod multipart;
 pub mod names;
 mod representation;
@@ -22,7 +23,8 @@ pub use locate::{Located, link_policy};
 
 use crate::{fixed, listing};
 use make::{Found, Maker};
-use representation::Outcome;
+use media::Media;
+use representation::{Outcome, Representation};
 use saker_config::model::Action;
 use saker_files::Watcher;
 use saker_http::{Method, Status};
@@ -36,12 +38,13 @@ const ROUNDS_MAX: usize = 4;
 pub struct StaticFiles {
     watcher: Watcher,
     maker: Maker,
+    media: Media,
 }
 
 impl StaticFiles {
     /// One per worker. Files up to `memory_file_bytes_max` are kept in memory.
     pub fn new(watcher: Watcher, memory_file_bytes_max: u64) -> StaticFiles {
-        StaticFiles { watcher, maker: Maker { memory_bytes_max: memory_file_bytes_max, ..Maker::default() } }
+        StaticFiles { watcher, maker: Maker { memory_bytes_max: memory_file_bytes_max, ..Maker::default() }, media: Media::default() }
     }
 
     async fn answer(&self, exchange: &mut Exchange) -> Response {
@@ -50,6 +53,11 @@ impl StaticFiles {
             Method::Post if exchange.settings.files.takes_post => {}
             Method::Options => return with_allow(Status::NO_CONTENT),
             _ => return with_allow(Status::METHOD_NOT_ALLOWED),
+        }
+        if let Some(below) = media::below(exchange)
+            && let Located::File(found) = locate::at(&self.watcher, exchange, below.file.clone())
+        {
+            return self.hls(exchange, found, &below).await;
         }
         match locate::locate(&self.watcher, exchange) {
             Located::File(found) => self.file(exchange, found).await,
@@ -65,11 +73,33 @@ impl StaticFiles {
         }
     }
 
-    async fn file(&self, exchange: &mut Exchange, mut found: Found) -> Response {
+    async fn file(&self, exchange: &mut Exchange, found: Found) -> Response {
         // What a program has left to us is not what others get.
         let own = exchange.handed.as_ref().map(|handed| handed.settings(&exchange.settings));
+        let part = self.media.part(&self.maker, exchange, own.as_ref(), &found).await;
+        if let Some(part) = part {
+            self.media.pace(exchange, &found).await;
+            return self.respond(exchange, found, part).await;
+        }
         let Ok(representation) = self.maker.representation(exchange, own.as_ref(), &found).await else {
             return Response::new(Status::INTERNAL_SERVER_ERROR);
+        };
+        self.media.pace(exchange, &found).await;
+        self.respond(exchange, found, Ok(representation)).await
+    }
+
+    async fn hls(&self, exchange: &mut Exchange, mut found: Found, below: &media::Below) -> Response {
+        let own = exchange.handed.as_ref().map(|handed| handed.settings(&exchange.settings));
+        let part = self.media.hls(&self.maker, exchange, own.as_ref(), &found, below).await;
+        // They are of the file as it is, and not of what is made of it.
+        found.siblings.clear();
+        self.respond(exchange, found, part).await
+    }
+
+    async fn respond(&self, exchange: &mut Exchange, mut found: Found, representation: Result<Rc<Representation>, Status>) -> Response {
+        let representation = match representation {
+            Ok(representation) => representation,
+            Err(status) => return Response::new(status),
         };
         for _ in 0..ROUNDS_MAX {
             let outcome = representation.respond(exchange.head.view(), exchange.now);
@@ -78,7 +108,7 @@ impl StaticFiles {
                 continue;
             }
             if !exchange.request_dependent && !representation.unsettled.get() {
-                exchange.reusable = Some(Rc::clone(&representation) as _);
+                exchange.reusable = Some(media::reusable(exchange, &found.relative, &representation));
             }
             return response(outcome, representation.facts.varies);
         }

@@ -30,6 +30,8 @@ pub struct Facts {
     /// What rules want of its heads besides.
     pub edits: Option<Rc<dyn HeadEdits>>,
     pub content_type: Option<Vec<u8>>,
+    /// How long it may be kept, where that is known; edits may say something else.
+    pub cache_control: Option<Box<str>>,
     /// There is, or could be made, a variant with a coding.
     pub varies: bool,
     /// When it was built, seconds since the epoch.

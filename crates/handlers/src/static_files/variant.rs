@@ -80,6 +80,7 @@ impl Variant {
             Some(tag) => fields.append("ETag", tag.text.to_vec()),
             None => fields.append("Last-Modified", format_date(self.modified_s).to_vec()),
         }
+        facts.say_life(&mut fields);
         facts.ready_head(Status::NOT_MODIFIED, self.modified_s, now, fields)
     }
 
@@ -116,6 +117,7 @@ fn representation_fields(facts: &Facts, coding: Coding, tag: Option<&Tag>, modif
     if let Some(tag) = tag {
         fields.append("ETag", tag.text.to_vec());
     }
+    facts.say_life(&mut fields);
     // RFC 9110 section 14.3.
     fields.append("Accept-Ranges", if facts.settings.files.ranges_max == 0 { &b"none"[..] } else { &b"bytes"[..] });
     fields
@@ -136,6 +138,12 @@ impl Facts {
         }
         if let Some(edits) = &self.edits {
             edits.apply(&HeadFacts { status, now, modified_s: Some(modified_s) }, fields);
+        }
+    }
+
+    fn say_life(&self, fields: &mut Fields) {
+        if let Some(control) = &self.cache_control {
+            fields.append("Cache-Control", control.as_bytes().to_vec());
         }
     }
 
@@ -215,6 +223,7 @@ mod tests {
                 settings: std::sync::Arc::default(),
                 edits: Some(Rc::new(Clock(follows))),
                 content_type: None,
+                cache_control: None,
                 varies: false,
                 built_s: 5,
                 boundaries: Rc::default(),

@@ -1,6 +1,6 @@
 //! Bandwidth limits of one body: how much may go now, and the sleep until more may.
 //!
-//! A body is under up to three limits at once (its connection's, its client address's, its site's); the smallest piece and the longest
+//! A body is under up to four limits at once (its connection's, its client address's, its site's, its own); the smallest piece and the longest
 //! wait decide. Where no limit is set, no pace is made and nothing is paid.
 
 use saker_config::model::{HostAccounts, Rate, Throttle};
@@ -43,6 +43,8 @@ enum Payer {
     Address(Arc<AddressState>),
     Site(Arc<[SiteAccounts]>, usize),
     Host(HostAccounts),
+    /// This body alone.
+    Response(Account),
 }
 
 impl Payer {
@@ -54,6 +56,7 @@ impl Payer {
             (Payer::Address(state), Direction::In) => &state.in_bytes,
             (Payer::Host(accounts), Direction::Out) => accounts.out_bytes(),
             (Payer::Host(accounts), Direction::In) => accounts.in_bytes(),
+            (Payer::Response(account), _) => account,
             (Payer::Site(sites, at), Direction::Out) => &sites[*at].out_bytes,
             (Payer::Site(sites, at), Direction::In) => &sites[*at].in_bytes,
         }
@@ -81,6 +84,9 @@ impl Pace {
             limits.push((Paced::new(rate), Payer::Host(host.clone())));
         } else if let Some(rate) = of_site.filter(|_| site < accounts.sites.len()) {
             limits.push((Paced::new(rate), Payer::Site(Arc::clone(&accounts.sites), site)));
+        }
+        if let Some(rate) = throttle.out_response.filter(|_| direction == Direction::Out) {
+            limits.push((Paced::new(rate), Payer::Response(Account::new())));
         }
         (!limits.is_empty()).then_some(Pace { direction, limits, sleep: None })
     }
@@ -132,8 +138,13 @@ pub fn charge_at_once(throttle: &Throttle, accounts: &Accounts, site: usize, byt
     let address = accounts.address.as_deref().map(|state| &state.out_bytes);
     let of_all = || accounts.sites.get(site).map(|accounts| &accounts.out_bytes);
     let of_site = throttle.host.as_ref().map(HostAccounts::out_bytes).or_else(of_all);
-    let pairs =
-        [(&throttle.out_connection, Some(&accounts.connection.out_bytes)), (&throttle.out_address, address), (&throttle.out_site, of_site)];
+    let of_response = Account::new();
+    let pairs = [
+        (&throttle.out_connection, Some(&accounts.connection.out_bytes)),
+        (&throttle.out_address, address),
+        (&throttle.out_site, of_site),
+        (&throttle.out_response, Some(&of_response)),
+    ];
     let limits = || pairs.iter().filter_map(|(rate, account)| rate.as_ref().zip(*account));
     let fits = limits().all(|(rate, account)| bandwidth::takes_whole(account, rate, bytes, now_ns));
     if fits {

@@ -21,6 +21,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-hosts", 3),
     ("saker-rewrite", 3),
     ("saker-esi", 3),
+    ("saker-media", 2),
     ("saker-ssi", 3),
     ("saker-tls", 3),
     ("saker-quic", 3),
