@@ -54,7 +54,7 @@ impl Folder {
         Arc::new(Site {
             names: vec![SiteName::Any],
             root: Some(self.path.clone()),
-            routes: routes(&settings),
+            routes: routes(&settings).into(),
             settings,
             ..Site::new(Origin::built_in())
         })
