@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn names_that_the_database_has_to_know() {
-        let base = plan(&format!("{LISTENERS}[[site]]\nroot = \"/\"\n"));
+        let base = plan("[[listener]]\naddress = \":80\"\n[[site]]\nroot = \"/\"\n");
         let names = |texts: &[&str]| {
             let read =
                 |text: &&str| text.strip_prefix("*.").map_or(SiteName::Exact((*text).into()), |rest| SiteName::Wildcard(rest.into()));
