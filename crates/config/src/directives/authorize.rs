@@ -49,6 +49,9 @@ pub static ROWS: &[Row] = &[
         set: Set::Settings(|settings, given| {
             let origin = given.origin();
             let said = Some(given.text()).filter(|said| said != "off");
+            if said.is_none() && settings.authorize.is_none() {
+                return;
+            }
             let authorize = of(settings);
             (authorize.said, authorize.origin) = (said.map(Into::into), origin);
         }),
@@ -72,7 +75,12 @@ pub static ROWS: &[Row] = &[
         example: Some("[\"Remote-User\", \"Remote-Groups\"]"),
         summary: "Fields that programs and servers are told as the answer of `authorize` has them. What the client says by these names is never passed on.",
         aliases: &["auth_response_headers", "copy_headers", "auth_request_set"],
-        set: Set::Settings(|settings, given| of(settings).fields = given.texts().into_iter().map(Into::into).collect()),
+        set: Set::Settings(|settings, given| {
+            let fields: Vec<Box<str>> = given.texts().into_iter().map(Into::into).collect();
+            if !fields.is_empty() || settings.authorize.is_some() {
+                of(settings).fields = fields;
+            }
+        }),
         ..ROW
     },
 ];

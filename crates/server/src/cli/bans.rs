@@ -67,6 +67,9 @@ mod tests {
             { "address": "192.0.2.0/24", "seconds_left": 61, "reason": "test" },
             { "address": "2001:db8::1", "seconds_left": null, "reason": "by hand" },
         ]}));
-        assert_eq!(shown, "192.0.2.0/24              1 min 1 s  test\n2001:db8::1                 for good  by hand\n");
+        let words: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(words, [["192.0.2.0/24", "1", "min", "1", "s", "test"].to_vec(), ["2001:db8::1", "for", "good", "by", "hand"].to_vec()]);
+        let columns: Vec<_> = ["test", "by hand"].into_iter().map(|reason| shown.lines().find_map(|line| line.find(reason))).collect();
+        assert_eq!(columns[0], columns[1], "{shown}");
     }
 }
