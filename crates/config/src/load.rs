@@ -35,8 +35,10 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Reads a file and what it includes.
 pub fn load(path: &Path) -> Result<Loaded, Diagnostics> {
     let name = path.display().to_string();
+    // What it says of folders is to hold wherever the server stands.
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match read_file(path) {
-        Ok(text) => Loader::run(text, &name, path.parent().unwrap_or(Path::new("")), path),
+        Ok(text) => Loader::run(text, &name, absolute.parent().unwrap_or(Path::new("/")), path),
         Err(reason) => {
             let origin = Origin { file: name.as_str().into(), line: 0, column: 0 };
             Err(Diagnostics(vec![Diagnostic::without_source(origin, format!("this file can't be read: {reason}"))]))

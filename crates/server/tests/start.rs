@@ -3,7 +3,7 @@
 mod operate;
 
 use operate::{PATIENCE, SAKER, configuration, exit_code, folder, saker};
-use saker_testkit::{Client, Saker, ServerProcess, Signal};
+use saker_testkit::{Client, Saker, ServerProcess, Signal, TempDir};
 use std::{
     fs,
     net::{SocketAddr, TcpListener},
@@ -110,6 +110,30 @@ fn what_keeps_it_from_starting_is_said_where_it_was_started() {
         let said = operate::stderr(&output);
         assert!(said.contains("cannot start") && said.contains(words) && said.contains("No such file or directory"), "{said}");
     }
+}
+
+/// As somebody types it who stands beside his files.
+#[test]
+fn a_configuration_named_from_where_one_stands() {
+    let dir = TempDir::new("start-here").unwrap();
+    dir.write("www/index.html", "here").unwrap();
+    dir.write("sites/one.toml", "[[site]]\nroot = \"../www\"\n").unwrap();
+    let server = ServerProcess::start_on_free_port(|port| {
+        let text = format!(
+            "include = [\"sites/*.toml\"]\n[server]\nworkers = 1\nstate_dir = \"state\"\n\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n"
+        );
+        dir.write("saker.toml", text).unwrap();
+        let mut command = Command::new(SAKER);
+        command.current_dir(&*dir).args(["run", "-c", "saker.toml"]);
+        command
+    })
+    .unwrap();
+    let get = || Client::connect(server.address()).unwrap().get("/").unwrap().text();
+    assert_eq!(get(), "here");
+    assert!(dir.join("state/saker.pid").exists());
+    let mut reload = Command::new(SAKER);
+    assert!(reload.current_dir(&*dir).args(["reload", "--state-dir", "state"]).status().unwrap().success());
+    assert_eq!(get(), "here");
 }
 
 #[test]
