@@ -147,11 +147,11 @@ messages! {
     CLIENT_REFUSED "SK0411" "guard" Warn "a client was refused" "Nothing, or raise the limit that the line names if the client is legitimate.";
     CLIENT_BANNED "SK0412" "guard" Warn "a client was banned" "Nothing, or `saker unban` if the client is legitimate.";
     CLIENT_UNBANNED "SK0413" "guard" Notice "a ban was lifted" "Nothing.";
-    GUARD_KEYS_NOT_KEPT "SK0417" "guard" Error "the keys of passes can't be kept, and passes end with a restart"
-        "Let the server's user write to the state directory.";
     LIST_READ "SK0414" "guard" Notice "a list of addresses was read" "Nothing.";
     LIST_REFUSED "SK0415" "guard" Error "a list of addresses can't be used, the one before stays in force" "Mend the line that is named.";
     BANS_NOT_KEPT "SK0416" "guard" Error "bans can't be written down, they hold until the server stops" "See that the state directory can be written.";
+    GUARD_KEYS_NOT_KEPT "SK0417" "guard" Error "the keys of passes can't be kept, and passes end with a restart"
+        "Let the server's user write to the state directory.";
     // 05: files.
     FILE_READ_FAILED "SK0501" "files" Error "a file cannot be read" "Check the file's permissions and the disk.";
     ACCESS_DENIED "SK0502" "files" Info "access to a file is denied" "Check permissions of the file and of each directory above it.";
