@@ -287,8 +287,7 @@ fn guesses_at_the_login_are_counted_and_successes_are_not() {
         assert_eq!(statuses, [200, 200, 200, 200, 200, refused, refused], "{rule}");
         assert_eq!(post(&saker, "/xmlrpc.php", "right"), refused, "the doors share what is left");
         assert_eq!(get(&saker, "/wp-login.php", &[]).status, 200);
-        let log = saker.server.stderr();
-        assert!(log.contains("address=127.0.0.1 rule=logins site=h"), "{log}");
+        saker.server.wait_for_stderr("address=127.0.0.1 rule=logins site=h", operate::PATIENCE).unwrap();
     }
 }
 
