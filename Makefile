@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 600
 SOAK_REQUESTS ?= 200000
 FUZZ_TARGETS ?=
 
-.PHONY: help run build demo test soak check tidy bench lab fuzz docs clean
+.PHONY: help run build demo test soak check tidy bench lab table fuzz docs clean
 
 help:
 	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/"
@@ -21,6 +21,7 @@ help:
 	@echo "make soak    SOAK_REQUESTS ($(SOAK_REQUESTS)) through the gateway, a tenth of them with a fault; what is left behind"
 	@echo "make bench   Saker beside nginx, lighttpd and h2o; BENCH='--quick --only small' passes options on"
 	@echo "make lab     the published comparisons, under an hour, as a page: lab/index.html; QUICK=1 in five minutes; LAB='--only b3-' passes options on"
+	@echo "make table   the README's table, from the last whole run of the lab"
 	@echo "make fuzz    every fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)); FUZZ_TARGETS='range target' for some"
 	@echo "make docs    the reference pages"
 
@@ -59,6 +60,9 @@ lab:
 	tools/install-test-programs --bench
 	$(CARGO) build --release -p saker -p saker-bench
 	"$(TARGET_DIR)/release/saker-bench" lab --saker "$(TARGET_DIR)/release/saker" --out lab $(if $(QUICK),--quick) $(LAB)
+
+table:
+	"$(TARGET_DIR)/release/saker-bench" table lab/summary.json README.md
 
 fuzz:
 	FUZZ_SECONDS="$(FUZZ_SECONDS)" tools/run-fuzz-targets $(FUZZ_TARGETS)

@@ -35,7 +35,7 @@ impl fmt::Display for ListFault {
 }
 
 /// By what a changed file is known.
-type Stamp = (u64, u64, i64, i64);
+pub(crate) type Stamp = (u64, u64, i64, i64);
 
 #[derive(Debug, Default)]
 struct Content {
@@ -123,7 +123,7 @@ impl AddressList {
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
+pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
     let metadata = fs::metadata(path).ok()?;
     Some((metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
 }

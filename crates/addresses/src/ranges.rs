@@ -1,27 +1,29 @@
-//! Ranges of numbers, found by bisection in two steps: which piece, by every sixteenth start; then within it.
+//! Ranges of numbers, found in two steps: which few may be meant, by the number's distance from the first; then by bisection among those.
 //!
-//! The difficulty is memory that is far away: a plain bisection over a million ranges jumps through all of it. The starts that choose the
-//! piece are few enough to stay in a cache near the core, and a piece's starts lie beside each other.
+//! The difficulty is memory that is far away: a plain bisection over a million ranges jumps through all of it. The index of buckets stays in a cache
+//! near the core, and a bucket's ranges, both ends of each, lie beside each other. Where ranges crowd together, bisection takes over.
 
-/// Starts per piece: of IPv4, one line of a cache.
-const PIECE: usize = 16;
+/// Ranges per bucket, on average.
+const PER_BUCKET: usize = 1;
+const BUCKETS_MAX: usize = 1 << 20;
 
 /// Ranges that neither overlap nor touch, in their order. Both ends are in.
 #[derive(Debug)]
 pub(crate) struct Ranges<T> {
-    starts: Box<[T]>,
-    ends: Box<[T]>,
-    /// Every [`PIECE`]th start.
-    pieces: Box<[T]>,
+    ranges: Box<[(T, T)]>,
+    /// The first range that begins in a bucket or behind it; one more at the end.
+    buckets: Box<[u32]>,
+    /// A distance from the first start, shifted by so much, is the number of a bucket.
+    shift: u32,
 }
 
 impl<T> Default for Ranges<T> {
     fn default() -> Self {
-        Ranges { starts: Box::default(), ends: Box::default(), pieces: Box::default() }
+        Ranges { ranges: Box::default(), buckets: Box::default(), shift: 0 }
     }
 }
 
-impl<T: Copy + Ord + Step> Ranges<T> {
+impl<T: Copy + Ord + Number> Ranges<T> {
     /// Of ranges in any order, which may overlap.
     pub fn new(mut ranges: Vec<(T, T)>) -> Ranges<T> {
         ranges.sort_unstable();
@@ -32,45 +34,75 @@ impl<T: Copy + Ord + Step> Ranges<T> {
             }
             touches
         });
-        let starts: Box<[T]> = ranges.iter().map(|range| range.0).collect();
-        let pieces = starts.iter().step_by(PIECE).copied().collect();
-        Ranges { ends: ranges.iter().map(|range| range.1).collect(), pieces, starts }
+        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ranges::default() };
+        let wanted = (ranges.len() / PER_BUCKET).next_power_of_two().min(BUCKETS_MAX);
+        let shift = last.0.shift_to(first.0, wanted.ilog2());
+        let count = last.0.bucket(first.0, shift) + 1;
+        let begin = first.0;
+        let mut buckets = Vec::with_capacity(count + 1);
+        for (at, range) in ranges.iter().enumerate() {
+            let own = range.0.bucket(begin, shift);
+            while buckets.len() <= own {
+                buckets.push(u32::try_from(at).unwrap_or(u32::MAX));
+            }
+        }
+        buckets.push(u32::try_from(ranges.len()).unwrap_or(u32::MAX));
+        Ranges { ranges: ranges.into(), buckets: buckets.into(), shift }
     }
 
     pub fn contains(&self, number: T) -> bool {
-        // The last piece that begins at the number or before it; then the last range that does.
-        let Some(piece) = self.pieces.partition_point(|start| *start <= number).checked_sub(1) else { return false };
-        let from = piece * PIECE;
-        let near = self.starts.get(from..self.starts.len().min(from + PIECE)).unwrap_or_default();
-        let before = near.iter().take_while(|start| **start <= number).count();
-        (from + before).checked_sub(1).and_then(|at| self.ends.get(at)).is_some_and(|end| number <= *end)
+        let Some((first, _)) = self.ranges.first().filter(|range| range.0 <= number) else { return false };
+        let bucket = number.bucket(*first, self.shift).min(self.buckets.len().saturating_sub(2));
+        let (Some(from), Some(to)) = (self.buckets.get(bucket), self.buckets.get(bucket + 1)) else { return false };
+        let (from, to) = (*from as usize, *to as usize);
+        let near = self.ranges.get(from..to).unwrap_or_default();
+        // The last that begins at the number or before it; that may be one of an earlier bucket.
+        let behind = from + near.partition_point(|range| range.0 <= number);
+        behind.checked_sub(1).and_then(|at| self.ranges.get(at)).is_some_and(|range| number <= range.1)
     }
 
     pub fn len(&self) -> usize {
-        self.starts.len()
+        self.ranges.len()
     }
 
     pub fn memory_bytes(&self) -> usize {
-        (self.starts.len() + self.ends.len() + self.pieces.len()) * size_of::<T>()
+        size_of_val(&*self.ranges) + size_of_val(&*self.buckets)
     }
 }
 
-/// The number behind.
-pub(crate) trait Step: Sized {
+/// What an address is.
+pub(crate) trait Number: Sized {
+    /// The number behind.
     fn next(self) -> Option<Self>;
+
+    /// By how much a distance from `first` is shifted so that this one has `bits` at most.
+    fn shift_to(self, first: Self, bits: u32) -> u32;
+
+    /// `self` is not below `first`.
+    fn bucket(self, first: Self, shift: u32) -> usize;
 }
 
-impl Step for u32 {
-    fn next(self) -> Option<u32> {
-        self.checked_add(1)
-    }
+macro_rules! number {
+    ($type:ty) => {
+        impl Number for $type {
+            fn next(self) -> Option<$type> {
+                self.checked_add(1)
+            }
+
+            fn shift_to(self, first: $type, bits: u32) -> u32 {
+                (<$type>::BITS - self.wrapping_sub(first).leading_zeros()).saturating_sub(bits)
+            }
+
+            fn bucket(self, first: $type, shift: u32) -> usize {
+                self.wrapping_sub(first).checked_shr(shift).unwrap_or(0) as usize
+            }
+        }
+    };
 }
 
-impl Step for u128 {
-    fn next(self) -> Option<u128> {
-        self.checked_add(1)
-    }
-}
+number!(u32);
+number!(u64);
+number!(u128);
 
 #[cfg(test)]
 mod tests {
@@ -93,7 +125,7 @@ mod tests {
     #[test]
     fn as_a_search_through_all() {
         let plain: Vec<(u32, u32)> = (0..1000).map(|at| (at * 7, at * 7 + at % 5)).collect();
-        for count in [1, 15, 16, 17, 33, 300] {
+        for count in [1, 2, 15, 16, 17, 33, 300] {
             let ranges = Ranges::new(plain[..count].to_vec());
             for number in 0..(count as u32 * 7 + 20) {
                 let expected = plain[..count].iter().any(|range| (range.0..=range.1).contains(&number));

@@ -4,6 +4,7 @@
 //! again, and the depth is bounded besides.
 
 use crate::{
+    blocking::Pause,
     facts::Seen,
     fixups::{descend, subrequest},
     host::Host,
@@ -27,21 +28,21 @@ pub struct Ahead {
     watcher: Watcher,
 }
 
-/// `None`: in circles, or nobody can tell yet.
-pub fn by_path(rules: &ApacheRules, exchange: &Exchange, host: &Arc<Host>, watcher: &Watcher, path: &[u8]) -> Option<Ahead> {
+/// The error: in circles, or what has to be waited for.
+pub fn by_path(rules: &ApacheRules, exchange: &Exchange, host: &Arc<Host>, watcher: &Watcher, path: &[u8]) -> Result<Ahead, Option<Pause>> {
     let (path, query) = match path.iter().position(|byte| *byte == b'?') {
         Some(at) => (path.get(..at).unwrap_or_default(), path.get(at + 1..)),
         None => (path, None),
     };
-    let mut inner = start(exchange, path)?;
+    let mut inner = start(exchange, path).ok_or(None)?;
     inner.query = query.map(<[u8]>::to_vec);
     let outcome = descend(rules, &mut inner);
     finish(inner, outcome, host, watcher)
 }
 
 /// The file's own sections and access rules, no mapping.
-pub fn by_file(rules: &ApacheRules, exchange: &Exchange, host: &Arc<Host>, watcher: &Watcher, path: &[u8]) -> Option<Ahead> {
-    let mut inner = start(exchange, &exchange.path)?;
+pub fn by_file(rules: &ApacheRules, exchange: &Exchange, host: &Arc<Host>, watcher: &Watcher, path: &[u8]) -> Result<Ahead, Option<Pause>> {
+    let mut inner = start(exchange, &exchange.path).ok_or(None)?;
     state(&mut inner).translated = Some(Translated::File(path.to_vec()));
     let phases: [fn(&ApacheRules, &mut Exchange) -> Verdict; 2] = [Rules::map_to_storage, Rules::access];
     for phase in phases {
@@ -55,7 +56,7 @@ pub fn by_file(rules: &ApacheRules, exchange: &Exchange, host: &Arc<Host>, watch
     if !is_file {
         ahead.status = Status::NOT_FOUND;
     }
-    Some(ahead)
+    Ok(ahead)
 }
 
 fn start(exchange: &Exchange, path: &[u8]) -> Option<Exchange> {
@@ -65,17 +66,18 @@ fn start(exchange: &Exchange, path: &[u8]) -> Option<Exchange> {
     }
     let mut inner = subrequest(exchange, path.to_vec());
     state(&mut inner).looked_at_from = Some(exchange.path.clone().into());
+    state(&mut inner).asked = peek(exchange).and_then(|state| state.asked.clone());
     Some(inner)
 }
 
-fn finish(inner: Exchange, outcome: Verdict, host: &Arc<Host>, watcher: &Watcher) -> Option<Ahead> {
+fn finish(inner: Exchange, outcome: Verdict, host: &Arc<Host>, watcher: &Watcher) -> Result<Ahead, Option<Pause>> {
     let status = match outcome {
         Verdict::Pass | Verdict::Restart => Status::OK,
         Verdict::Answer(response) => response.status,
-        Verdict::Wait(_) => return None,
+        Verdict::Wait(pause) => return Err(Some(pause)),
     };
     let state = peek(&inner).cloned().unwrap_or_default();
-    Some(Ahead { exchange: inner, status, state, host: Arc::clone(host), watcher: watcher.clone() })
+    Ok(Ahead { exchange: inner, status, state, host: Arc::clone(host), watcher: watcher.clone() })
 }
 
 impl Ahead {

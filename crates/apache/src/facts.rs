@@ -5,6 +5,7 @@
 use crate::{
     ahead::{self, Ahead},
     blocking::{Answer, Pause},
+    dbd::Question,
     dbm,
     host::Host,
     map_programs,
@@ -18,6 +19,7 @@ use saker_files::{Kind, LinkPolicy, Metadata, Resolved, Stamp, Watcher, look, re
 use saker_http::Version;
 use saker_pipeline::Exchange;
 use saker_rewrite::{MapSource, TextMap, World};
+use saker_telemetry::{error_log, message};
 use std::{
     borrow::Cow,
     cell::{Cell, RefCell},
@@ -61,7 +63,14 @@ impl<'e> Seen<'e> {
         let (rules, host) = self.rules?;
         self.has_looked_ahead.set(true);
         let look = if by_file { ahead::by_file } else { ahead::by_path };
-        let mut found = look(rules, self.exchange, host, self.watcher, path)?;
+        let mut found = match look(rules, self.exchange, host, self.watcher, path) {
+            Ok(found) => found,
+            Err(pause) => {
+                let mut own = self.pause.borrow_mut();
+                *own = pause.or(own.take());
+                return None;
+            }
+        };
         self.stamps.borrow_mut().append(&mut found.exchange.stamps);
         Some(found)
     }
@@ -276,6 +285,35 @@ impl Seen<'_> {
     }
 }
 
+impl Seen<'_> {
+    /// Of several rows one by chance. A database that does not answer knows no value, as in Apache, and the log says why.
+    fn database_map(&self, query: &str, is_cached: bool, key: &[u8]) -> Option<Vec<u8>> {
+        let (dbd, asked) = self.host.dbd.as_deref().zip(self.state.asked.as_ref())?;
+        // What is no text is no key.
+        let text = std::str::from_utf8(key).ok()?;
+        if let Some(value) = is_cached.then(|| dbd.kept(query, key)).flatten() {
+            return Some(value);
+        }
+        let found = match asked.ask(dbd, Question::of(query, &[text], false)) {
+            Answer::Known(Ok(found)) => found,
+            Answer::Known(Err(why)) => {
+                error_log::log_about(&message::REWRITE, self.exchange, format_args!("rewritemap: querying for {text} failed: {why}"));
+                return None;
+            }
+            Answer::Wait(pause) => {
+                *self.pause.borrow_mut() = Some(pause);
+                return None;
+            }
+            Answer::Busy => return None,
+        };
+        let value = found.rows.get(self.pick(found.rows.len()))?.first()?.as_bytes().to_vec();
+        if is_cached {
+            dbd.keep(query, key, &value);
+        }
+        Some(value)
+    }
+}
+
 impl World for Seen<'_> {
     fn text_map(&self, file: &Path) -> Option<Arc<TextMap>> {
         self.kept_map(file, |seen| seen.read_map(file))
@@ -292,6 +330,7 @@ impl World for Seen<'_> {
                 }
                 Answer::Busy => None,
             },
+            MapSource::Dbd { query, cached } => self.database_map(query, *cached, key),
             _ => None,
         }
     }

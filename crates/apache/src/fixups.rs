@@ -13,7 +13,7 @@ use crate::{
     multiviews, php,
     proxy::call,
     response,
-    rules::{ApacheRules, answer, apply, redirect, trace_level},
+    rules::{ApacheRules, answer, apply, may_ask, redirect, trace_level},
     state::{peek, state},
     type_map,
 };
@@ -186,6 +186,7 @@ fn rewrite_folder(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>
     if !settings.is_enabled() {
         return Verdict::Pass;
     }
+    may_ask(exchange, host);
     let snapshot = peek(exchange).cloned().unwrap_or_default();
     let options = local.core.options.in_force();
     let (outcome, stamps, has_looked_ahead, pause) = {

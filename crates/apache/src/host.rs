@@ -1,6 +1,7 @@
 //! A host of Apache's: the server itself, or a `<VirtualHost>`, with everything from both laid together.
 
 use crate::{
+    dbd::Dbd,
     info::Info,
     local::Local,
     magic::Magic,
@@ -15,6 +16,7 @@ use crate::{
     sections::Section,
 };
 use saker_config::model::{Origin, ProgramUser};
+use saker_config::modsecurity::Rules;
 use saker_expressions::{Expression, PatternOptions};
 use saker_http::path::Slashes;
 use saker_pipeline::{Via, script_log::ScriptLog};
@@ -47,6 +49,8 @@ pub struct ProcessWide {
     pub request_workers_max: Option<u64>,
     /// RegisterHttpMethod.
     pub methods: Vec<Box<str>>,
+    /// Filters that are programs (ExtFilterDefine).
+    pub external_filters: Vec<Definition>,
     /// Of programs, among others.
     pub timeout_s: Option<u64>,
 }
@@ -74,6 +78,8 @@ pub struct Host {
     pub logged_variables: Vec<Box<str>>,
     /// Expressions that logs depend on, by their numbers.
     pub log_conditions: Vec<Arc<Expression>>,
+    /// DBDriver.
+    pub dbd: Option<Arc<Dbd>>,
     /// Rules in server context.
     pub rewrite: Option<Arc<RewriteSettings>>,
     /// Of TypesConfig, by extension in lower case.
@@ -92,8 +98,6 @@ pub struct Host {
     pub strict_names: bool,
     /// SSLVHostSNIPolicy strict: the handshake was for the host that the request is for.
     pub same_host_only: bool,
-    /// Filters that are programs (ExtFilterDefine).
-    pub external_filters: Arc<[Definition]>,
     /// What is told of it goes there; `None`: to the server's log.
     pub error_log: Option<Arc<SiteLog>>,
     pub forensic_log: Option<Arc<ForensicLog>>,
@@ -157,6 +161,8 @@ pub struct Apache {
     pub info: Option<Info>,
     /// RegexDefaultOptions, for patterns that are read later.
     pub pattern_options: PatternOptions,
+    /// ModSecurity's, made when it was read, so that mistakes are met then.
+    pub rules: Vec<Arc<Rules>>,
 }
 
 impl Apache {

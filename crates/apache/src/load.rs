@@ -7,7 +7,7 @@ use crate::{
     host::Apache,
     info::Info,
     local::{Local, setter},
-    modules::{access::authz, cache},
+    modules::{access::authz, cache, security},
     overview::Overview,
     process::Process,
     proxy,
@@ -74,10 +74,11 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     });
     let overview = Overview::new(&process, &main, &drafts, &server_root);
     let (mut model, hosts) = process.finish(&main, &drafts, &mut diagnostics);
+    let rules = security::of_hosts(&hosts, &mut diagnostics);
     let pattern_options = PatternOptions::default();
     model.sources = read.sources;
     model.cache.is_expected = cache_is_expected;
-    Loaded { model, overview, apache: Apache { hosts, environment: read.environment, aliases, info, pattern_options }, diagnostics }
+    Loaded { model, overview, apache: Apache { hosts, environment: read.environment, aliases, info, pattern_options, rules }, diagnostics }
 }
 
 /// Directives that say the same wherever they stand.

@@ -5,7 +5,9 @@
 
 use crate::{
     connections::{Connections, HostConnections},
+    dbd::{Dbd, DbdDraft},
     error_logs,
+    evasive::EvasiveDraft,
     host::{Host, HostProxy, ProcessWide, Tokens},
     limits::LimitsDraft,
     local::Local,
@@ -17,14 +19,16 @@ use crate::{
     signature,
     tls::TlsDraft,
 };
+use saker_addresses::GeoDatabase;
 use saker_config::{
     Diagnostic, Model, Severity,
     model::{Address, CanonicalPort, Limits, Listener, ListenerTls, Origin, Settings, ShownRequests, Site, SiteName, SiteTls},
 };
 use saker_config_apache::Node;
 use saker_http::path::{EncodedSlashes, Slashes};
-use saker_rewrite::Settings as RewriteSettings;
+use saker_rewrite::{MapSource, Settings as RewriteSettings};
 use std::{
+    cell::RefCell,
     collections::HashMap,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
@@ -42,6 +46,7 @@ pub struct Listen {
 
 #[derive(Clone, Debug, Default)]
 pub struct Process {
+    pub evasive: EvasiveDraft,
     pub listens: Vec<Listen>,
     pub user: Option<String>,
     pub group: Option<String>,
@@ -118,7 +123,6 @@ impl Process {
         let shared = Shared {
             types: Arc::new(self.types(diagnostics)),
             magics: magics(main, drafts, diagnostics),
-            external_filters: self.external_filters.as_slice().into(),
             defaults: Arc::new(main.local.as_deref().cloned().unwrap_or_default()),
             idle_rewrite: idle_rewrite(main),
             settings: Arc::default(),
@@ -127,6 +131,7 @@ impl Process {
             process: Arc::new(self.process_wide(main)),
             proxy: Arc::new(host_proxy(main, main, timeout_ms)),
             timeout_ms,
+            databases: RefCell::default(),
         };
         let mut model = self.model(main);
         diagnostics.extend(std::iter::once(main).chain(drafts).flat_map(|draft| draft.logs.complaints(&main.logs)));
@@ -142,6 +147,7 @@ impl Process {
                 continue;
             }
             let host = Arc::new(host(main, &shared, draft));
+            diagnostics.extend(unasked_maps(draft, &host));
             model.sites.push(Arc::new(self.site(main, &shared, draft, &host, listeners)));
             hosts.push(host);
         }
@@ -152,6 +158,7 @@ impl Process {
             model.sites.push(Arc::new(site));
             hosts.push(host);
         }
+        model.geo_databases = geo_databases(&hosts);
         model.php_sets = hosts.iter().flat_map(|host| php::known_sets(host)).collect();
         self.give_tls(&mut model, main, drafts);
         self.connections.apply(&mut model);
@@ -164,11 +171,7 @@ impl Process {
                 .collect();
             HostConnections::apply(&main.connections, &hosts, listener);
         }
-        for upstream in hosts.iter().flat_map(|host| host.proxy.workers.upstreams()) {
-            if !model.upstreams.iter().any(|known| Arc::ptr_eq(known, upstream)) {
-                model.upstreams.push(Arc::clone(upstream));
-            }
-        }
+        add_upstreams(&mut model, &hosts);
         (model, hosts)
     }
 
@@ -206,6 +209,7 @@ impl Process {
             has_suexec: self.has_suexec,
             request_workers_max: self.connections.requests_at_a_time_max(),
             methods: self.methods.clone(),
+            external_filters: self.external_filters.clone(),
             timeout_s: main.limits.timeout_s,
         }
     }
@@ -220,6 +224,7 @@ impl Process {
             }
         }
         model.limits = self.limits(&main.limits);
+        model.guard.evasive = self.evasive.in_force();
         let server = &mut model.server;
         server.sites_in_order = true;
         server.user = self.user.clone();
@@ -318,6 +323,39 @@ fn magics(main: &HostDraft, drafts: &[HostDraft], diagnostics: &mut Vec<Diagnost
     magics
 }
 
+/// Each once.
+fn add_upstreams(model: &mut Model, hosts: &[Arc<Host>]) {
+    for upstream in hosts.iter().flat_map(|host| host.proxy.workers.upstreams()) {
+        if !model.upstreams.iter().any(|known| Arc::ptr_eq(known, upstream)) {
+            model.upstreams.push(Arc::clone(upstream));
+        }
+    }
+}
+
+/// Those that are looked at again while the server runs.
+fn geo_databases(hosts: &[Arc<Host>]) -> Vec<Arc<GeoDatabase>> {
+    let of_host = |host: &Arc<Host>| {
+        let sections = host.directories.iter().chain(&host.locations).map(|section| &section.local);
+        let locals = std::iter::once(&host.defaults).chain(sections);
+        locals.flat_map(|local| local.geo.databases()).cloned().collect::<Vec<_>>()
+    };
+    let mut databases: Vec<Arc<GeoDatabase>> = Vec::new();
+    for database in hosts.iter().flat_map(of_host) {
+        if !databases.iter().any(|known| Arc::ptr_eq(known, &database)) {
+            databases.push(database);
+        }
+    }
+    databases
+}
+
+/// Maps of SQL where there is no database.
+fn unasked_maps(draft: &HostDraft, host: &Host) -> Option<Diagnostic> {
+    let own = draft.local.as_ref()?.rewrite.server.as_ref().filter(|_| host.dbd.is_none())?;
+    let map = own.maps().find(|map| matches!(map.source, MapSource::Dbd { .. }))?;
+    let text = format!("the map {} has no values: no DBDriver says which database is asked", map.name);
+    Some(Diagnostic::with_line(Severity::Warning, draft.origin.clone(), 0, text, None, ""))
+}
+
 fn idle_rewrite(main: &HostDraft) -> Option<Arc<RewriteSettings>> {
     let settings = main.local.as_ref()?.rewrite.server.as_ref()?;
     Some(Arc::new(settings.merge(&RewriteSettings::server())))
@@ -328,7 +366,6 @@ struct Shared {
     types: Arc<HashMap<Box<str>, Box<str>>>,
     /// By their files.
     magics: HashMap<PathBuf, Arc<Magic>>,
-    external_filters: Arc<[Definition]>,
     defaults: Arc<Local>,
     /// Of virtual hosts that say nothing of rewriting: they run none of the server's rules (mod_rewrite as it behaves).
     idle_rewrite: Option<Arc<RewriteSettings>>,
@@ -341,6 +378,8 @@ struct Shared {
     proxy: Arc<HostProxy>,
     /// Of Timeout.
     timeout_ms: u64,
+    /// Hosts that say the same of their database share it.
+    databases: RefCell<Vec<Arc<Dbd>>>,
 }
 
 impl Shared {
@@ -350,6 +389,19 @@ impl Shared {
             Some(user) => Arc::new(Settings { program_user: Some(user.clone()), ..Settings::default() }),
             None => Arc::clone(&self.settings),
         }
+    }
+
+    fn database_of(&self, main: &HostDraft, draft: &HostDraft) -> Option<Arc<Dbd>> {
+        // The server's own host is made of the same draft: it has everything once.
+        let own = if draft.addresses.is_empty() { &DbdDraft::default() } else { &draft.dbd };
+        let terms = main.dbd.under(own).terms()?;
+        let mut databases = self.databases.borrow_mut();
+        if let Some(known) = databases.iter().find(|known| known.is_of(&terms)) {
+            return Some(Arc::clone(known));
+        }
+        let new = Arc::new(Dbd::new(terms));
+        databases.push(Arc::clone(&new));
+        Some(new)
     }
 
     fn tls_of(&self, main: &HostDraft, draft: &HostDraft) -> Arc<SiteTls> {
@@ -399,10 +451,10 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
             .clone()
             .or_else(|| main.access_file_names.clone())
             .unwrap_or_else(|| vec![".htaccess".into()]),
+        dbd: shared.database_of(main, draft),
         rewrite,
         types: Arc::clone(&shared.types),
         magic: draft.magic_file.as_ref().or(main.magic_file.as_ref()).and_then(|path| shared.magics.get(path)).cloned(),
-        external_filters: Arc::clone(&shared.external_filters),
         proxy: match draft.proxy.is_empty() && main.upstream_tls.under(&draft.upstream_tls) == *shared.proxy.workers.demands() {
             true => Arc::clone(&shared.proxy),
             false => Arc::new(host_proxy(main, draft, shared.timeout_ms)),

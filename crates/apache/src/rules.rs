@@ -146,6 +146,7 @@ impl ApacheRules {
         if host.process.names_requests {
             modules::unique_id::name(exchange);
         }
+        modules::geo::of_server(exchange, host);
         modules::setenvif::of_server(exchange, host, &self.watcher);
         None
     }
@@ -330,6 +331,7 @@ impl ApacheRules {
         exchange.settings = self.memo.borrow_mut().settings(&local, host, &cache::url_path(exchange));
         exchange.trace("map_to_storage", Some(&host.origin), || "mapped by Apache's rules".into());
         if !state(exchange).is_subrequest {
+            modules::geo::of_section(exchange, host, &local);
             modules::setenvif::of_section(exchange, host, &self.watcher, &local);
         }
         state(exchange).local = Some(local);
@@ -414,6 +416,7 @@ pub fn is_named(exchange: &Exchange) -> bool {
 fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>) -> Verdict {
     let Some(rules) = host.rewrite.as_ref().filter(|rules| rules.is_enabled()) else { return Verdict::Pass };
     name_path(exchange);
+    may_ask(exchange, host);
     let snapshot = peek(exchange).cloned().unwrap_or_default();
     let (outcome, stamps, has_looked_ahead, pause) = {
         let seen = Seen { rules: Some((all, host)), ..Seen::new(exchange, &snapshot, host, &all.watcher) };
@@ -452,6 +455,13 @@ fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>) ->
             Verdict::Pass
         }
         other => answer(exchange, host, other),
+    }
+}
+
+/// Where there is a database, what is asked of it belongs to the request.
+pub fn may_ask(exchange: &mut Exchange, host: &Host) {
+    if host.dbd.is_some() {
+        state(exchange).asked.get_or_insert_default();
     }
 }
 

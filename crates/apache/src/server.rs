@@ -2,7 +2,9 @@
 
 use crate::{
     connections::{self, HostConnections},
+    dbd::{self, DbdDraft},
     error_logs::ErrorLogDraft,
+    evasive,
     host::Tokens,
     limits::{self, LimitsDraft},
     local::Local,
@@ -58,6 +60,7 @@ pub struct HostDraft {
     pub connections: HostConnections,
     pub limits: LimitsDraft,
     pub proxy: ProxyDraft,
+    pub dbd: DbdDraft,
     pub origin: Origin,
 }
 
@@ -99,6 +102,7 @@ impl HostDraft {
             connections: HostConnections::default(),
             limits: LimitsDraft::default(),
             proxy: ProxyDraft::default(),
+            dbd: DbdDraft::default(),
             origin,
         }
     }
@@ -235,6 +239,8 @@ pub fn server_setter(name: &str) -> Option<ServerSet> {
         .chain(tls::setters())
         .chain(connections::setters())
         .chain(limits::SETTERS)
+        .chain(evasive::SETTERS)
+        .chain(dbd::SETTERS)
         .chain(managed::SETTERS)
         .chain(draft::SETTERS)
         .find(|(known, _)| *known == name)
@@ -309,7 +315,14 @@ mod tests {
     #[test]
     fn every_directive_has_one_setter_and_is_a_row() {
         let mut seen = std::collections::HashSet::new();
-        let all = SETTERS.iter().chain(tls::setters()).chain(connections::setters()).chain(managed::SETTERS).chain(limits::SETTERS);
+        let all = SETTERS
+            .iter()
+            .chain(tls::setters())
+            .chain(connections::setters())
+            .chain(managed::SETTERS)
+            .chain(limits::SETTERS)
+            .chain(evasive::SETTERS)
+            .chain(dbd::SETTERS);
         for name in all.chain(draft::SETTERS).map(|(name, _)| *name).chain(upstream_tls::names()) {
             assert!(seen.insert(name), "{name} twice");
             let row = saker_config_apache::find_row(name.as_bytes());

@@ -40,6 +40,8 @@ pub fn settings(local: &Local, host: &Host, cache: cache::Verdict) -> Settings {
         error_text_type: Some("text/html; charset=iso-8859-1".into()),
         cache: local.cache.in_use(cache),
         visitors: Visitors { logins: local.wordpress_protect.in_use(), ..Visitors::default() },
+        modsecurity: local.security.in_use(),
+        throttle: local.limitipconn.throttle(),
         trace: host.trace_enabled,
         body_bytes_max: Some(local.core.request_body_bytes_max.unwrap_or(1 << 30)),
         ..Settings::default()

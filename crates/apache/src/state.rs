@@ -1,6 +1,6 @@
 //! What the rules know about a request between two phases; kept in the exchange.
 
-use crate::{includes::Shared, local::Local, proxy::translate::Proxied, response::edits::Received};
+use crate::{dbd::Asked, includes::Shared, local::Local, proxy::translate::Proxied, response::edits::Received};
 use saker_files::Kind;
 use saker_pipeline::Exchange;
 use std::{cell::Cell, rc::Rc, sync::Arc};
@@ -73,6 +73,8 @@ pub struct State {
     pub page_requests: Option<Rc<Cell<usize>>>,
     /// It is asked for by its name in the file system, not by a path.
     pub looked_up_file: Option<Vec<u8>>,
+    /// What was asked of the database, where there is one.
+    pub asked: Option<Rc<Asked>>,
     /// A page runs it as a program, whatever it is.
     pub is_program: bool,
 }
@@ -96,6 +98,7 @@ impl State {
             looked_up_file: self.looked_up_file,
             is_program: self.is_program,
             led_from: self.led_from,
+            asked: self.asked,
             ..State::default()
         }
     }

@@ -5,6 +5,7 @@
 //! reading, checks, the JSON Schema and the reference page derive from the rows.
 
 pub mod model;
+pub mod modsecurity;
 
 mod check;
 mod diagnostic;

@@ -13,7 +13,7 @@ use crate::{
     row::{FILE, LISTENER, SITE, UPSTREAM},
     source::{At, Source},
 };
-use saker_addresses::AddressList;
+use saker_addresses::{AddressList, GeoDatabase};
 use std::{
     collections::HashSet,
     fs,
@@ -66,6 +66,7 @@ pub(crate) struct Loader {
     /// Of addresses, each file once.
     pub lists: Vec<Arc<AddressList>>,
     pub hosts: Option<(Hosts, At)>,
+    pub databases: Vec<Arc<GeoDatabase>>,
     pub listeners: Vec<(Listener, At)>,
     pub sites: Vec<SiteDraft>,
     /// With their names; `None` where one is broken.
@@ -91,6 +92,7 @@ impl Loader {
         let top = loader.file(text, name, base, path);
         directives::upstream::resolve(&mut loader);
         directives::guard::finish(&mut loader);
+        directives::modsecurity::finish(&mut loader);
         check::whole(&mut loader, &top);
         loader.diagnostics.sort_by_key(Diagnostic::sort_key);
         if loader.diagnostics.iter().any(Diagnostic::is_error) {
@@ -211,6 +213,7 @@ impl Loader {
             guard: self.guard.map_or_else(ServerGuard::default, |(guard, _)| guard),
             address_lists: self.lists,
             hosts: self.hosts.map_or_else(Hosts::default, |(hosts, _)| hosts),
+            geo_databases: self.databases,
             php_pools: PhpPools::default(),
             php_sets: Vec::new(),
             upstreams: self.resolved,

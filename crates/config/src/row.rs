@@ -6,10 +6,10 @@
 use crate::{
     diagnostic::quoted,
     directives::{
-        AccessLogDraft, AcmeDraft, CertificateDraft, DirectoryDraft, FieldDraft, FileDraft, ListenerDraft, RateDraft, ReferrersDraft,
-        RequestRateDraft, RouteDraft, ServerDraft, SignedDraft, SiteDraft, TriggerDraft, UpstreamDraft,
+        AccessLogDraft, AcmeDraft, CertificateDraft, ChallengeDraft, DirectoryDraft, FieldDraft, FileDraft, ListenerDraft, RateDraft,
+        ReferrersDraft, RequestRateDraft, RouteDraft, ServerDraft, SignedDraft, SiteDraft, TriggerDraft, UpstreamDraft,
     },
-    model::{CacheStore, CacheUse, Challenge, Hosts, Limits, Logins, Php, Robots, Server, ServerGuard, ServerTls, Settings},
+    model::{CacheStore, CacheUse, Hosts, Limits, Logins, Php, Robots, Server, ServerGuard, ServerTls, Settings},
     reader::{Reader, Table},
     source::At,
     units,
@@ -262,7 +262,7 @@ pub(crate) enum Set {
     Referrers(fn(&mut ReferrersDraft, Given)),
     Signed(fn(&mut SignedDraft, Given)),
     Trigger(fn(&mut TriggerDraft, Given)),
-    Challenge(fn(&mut Challenge, Given)),
+    Challenge(fn(&mut ChallengeDraft, Given)),
     Logins(fn(&mut Logins, Given)),
     Robots(fn(&mut Robots, Given)),
 }

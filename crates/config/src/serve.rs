@@ -108,6 +108,7 @@ impl Model {
             cache: CacheStore { folder: options.cache_folder.clone(), ..CacheStore::default() },
             guard: ServerGuard::default(),
             address_lists: Vec::new(),
+            geo_databases: Vec::new(),
             php_pools: PhpPools::default(),
             php_sets: Vec::new(),
             listeners: plain.chain(encrypted).collect(),

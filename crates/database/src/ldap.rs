@@ -1,12 +1,12 @@
 //! Directories (LDAP, RFC 4511): one connection that questions share, made anew when it has ended.
 
-use crate::{Failure, Row, Terms, placeholders};
+use crate::{Failure, Row, Terms, ldap_tls::LdapTls, placeholders, tls};
 use ldap3::{Ldap, LdapConnAsync, LdapConnSettings, LdapError, Scope, SearchEntry, SearchOptions, ldap_escape};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
 /// What a directory wants to know besides its URL.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LdapTerms {
     /// Entries are looked for below it.
     pub base: String,
@@ -17,14 +17,17 @@ pub struct LdapTerms {
 
 pub struct Directory {
     url: String,
+    /// `None`: in the clear.
+    tls: Option<LdapTls>,
     terms: LdapTerms,
     timeout: Duration,
     open: Mutex<Option<Ldap>>,
 }
 
 impl Directory {
-    pub fn new(terms: &Terms) -> Directory {
-        Directory { url: terms.url.clone(), terms: terms.ldap.clone(), timeout: terms.timeout, open: Mutex::new(None) }
+    pub fn new(terms: &Terms) -> Result<Directory, Failure> {
+        let tls = LdapTls::of(&terms.url)?;
+        Ok(Directory { url: terms.url.clone(), tls, terms: terms.ldap.clone(), timeout: terms.timeout, open: Mutex::new(None) })
     }
 
     pub async fn rows(&self, filter: &str, parameters: &[&str], rows_max: usize) -> Result<Vec<Row>, Failure> {
@@ -35,10 +38,9 @@ impl Directory {
             Err(_) if !is_fresh => self.search(&filter, rows_max).await,
             answer => answer,
         }
-        .map_err(|error| Failure::Away(error.to_string()))
     }
 
-    async fn search(&self, filter: &str, rows_max: usize) -> Result<Vec<Row>, LdapError> {
+    async fn search(&self, filter: &str, rows_max: usize) -> Result<Vec<Row>, Failure> {
         let mut ldap = self.connection().await?;
         let limit = i32::try_from(rows_max).unwrap_or(i32::MAX);
         // Result code 4 (sizeLimitExceeded) comes with the entries that did fit (RFC 4511 section 4.5.1.4), so one more is asked for.
@@ -47,9 +49,9 @@ impl Directory {
         if found.is_err() {
             *self.open.lock().await = None;
         }
-        let found = found?;
+        let found = found.map_err(failed)?;
         if !matches!(found.1.rc, 0 | 4 | 32) {
-            found.1.success()?;
+            found.1.success().map_err(failed)?;
             return Ok(Vec::new());
         }
         Ok(found
@@ -61,22 +63,37 @@ impl Directory {
             .collect())
     }
 
-    async fn connection(&self) -> Result<Ldap, LdapError> {
+    async fn connection(&self) -> Result<Ldap, Failure> {
         let mut open = self.open.lock().await;
         if let Some(ldap) = open.as_mut()
             && !ldap.is_closed()
         {
             return Ok(ldap.clone());
         }
-        let settings = LdapConnSettings::new().set_conn_timeout(self.timeout);
-        let (connection, mut ldap) = LdapConnAsync::with_settings(settings, &self.url).await?;
+        let mut settings = LdapConnSettings::new().set_conn_timeout(self.timeout);
+        if let Some(tls) = &self.tls {
+            settings = settings.set_config(tls.config()?).set_starttls(tls.starts_later);
+        }
+        let (connection, mut ldap) = LdapConnAsync::with_settings(settings, &self.url).await.map_err(failed)?;
         tokio::spawn(async move { connection.drive().await });
         if !self.terms.user.is_empty() {
-            ldap.with_timeout(self.timeout).simple_bind(&self.terms.user, &self.terms.password).await?.success()?;
+            let bound = ldap.with_timeout(self.timeout).simple_bind(&self.terms.user, &self.terms.password).await;
+            bound.and_then(|bound| bound.success()).map_err(failed)?;
         }
         *open = Some(ldap.clone());
         Ok(ldap)
     }
+}
+
+fn failed(error: LdapError) -> Failure {
+    let help = match &error {
+        LdapError::Io { source } => tls::help(source),
+        _ => None,
+    };
+    Failure::Away(match help {
+        Some(help) => format!("{error}: {help}"),
+        None => error.to_string(),
+    })
 }
 
 /// The filter with the parameters in the places of its question marks, escaped (RFC 4515 section 3).

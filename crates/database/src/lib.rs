@@ -4,32 +4,62 @@
 //! driver; who asks awaits the answer through whatever channel the job brings. What differs between the databases ends at [`Database::rows`]:
 //! a query with `?` for each parameter goes in, rows of named texts come out.
 //!
-//! Absent on purpose: writing (connections to SQLite are read-only), transactions, TLS to the database (it is asked over a Unix socket, the
-//! machine itself or a private network), and any cache: who asks knows how long an answer holds.
+//! Absent on purpose: transactions, and any cache: who asks knows how long an answer holds.
 
 mod desk;
 mod ldap;
+mod ldap_tls;
 mod placeholders;
+mod pool;
 mod row;
 mod sql;
+mod tls;
+mod ways;
 
 pub use desk::{Desk, Job};
 pub use ldap::LdapTerms;
+pub use placeholders::from_printf;
 pub use row::Row;
 
 use ldap::Directory;
 use sql::Sql;
-use std::{fmt, time::Duration};
+use std::{fmt, future::Future, time::Duration};
 
 /// Where a database is and how it is asked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// `mysql://`, `postgres://`, `sqlite://`, `ldap://`.
+    /// `mysql://`, `postgres://`, `sqlite://`, `ldap://`, `ldaps://`; with the words of TLS that each has.
     pub url: String,
     pub ldap: LdapTerms,
+    /// Of SQL, as are the next five: connections that are there before they are needed.
+    pub connections_min: u32,
     pub connections_max: u32,
+    /// A connection beyond the fewest that nobody has needed for so long is closed.
+    pub idle_max: Duration,
+    /// Connections serve one question after another; else each question has one of its own.
+    pub keeps_connections: bool,
+    /// What each connection begins with.
+    pub init: Vec<String>,
+    /// Of SQLite, whose connections can't write otherwise.
+    pub may_write: bool,
     /// Of a question as a whole, the connection included.
     pub timeout: Duration,
+}
+
+impl Default for Terms {
+    fn default() -> Terms {
+        Terms {
+            url: String::new(),
+            ldap: LdapTerms::default(),
+            connections_min: 0,
+            connections_max: 4,
+            idle_max: Duration::from_secs(300),
+            keeps_connections: true,
+            init: Vec::new(),
+            may_write: false,
+            timeout: Duration::from_secs(5),
+        }
+    }
 }
 
 /// Why there is no answer.
@@ -61,11 +91,11 @@ enum Way {
 }
 
 impl Database {
-    /// To be called within a runtime. The error says what is wrong with the URL.
+    /// To be called within a [`tokio::task::LocalSet`]. The error says what is wrong with the URL.
     pub fn new(terms: &Terms) -> Result<Database, Failure> {
         let scheme = terms.url.split(':').next().unwrap_or_default();
         let way = match scheme {
-            "ldap" | "ldapi" => Way::Directory(Box::new(Directory::new(terms))),
+            "ldap" | "ldapi" | "ldaps" => Way::Directory(Box::new(Directory::new(terms)?)),
             _ => Way::Sql(Sql::new(terms)?),
         };
         Ok(Database { way, timeout: terms.timeout })
@@ -73,12 +103,27 @@ impl Database {
 
     /// At most `rows_max` rows. The query has a `?` for each parameter; of LDAP it is a filter, and an entry is a row.
     pub async fn rows(&self, query: &str, parameters: &[&str], rows_max: usize) -> Result<Vec<Row>, Failure> {
-        let asked = async {
+        self.in_time(async {
             match &self.way {
                 Way::Sql(sql) => sql.rows(query, parameters, rows_max).await,
                 Way::Directory(directory) => directory.rows(query, parameters, rows_max).await,
             }
-        };
+        })
+        .await
+    }
+
+    /// A statement that changes something; how many rows it was. Of SQL only.
+    pub async fn change(&self, statement: &str, parameters: &[&str]) -> Result<u64, Failure> {
+        self.in_time(async {
+            match &self.way {
+                Way::Sql(sql) => sql.change(statement, parameters).await,
+                Way::Directory(_) => Err(Failure::Away("a directory is only looked at".into())),
+            }
+        })
+        .await
+    }
+
+    async fn in_time<T>(&self, asked: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let late = |_| Failure::Away(format!("no answer within {} ms", self.timeout.as_millis()));
         tokio::time::timeout(self.timeout, asked).await.map_err(late)?
     }

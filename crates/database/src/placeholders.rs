@@ -1,4 +1,4 @@
-//! `?` in queries: PostgreSQL numbers its parameters, LDAP has none.
+//! `?` in queries: PostgreSQL numbers its parameters, LDAP has none, and Apache's configurations have them as `printf` would.
 
 /// The pieces of a query between its question marks; what is quoted is left alone.
 pub fn pieces(query: &str) -> Vec<&str> {
@@ -30,9 +30,60 @@ pub fn numbered(query: &str) -> String {
     out
 }
 
+/// Apache's way: `%s` and its like are parameters (apr_dbd_prepare), `%%` is a percent sign. The query with question marks instead, and how
+/// many there are.
+pub fn from_printf(query: &str) -> (String, usize) {
+    let (mut out, mut rest, mut count) = (String::with_capacity(query.len()), query, 0);
+    while let Some((before, behind)) = rest.split_once('%') {
+        out.push_str(before);
+        match conversion(behind) {
+            0 => {
+                out.push('%');
+                rest = behind.strip_prefix('%').unwrap_or(behind);
+            }
+            taken => {
+                out.push('?');
+                count += 1;
+                rest = behind.get(taken..).unwrap_or_default();
+            }
+        }
+    }
+    out.push_str(rest);
+    (out, count)
+}
+
+/// How many bytes of a text behind a percent sign are its conversion: `s`, `hhd`, `llu`, `pDt`.
+fn conversion(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let length = match bytes {
+        [b'p', b'D', ..] => 2,
+        [b'h', b'h', ..] | [b'l', b'l', ..] => 2,
+        [b'h' | b'l', ..] => 1,
+        _ => 0,
+    };
+    match bytes.get(length) {
+        Some(byte) if byte.is_ascii_alphabetic() => length + 1,
+        _ => usize::from(bytes.first().is_some_and(u8::is_ascii_alphabetic)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn conversions_become_question_marks() {
+        for (query, expected, count) in [
+            ("SELECT a FROM b WHERE c = %s AND d = %lld", "SELECT a FROM b WHERE c = ? AND d = ?", 2),
+            ("a LIKE '%%' || %s || '%'", "a LIKE '%' || ? || '%'", 1),
+            ("%hhu%d%pDt%", "???%", 3),
+            ("a % b", "a % b", 0),
+            ("%l", "?", 1),
+            ("ä%sö%é", "ä?ö%é", 1),
+        ] {
+            assert_eq!(from_printf(query), (expected.to_owned(), count), "{query}");
+        }
+    }
 
     #[test]
     fn question_marks_become_numbers() {

@@ -1,46 +1,62 @@
-//! SQL databases: one pool of connections for each kind that sqlx has.
+//! SQL databases: a pool of connections, whichever of the kinds that sqlx has it is.
 //!
 //! Difficulty: a column may have any type, and all that is wanted is its text. Types are tried from the likeliest on; what has none of them
 //! (dates, decimals) has to be made a text by the query, and is said so.
 
-use crate::{Failure, Row, Terms, placeholders};
+use crate::{
+    Failure, Row, Terms, placeholders,
+    pool::{Pool, Ways},
+    tls, ways,
+};
 use futures_util::TryStreamExt;
 use sqlx::{
     Column, Row as _, TypeInfo, ValueRef,
-    mysql::{MySqlConnectOptions, MySqlPool, MySqlPoolOptions, MySqlRow},
-    postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow},
-    sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteRow},
+    mysql::{MySqlConnection, MySqlRow},
+    postgres::{PgConnection, PgRow},
+    sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow},
 };
-use std::{pin::pin, str::FromStr, time::Duration};
-
-/// Connections that nobody needs are closed.
-const IDLE: Duration = Duration::from_secs(300);
+use std::{pin::pin, rc::Rc, str::FromStr};
 
 pub enum Sql {
-    Mysql(MySqlPool),
-    Postgres(PgPool),
-    Sqlite(SqlitePool),
+    Mysql(Rc<Pool<MySqlConnection>>),
+    Postgres(Rc<Pool<PgConnection>>),
+    Sqlite(Rc<Pool<SqliteConnection>>),
 }
 
-/// The same for each kind: options from the URL, connections when they are needed.
-macro_rules! pool {
-    ($pools:ident, $options:expr, $terms:expr) => {
-        $pools::new().max_connections($terms.connections_max).acquire_timeout($terms.timeout).idle_timeout(IDLE).connect_lazy_with($options)
+/// The query with its parameters.
+macro_rules! bound {
+    ($query:expr, $parameters:expr) => {
+        $parameters.iter().fold(sqlx::query($query), |query, parameter| query.bind(*parameter))
     };
 }
 
 /// At most so many rows, as texts.
 macro_rules! fetch {
     ($pool:expr, $query:expr, $parameters:expr, $rows_max:expr, $read:expr) => {{
-        let query = $parameters.iter().fold(sqlx::query($query), |query, parameter| query.bind(*parameter));
-        let mut stream = pin!(query.fetch($pool));
-        let mut rows = Vec::new();
-        while rows.len() < $rows_max
-            && let Some(row) = stream.try_next().await.map_err(failed)?
-        {
-            rows.push($read(&row)?);
-        }
-        Ok(rows)
+        let mut lent = $pool.lend().await.map_err(failed)?;
+        let rows = async {
+            let mut stream = pin!(bound!($query, $parameters).fetch(&mut lent.connection));
+            let mut rows = Vec::new();
+            while rows.len() < $rows_max
+                && let Some(row) = stream.try_next().await.map_err(failed)?
+            {
+                rows.push($read(&row)?);
+            }
+            Ok(rows)
+        };
+        let rows = rows.await;
+        $pool.give_back(lent);
+        rows
+    }};
+}
+
+/// How many rows were changed.
+macro_rules! execute {
+    ($pool:expr, $statement:expr, $parameters:expr) => {{
+        let mut lent = $pool.lend().await.map_err(failed)?;
+        let done = bound!($statement, $parameters).execute(&mut lent.connection).await;
+        $pool.give_back(lent);
+        done.map(|done| done.rows_affected()).map_err(failed)
     }};
 }
 
@@ -83,16 +99,13 @@ reader!(read_sqlite, SqliteRow, [i64, f64]);
 
 impl Sql {
     pub fn new(terms: &Terms) -> Result<Sql, Failure> {
-        let scheme = terms.url.split(':').next().unwrap_or_default();
+        let (url, scheme) = (&terms.url, terms.url.split(':').next().unwrap_or_default());
         Ok(match scheme {
-            "mysql" | "mariadb" => Sql::Mysql(pool!(MySqlPoolOptions, MySqlConnectOptions::from_str(&terms.url).map_err(failed)?, terms)),
-            "postgres" | "postgresql" => {
-                let options = PgConnectOptions::from_str(&terms.url).map_err(failed)?.application_name("saker");
-                Sql::Postgres(pool!(PgPoolOptions, options, terms))
-            }
+            "mysql" | "mariadb" => Sql::Mysql(Pool::new(ways::mysql(url)?, terms)),
+            "postgres" | "postgresql" => Sql::Postgres(Pool::new(ways::postgres(url)?, terms)),
             "sqlite" => {
-                let options = SqliteConnectOptions::from_str(&terms.url).map_err(failed)?.read_only(true);
-                Sql::Sqlite(pool!(SqlitePoolOptions, options, terms))
+                let options = SqliteConnectOptions::from_str(url).map_err(failed)?.read_only(!terms.may_write);
+                Sql::Sqlite(Pool::new(Ways::from(options), terms))
             }
             other => return Err(Failure::Away(format!("`{other}` is no database that is known"))),
         })
@@ -108,11 +121,27 @@ impl Sql {
             Sql::Sqlite(pool) => fetch!(pool, query, parameters, rows_max, read_sqlite),
         }
     }
+
+    /// How many rows were changed.
+    pub async fn change(&self, statement: &str, parameters: &[&str]) -> Result<u64, Failure> {
+        match self {
+            Sql::Mysql(pool) => execute!(pool, statement, parameters),
+            Sql::Postgres(pool) => {
+                let statement = placeholders::numbered(statement);
+                execute!(pool, &statement, parameters)
+            }
+            Sql::Sqlite(pool) => execute!(pool, statement, parameters),
+        }
+    }
 }
 
-fn failed(error: sqlx::Error) -> Failure {
-    Failure::Away(match error {
-        sqlx::Error::PoolTimedOut => "no connection to it in time".into(),
-        error => error.to_string(),
+pub fn failed(error: sqlx::Error) -> Failure {
+    let help = match &error {
+        sqlx::Error::Io(error) => tls::help(error),
+        _ => None,
+    };
+    Failure::Away(match help {
+        Some(help) => format!("{error}: {help}"),
+        None => error.to_string(),
     })
 }

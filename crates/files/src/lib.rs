@@ -11,6 +11,7 @@ pub mod look;
 pub mod metadata;
 pub mod resolve;
 pub mod stamp;
+pub mod unnamed;
 pub mod watcher;
 
 #[cfg(test)]
@@ -23,4 +24,5 @@ pub use look::look;
 pub use metadata::{Kind, Metadata, metadata};
 pub use resolve::{LinkPolicy, ResolveError, Resolved, resolve};
 pub use stamp::{Lease, Stamp};
+pub use unnamed::unnamed;
 pub use watcher::Watcher;

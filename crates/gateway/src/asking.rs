@@ -35,7 +35,7 @@ impl Gateway {
         let streams = group.upstream.members.iter().all(|member| member.backend.protocol == Protocol::Http2);
         if let Some(ahead) = ahead(exchange, call, group, content.length()).filter(|ahead| !streams || *ahead == Ahead::Whole) {
             // Its end is the client's business, and its time limits.
-            let collected = collect(content, ahead, &self.folder).await;
+            let collected = Box::pin(collect(content, ahead, &self.folder)).await;
             content = collected.map_err(|error| (Failure::Client(error), group.upstream.name.to_string()))?;
         }
         let mut content = Some(content);
@@ -87,8 +87,10 @@ impl Gateway {
         is_fresh: bool,
         content: &mut Option<Box<dyn RequestBody>>,
     ) -> Result<(ResponseHead, Hearing), (Failure, bool)> {
+        // A process may end with its last request, just when this one is told: what can't be told again goes to one that has just begun to listen.
+        let is_fresh = is_fresh || member.backend.protocol.takes_variables() && !exchange.head.view().method().is_idempotent();
         let begun = match member.backend.protocol {
-            Protocol::Http2 => self.begin_stream(exchange, call, member, pool, is_fresh, content).await,
+            Protocol::Http2 => Box::pin(self.begin_stream(exchange, call, member, pool, is_fresh, content)).await,
             _ => self.begin_conversation(exchange, call, member, pool, is_fresh, content).await,
         };
         let mut hearing = begun.map_err(|failure| (failure, false))?;
@@ -153,15 +155,18 @@ impl Gateway {
         let tuning = &member.tuning;
         let mut connection = pool.acquire(tuning, self.workers, is_fresh).await?;
         let Some(ping_ms) = tuning.ping_ms.filter(|_| member.backend.protocol == Protocol::Ajp) else { return Ok(connection) };
-        match ping(&mut connection, ping_ms).await {
-            Err(_) if connection.is_reused => {
-                drop(connection);
-                connection = pool.acquire(tuning, self.workers, true).await?;
-                ping(&mut connection, ping_ms).await?;
+        Box::pin(async move {
+            match ping(&mut connection, ping_ms).await {
+                Err(_) if connection.is_reused => {
+                    drop(connection);
+                    connection = pool.acquire(tuning, self.workers, true).await?;
+                    ping(&mut connection, ping_ms).await?;
+                }
+                outcome => outcome?,
             }
-            outcome => outcome?,
-        }
-        Ok(connection)
+            Ok(connection)
+        })
+        .await
     }
 
     fn begin(

@@ -1,7 +1,8 @@
 //! Asks a server, or a FastCGI program in the role of authorizer (FastCGI 1.0 section 6.3), whether a request may pass.
 //!
 //! Difficulty: what it may be asked with. It gets the fields that tell who asks, and none that speak of content, of the connection or of what the client
-//! has already (a 304 would be no answer to the question); what was asked for stands in fields of our own, which the client can't write.
+//! has already (a 304 would be no answer to the question). What was asked for, where, and by whom stands in fields of our own, which the client
+//! can't write: rules of such servers rest on them, so that a forged X-Forwarded-Host would open another site's door.
 
 use crate::{
     gateway::{Gateway, Heard},
@@ -9,7 +10,7 @@ use crate::{
 };
 use saker_cgi::fastcgi::{Authorization, authorization};
 use saker_config::model::{Authorize, Protocol, Upstream};
-use saker_http::{RequestHead, Status, Version, path};
+use saker_http::{KnownField, RequestHead, Status, Version, path};
 use saker_pipeline::{
     Authorizer, Call, CallManner, CallNames, CallTo, Exchange, Granted, Handled, LocalFuture, NoBody, Permission, Response, Script,
     throttle::Admission,
@@ -17,8 +18,14 @@ use saker_pipeline::{
 use saker_telemetry::{error_log, message};
 use std::{rc::Rc, sync::Arc};
 
-/// Of the request alone: content, its connection, conditions and ranges.
+/// Of the request alone (content, its connection, conditions and ranges), and what only proxies may say of it.
 const LEFT_OUT: &[&str] = &[
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-server",
+    "x-real-ip",
     "content-length",
     "content-type",
     "content-encoding",
@@ -94,7 +101,10 @@ fn inner(exchange: &Exchange, wanted: &Authorize) -> Exchange {
     let target = wanted.target.as_deref().map_or_else(|| shown(view.target()), str::to_owned);
     let head = RequestHead::build("GET", &target, view.version().min(Version::Http11), &[]);
     let scheme: &[u8] = if exchange.client.secure { b"https" } else { b"http" };
-    let own: [(&[u8], &[u8]); 5] = [
+    let authority = view.known(KnownField::Host).filter(|host| !host.is_empty()).unwrap_or(&exchange.host);
+    let url = [scheme, b"://", authority, view.target()].concat();
+    let own: [(&[u8], &[u8]); 6] = [
+        (b"X-Original-URL", &url),
         (b"X-Original-Method", view.method_token()),
         (b"X-Original-URI", view.target()),
         (b"X-Forwarded-Method", view.method_token()),

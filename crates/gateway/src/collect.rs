@@ -4,7 +4,7 @@
 //! then in a file without a name. Servers understand chunks; for them it is tried with a little only, since many of them are happier with a
 //! length (mod_proxy_http does the same). Difficulty: what was read must still be given, whoever is asked in the end.
 
-use crate::spool::unnamed;
+use saker_files::unnamed;
 use saker_http::Fields;
 use saker_pipeline::{BodyError, Chunk, RequestBody};
 use std::{

@@ -1,11 +1,12 @@
-//! Making connections. Difficulty: a Unix socket whose queue is full says "try again" instead of waiting, so we wait in its place.
+//! Making connections. Difficulty: a Unix socket whose queue is full says "try again" instead of waiting, so we wait in its place. One that has room
+//! is connected at once: nobody waits for it, and no timer is set (which would cost more system calls than the connection).
 
 use crate::{failure::Failure, resolver, secured::Secured, transport::Transport};
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use saker_config::model::{Backend, BackendAddress, Protocol, Through, Tuning};
 use saker_net::Stream;
 use saker_tls::ClientTls;
-use std::{io, net::SocketAddr, path::Path, time::Duration};
+use std::{io, net::SocketAddr, os::unix::net, path::Path, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpStream, UnixStream},
@@ -16,6 +17,21 @@ use tokio::{
 const PROXY_HEAD_BYTES_MAX: usize = 8 << 10;
 /// First and longest pause before a full queue is tried again.
 const PAUSE_MS: (u64, u64) = (1, 50);
+
+/// Without a wait, where there is none: unix(7) knows no state between connected and not. `None`: it has to be waited for.
+pub fn connect_now(backend: &Backend) -> Option<Result<Transport, Failure>> {
+    let BackendAddress::Unix(path) = &backend.address else { return None };
+    if backend.tls.is_some() {
+        return None;
+    }
+    match unix_now(path) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+        connected => {
+            let stream = connected.and_then(UnixStream::from_std).map_err(Failure::Unreachable);
+            Some(stream.map(|stream| Transport::Socket(Stream::Unix(stream))))
+        }
+    }
+}
 
 /// `tls`: where the backend is to be spoken to under it.
 pub async fn connect(backend: &Backend, tls: Option<&ClientTls>, tuning: &Tuning) -> Result<Transport, Failure> {
@@ -69,20 +85,26 @@ async fn through(proxy: &Through, target: Option<String>, address_ttl_ms: u64) -
 async fn unix(path: &Path) -> io::Result<Stream> {
     let mut pause_ms = PAUSE_MS.0;
     loop {
-        match UnixStream::connect(path).await {
+        match unix_now(path) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 sleep(Duration::from_millis(pause_ms)).await;
                 pause_ms = (pause_ms * 2).min(PAUSE_MS.1);
             }
-            connected => return connected.map(Stream::Unix),
+            connected => return UnixStream::from_std(connected?).map(Stream::Unix),
         }
     }
 }
 
 /// A connection that ends at once. Never waits.
 pub fn knock(path: &Path) -> io::Result<()> {
-    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
-    Ok(net::connect(&socket, &SocketAddrUnix::new(path)?)?)
+    unix_now(path).map(drop)
+}
+
+fn unix_now(path: &Path) -> io::Result<net::UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
 }
 
 /// All addresses of a name in turn; addresses themselves are not looked up.

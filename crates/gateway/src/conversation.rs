@@ -20,6 +20,8 @@ use std::{
 
 /// Request bytes that are ready to be sent; more content is not asked for before they have gone.
 const OUT_BYTES_MAX: usize = 64 << 10;
+/// Room for most heads, and little enough for the allocator's quick path (glibc: up to 1032 bytes).
+const OUT_BYTES: usize = 1024;
 /// What one read takes at most.
 pub const READ_BYTES_MAX: usize = 64 << 10;
 /// What a program said, for the one who makes a response of it.
@@ -89,7 +91,7 @@ impl Conversation {
         content: Box<dyn RequestBody>,
         desk: &Desk,
     ) -> Result<Conversation, (Failure, Box<dyn RequestBody>)> {
-        let mut out = Vec::with_capacity(2048);
+        let mut out = Vec::with_capacity(OUT_BYTES);
         if let Err(refused) = dialogue.begin(request, &mut out) {
             return Err((Failure::Refused(refused), content));
         }

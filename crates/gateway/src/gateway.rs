@@ -12,7 +12,7 @@ use crate::{
     overhearing::{Notes, Overhearing},
     pool::{Connection, Pool},
     programs::Programs,
-    spool::{Bounds, Pump},
+    spool::{self, Bounds, Pump},
     transport::Transport,
     variables,
 };
@@ -61,6 +61,11 @@ pub struct Gateway {
 }
 
 impl Gateway {
+    /// Where files without a name are.
+    pub fn folder(&self) -> Arc<Path> {
+        Arc::clone(&self.folder)
+    }
+
     /// `starter`: of programs that run as other users than the server.
     pub fn new(deadlines: Rc<Deadlines>, workers: usize, folder: Arc<Path>, starter: Option<Arc<Starter>>) -> Gateway {
         Gateway {
@@ -100,7 +105,7 @@ impl Gateway {
                 let heard = self.ask(exchange, &call, &group).await;
                 heard.map_err(|(failure, name)| refusal(exchange, &failure, failure.status(), &format!("{name}: {failure}")))
             }
-            CallTo::Process(manner) => self.run(exchange, &call, manner).await,
+            CallTo::Process(manner) => Box::pin(self.run(exchange, &call, manner)).await,
         };
         match heard {
             Ok(heard) => self.answer(exchange, &call, heard).await,
@@ -210,14 +215,21 @@ impl Gateway {
         if let Some(rate) = rate {
             Handed { rate: Some(rate), ..Handed::default() }.lay(exchange, &mut response);
         }
-        let bounds = match is_unbuffered.unwrap_or(call.manner.is_unbuffered) {
-            true => Bounds { memory_bytes: READ_BYTES_MAX, disk_bytes: 0 },
-            false => bounds,
+        response.body = match spool::whole(&mut hearing, WHOLE_BYTES_MAX) {
+            Ok(whole) if has_content => Body::Memory(Chunk::from(whole)),
+            Ok(_) => Body::Stream(Box::new(Unsent(length))),
+            Err(ahead) => {
+                let bounds = match is_unbuffered.unwrap_or(call.manner.is_unbuffered) {
+                    true => Bounds { memory_bytes: READ_BYTES_MAX, disk_bytes: 0 },
+                    false => bounds,
+                };
+                let (folder, outlives_client) = (Arc::clone(&self.folder), exchange.outlives_client.get());
+                let pump = Pump::new((hearing, ahead), bounds, outlives_client, folder, exchange.asker(), name);
+                // Over HTTP/2 both directions have time limits of their own.
+                let is_told_first = exchange.head.view().version() < Version::Http2;
+                Box::pin(spooled(pump, length, is_told_first, busy)).await
+            }
         };
-        let pump = Pump::new(hearing, bounds, exchange.outlives_client.get(), Arc::clone(&self.folder), exchange.asker(), name);
-        // Over HTTP/2 both directions have time limits of their own.
-        let is_told_first = exchange.head.view().version() < Version::Http2;
-        response.body = self.body(pump, length, has_content, is_told_first, busy).await;
         Handled::Answered(response)
     }
 
@@ -250,28 +262,6 @@ impl Gateway {
             true => Handled::Restart,
             false => Handled::Answered(Response::new(Status::BAD_GATEWAY)),
         }
-    }
-
-    /// All of it, where all of it is there; else what comes while it is sent.
-    async fn body(&self, mut pump: Pump, length: Option<u64>, has_content: bool, is_told_first: bool, busy: Option<Busy>) -> Body {
-        if let Some(whole) = pump.whole(WHOLE_BYTES_MAX) {
-            return match has_content {
-                true => Body::Memory(Chunk::from(whole)),
-                false => Body::Stream(Box::new(Unsent(length))),
-            };
-        }
-        // Both ends of an HTTP/1 client's connection share its time limits: its content is heard out first.
-        if is_told_first {
-            pump.run(true).await;
-        }
-        let body = pump.body(length);
-        if !pump.is_over() {
-            tokio::task::spawn_local(async move {
-                let _busy = busy;
-                pump.run(false).await;
-            });
-        }
-        Body::Stream(Box::new(body))
     }
 
     pub(crate) fn group(&self, upstream: &Arc<Upstream>) -> Rc<Group> {
@@ -322,6 +312,22 @@ impl Handler for Gateway {
             Rc::strong_count(pool) > 1 || !pool.is_unused(now_ms)
         });
     }
+}
+
+/// Content that comes while it is sent.
+async fn spooled(mut pump: Pump, length: Option<u64>, is_told_first: bool, busy: Option<Busy>) -> Body {
+    // Both ends of an HTTP/1 client's connection share its time limits: its content is heard out first.
+    if is_told_first {
+        pump.run(true).await;
+    }
+    let body = pump.body(length);
+    if !pump.is_over() {
+        tokio::task::spawn_local(async move {
+            let _busy = busy;
+            pump.run(false).await;
+        });
+    }
+    Body::Stream(Box::new(body))
 }
 
 /// What is still being said, with the place of who says it.

@@ -39,6 +39,7 @@ mod secured;
 mod spool;
 mod transport;
 mod tunnel;
+mod unheard;
 mod variables;
 
 pub use authorize::Doorkeeper;

@@ -3,17 +3,18 @@
 //! Difficulty: a kept connection may end at any moment. It is looked at before it is used (which costs no system call), and what fails on one
 //! before a byte came back says so ([`Connection::is_reused`]), so that the request can be tried on a fresh one where that is safe.
 //!
-//! Programs that serve one connection per process (php-fpm) have another: an idle connection keeps a process from all others. So none is kept
-//! while a request waits on a fresh one that no process may have taken yet.
+//! Programs that serve one connection per process (php-fpm) have another: an idle connection keeps a process from all others. So one makes room
+//! for each request that waits on a fresh one that no process may have taken yet (`unheard.rs`).
 //!
 //! Absent on purpose: a common pool of all workers, which would need locks and wake-ups across cores. Limits are each worker's share.
 
 use crate::{
-    connect::{self, connect},
+    connect::{connect, connect_now, knock},
     failure::Failure,
     http2::Links,
     queue::Queue,
     transport::Transport,
+    unheard::{PATIENCE_MS, Unheard},
 };
 use saker_config::model::{Backend, BackendAddress, BackendTls, Epoch, Protocol, Tuning};
 use saker_net::clock;
@@ -52,8 +53,9 @@ pub struct Pool {
     idle: RefCell<Vec<Idle>>,
     /// Busy and idle ones.
     open: Cell<usize>,
-    /// Fresh ones on which no byte has come back.
-    unheard: Cell<usize>,
+    unheard: RefCell<Unheard>,
+    /// Somebody looks after those that wait while others are idle.
+    is_watched: Cell<bool>,
     queue: Rc<Queue>,
     /// Requests under way, and bytes so far, for the choice among members.
     pub busy: Cell<u32>,
@@ -75,7 +77,8 @@ impl Pool {
             epoch: RefCell::default(),
             idle: RefCell::default(),
             open: Cell::new(0),
-            unheard: Cell::new(0),
+            unheard: RefCell::default(),
+            is_watched: Cell::new(false),
             queue: Rc::default(),
             busy: Cell::new(0),
             bytes: Cell::new(0),
@@ -89,6 +92,10 @@ impl Pool {
         self.note(tuning);
         let (most, queue_max) = (share(tuning.connections_max, workers), share(tuning.queue_max, workers));
         let mut until = None;
+        if is_fresh && self.has_processes() {
+            // Its process is free for the fresh one.
+            self.drop_idle();
+        }
         loop {
             if !is_fresh && let Some(connection) = self.kept() {
                 return Ok(connection);
@@ -98,7 +105,7 @@ impl Pool {
             }
             let has_been_called = until.is_some();
             let until = *until.get_or_insert_with(|| Instant::now() + Duration::from_millis(tuning.queue_timeout_ms));
-            self.queue.wait(queue_max, until, has_been_called).await?.take();
+            Box::pin(self.queue.wait(queue_max, until, has_been_called)).await?.take();
         }
     }
 
@@ -131,7 +138,7 @@ impl Pool {
                     epoch,
                     is_reused: true,
                     is_given_back: false,
-                    is_unheard: false,
+                    unheard: None,
                 });
             }
             self.open.set(self.open.get() - 1);
@@ -151,10 +158,18 @@ impl Pool {
         // Counted from here on, and no longer when dropped, whatever happens.
         let epoch = self.epoch.borrow().now();
         let pool = Some(Rc::clone(self));
-        let mut connection = Connection { transport: None, pool, epoch, is_reused: false, is_given_back: false, is_unheard: true };
-        self.unheard.set(self.unheard.get() + 1);
-        connection.transport = Some(connect(&self.backend, self.tls()?.as_ref(), tuning).await?);
+        let unheard = Some(self.unheard.borrow_mut().add(clock::monotonic_ms()));
+        let mut connection = Connection { transport: None, pool, epoch, is_reused: false, is_given_back: false, unheard };
+        connection.transport = Some(match connect_now(&self.backend) {
+            Some(connected) => connected?,
+            // Most requests find a kept one, and shall not carry the room for this.
+            None => Box::pin(self.connect_in_time(tuning)).await?,
+        });
         Ok(connection)
+    }
+
+    async fn connect_in_time(&self, tuning: &Tuning) -> Result<Transport, Failure> {
+        connect(&self.backend, self.tls()?.as_ref(), tuning).await
     }
 
     /// With what its files say, changes of the last second apart.
@@ -194,14 +209,38 @@ impl Pool {
         ClientTls::load(settings, host, &[protocol])
     }
 
-    fn put_back(&self, transport: Transport, epoch: u32) {
+    fn put_back(self: &Rc<Self>, transport: Transport, epoch: u32) {
         self.idle.borrow_mut().push(Idle { transport, since_ms: clock::monotonic_ms(), epoch });
         self.queue.call();
+        if self.has_processes() && self.unheard.borrow().wants_room() && !self.is_watched.replace(true) {
+            tokio::task::spawn_local(Rc::clone(self).watch());
+        }
     }
 
     /// A process that has to do with one connection at a time goes on to one that waits only when its own has ended.
+    fn has_processes(&self) -> bool {
+        self.backend.protocol.takes_variables()
+    }
+
     fn may_keep(&self, epoch: u32) -> bool {
-        epoch == self.epoch() && (self.unheard.get() == 0 || !self.backend.protocol.takes_variables())
+        epoch == self.epoch() && !(self.has_processes() && self.makes_room())
+    }
+
+    fn makes_room(&self) -> bool {
+        let mut unheard = self.unheard.borrow_mut();
+        !unheard.is_empty() && unheard.makes_room(clock::monotonic_ms())
+    }
+
+    /// Closes an idle connection for each fresh one that has waited too long for a process, as long as there are both.
+    async fn watch(self: Rc<Self>) {
+        while self.idle_count() > 0 && self.unheard.borrow().wants_room() {
+            tokio::time::sleep(Duration::from_millis(PATIENCE_MS)).await;
+            while self.idle_count() > 0 && self.makes_room() {
+                self.drop_idle();
+                self.queue.call();
+            }
+        }
+        self.is_watched.set(false);
     }
 
     /// Where processes are started for connections that come, several that come at once may be seen as one. Another one, of which nothing is
@@ -209,9 +248,9 @@ impl Pool {
     fn knock(&self) {
         if let BackendAddress::Unix(path) = &self.backend.address
             && self.forks_on_demand.get()
-            && self.unheard.get() > 0
+            && !self.unheard.borrow().is_empty()
         {
-            let _ = connect::knock(path);
+            let _ = knock(path);
         }
     }
 
@@ -268,14 +307,14 @@ pub struct Connection {
     /// It has served a request before.
     pub is_reused: bool,
     is_given_back: bool,
-    /// Fresh, and no byte has come back: perhaps nobody has taken it yet.
-    is_unheard: bool,
+    /// Its number among those on which no byte has come back.
+    unheard: Option<u64>,
 }
 
 impl Connection {
     /// One that is for a single request.
     pub fn alone(transport: Transport) -> Connection {
-        Connection { transport: Some(transport), pool: None, epoch: 0, is_reused: false, is_given_back: false, is_unheard: false }
+        Connection { transport: Some(transport), pool: None, epoch: 0, is_reused: false, is_given_back: false, unheard: None }
     }
 
     pub fn transport(&mut self) -> Option<&mut Transport> {
@@ -296,10 +335,8 @@ impl Connection {
 
     /// A byte has come back.
     pub fn hear(&mut self) {
-        if std::mem::take(&mut self.is_unheard)
-            && let Some(pool) = &self.pool
-        {
-            pool.unheard.set(pool.unheard.get() - 1);
+        if let (Some(id), Some(pool)) = (self.unheard.take(), &self.pool) {
+            pool.unheard.borrow_mut().remove(id);
         }
     }
 

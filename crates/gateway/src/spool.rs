@@ -5,8 +5,8 @@
 //! seen to break, not to end.
 
 use crate::{conversation::Said, failure::Failure, hearing::Hearing};
+use saker_files::unnamed;
 use saker_http::Fields;
-use saker_net::clock;
 use saker_pipeline::{Asker, BodyError, BodyStream, Chunk};
 use saker_telemetry::{error_log, message};
 use std::{
@@ -52,6 +52,29 @@ struct Disk {
     read: u64,
 }
 
+/// What was heard of a response that is not over.
+pub struct Ahead {
+    content: Vec<u8>,
+    /// The last that was said, if it was no content.
+    said: Option<Result<Said, Failure>>,
+}
+
+/// The whole content, if the rest of the response is here already and not longer than that. Waits for nothing.
+pub fn whole(hearing: &mut Hearing, bytes_max: usize) -> Result<Vec<u8>, Ahead> {
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut content = Vec::new();
+    while content.len() <= bytes_max {
+        match hearing.poll_said(&mut cx) {
+            Poll::Ready(Ok(Said::Content(more))) if content.is_empty() => content = more,
+            Poll::Ready(Ok(Said::Content(more))) => content.extend_from_slice(&more),
+            Poll::Ready(Ok(Said::End)) => return Ok(content),
+            Poll::Ready(other) => return Err(Ahead { content, said: Some(other) }),
+            Poll::Pending => break,
+        }
+    }
+    Err(Ahead { content, said: None })
+}
+
 /// The end where the response is heard.
 pub struct Pump {
     hearing: Hearing,
@@ -66,40 +89,26 @@ pub struct Pump {
 }
 
 impl Pump {
-    pub fn new(hearing: Hearing, bounds: Bounds, outlives_client: bool, folder: Arc<Path>, client: Asker, name: Rc<str>) -> Pump {
-        Pump { hearing, state: Rc::default(), bounds, outlives_client, is_paused: false, folder, client, name }
+    /// `ahead`: what was heard already.
+    pub fn new(
+        (hearing, ahead): (Hearing, Ahead),
+        bounds: Bounds,
+        outlives_client: bool,
+        folder: Arc<Path>,
+        client: Asker,
+        name: Rc<str>,
+    ) -> Pump {
+        let mut pump = Pump { hearing, state: Rc::default(), bounds, outlives_client, is_paused: false, folder, client, name };
+        if !ahead.content.is_empty() {
+            pump.state.borrow_mut().push_memory(ahead.content);
+        }
+        ahead.said.into_iter().for_each(|said| pump.take(said));
+        pump
     }
 
     /// The other end. `length`: what the head promised.
     pub fn body(&self, length: Option<u64>) -> SpooledBody {
         SpooledBody { state: Rc::clone(&self.state), length }
-    }
-
-    /// The whole content, if the rest of the response is here already and not longer than that. Waits for nothing.
-    pub fn whole(&mut self, bytes_max: usize) -> Option<Vec<u8>> {
-        let mut cx = Context::from_waker(Waker::noop());
-        let mut content = Vec::new();
-        while content.len() <= bytes_max {
-            match self.hearing.poll_said(&mut cx) {
-                Poll::Ready(Ok(Said::Content(more))) if content.is_empty() => content = more,
-                Poll::Ready(Ok(Said::Content(more))) => content.extend_from_slice(&more),
-                Poll::Ready(Ok(Said::End)) => return Some(content),
-                Poll::Ready(other) => {
-                    self.put(content);
-                    self.take(other);
-                    return None;
-                }
-                Poll::Pending => break,
-            }
-        }
-        self.put(content);
-        None
-    }
-
-    fn put(&mut self, content: Vec<u8>) {
-        if !content.is_empty() {
-            self.state.borrow_mut().push_memory(content);
-        }
     }
 
     /// Listens until the response is over, or the request's content has all been told where `until_told`.
@@ -225,23 +234,6 @@ impl State {
             waker.wake();
         }
     }
-}
-
-/// Gone when it is closed, whatever becomes of us.
-pub fn unnamed(folder: &Path) -> io::Result<File> {
-    use rustix::fs::{Mode, OFlags, open};
-    match open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR) {
-        Ok(fd) => Ok(File::from(fd)),
-        // A file system without such files.
-        Err(_) => named(folder),
-    }
-}
-
-fn named(folder: &Path) -> io::Result<File> {
-    let path = folder.join(format!("saker-response-{}-{}", std::process::id(), clock::monotonic_precise_ns()));
-    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
-    std::fs::remove_file(&path)?;
-    Ok(file)
 }
 
 /// The end where the client is.

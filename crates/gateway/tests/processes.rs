@@ -8,6 +8,7 @@ mod bench;
 
 use bench::*;
 use saker_config::model::{Backend, BackendAddress, Member, Protocol, Tuning, Upstream};
+use saker_gateway::Gateway;
 use saker_pipeline::Handler;
 use saker_testkit::TempDir;
 use std::{
@@ -47,11 +48,12 @@ fn hear(stream: &mut UnixStream) -> Option<()> {
     }
 }
 
-/// Serves a connection until it ends, then takes the next.
-fn process(listener: &UnixListener) {
+/// Serves a connection until it ends, then takes the next, and counts them.
+fn process(listener: &UnixListener, takes: Duration, taken: &AtomicUsize) {
     while let Ok((mut stream, _)) = listener.accept() {
+        taken.fetch_add(1, Ordering::SeqCst);
         while hear(&mut stream).is_some() {
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(takes);
             let answer =
                 [record(STDOUT, b"Content-Type: text/plain\r\n\r\nok"), record(STDOUT, b""), record(END_REQUEST, &[0; 8])].concat();
             if stream.write_all(&answer).is_err() {
@@ -67,25 +69,51 @@ fn program(path: &Path, forks_on_demand: bool) -> Arc<Upstream> {
     Arc::new(Upstream::new("program", vec![Member::new(backend, tuning)]))
 }
 
+/// So many processes, and how many connections they have taken.
+fn processes(path: &Path, count: usize, takes: Duration) -> Arc<AtomicUsize> {
+    let (listener, taken) = (Arc::new(UnixListener::bind(path).unwrap()), Arc::<AtomicUsize>::default());
+    for _ in 0..count {
+        let (listener, taken) = (Arc::clone(&listener), Arc::clone(&taken));
+        thread::spawn(move || process(&listener, takes, &taken));
+    }
+    taken
+}
+
+async fn at_once(gateway: &Rc<Gateway>, upstream: &Arc<Upstream>, count: usize) {
+    let all = (0..count).map(|_| {
+        let (gateway, upstream) = (Rc::clone(gateway), Arc::clone(upstream));
+        tokio::task::spawn_local(async move { fetch(&gateway, &upstream).await })
+    });
+    for one in all.collect::<Vec<_>>() {
+        assert_eq!(one.await.unwrap(), (200, Ok(b"ok".to_vec())));
+    }
+}
+
 #[test]
 fn an_idle_connection_keeps_no_process_from_others() {
     let folder = TempDir::new("gateway-processes").unwrap();
+    // Scripts that outlast the patience, and such as are over before it.
+    for takes_ms in [20, 0] {
+        let path = folder.join(format!("{takes_ms}.sock"));
+        processes(&path, 2, Duration::from_millis(takes_ms));
+        with_gateway(1, |gateway| async move { at_once(&gateway, &program(&path, false), 9).await });
+    }
+}
+
+#[test]
+fn with_processes_enough_connections_are_kept() {
+    let folder = TempDir::new("gateway-processes").unwrap();
     let path = folder.join("fpm.sock");
-    let listener = Arc::new(UnixListener::bind(&path).unwrap());
-    (0..2).for_each(|_| {
-        let listener = Arc::clone(&listener);
-        drop(thread::spawn(move || process(&listener)));
-    });
+    let taken = processes(&path, 9, Duration::ZERO);
     with_gateway(1, |gateway| async move {
         let upstream = program(&path, false);
-        let all = (0..9).map(|_| {
-            let (gateway, upstream) = (Rc::clone(&gateway), Arc::clone(&upstream));
-            tokio::task::spawn_local(async move { fetch(&gateway, &upstream).await })
-        });
-        for one in all.collect::<Vec<_>>() {
-            assert_eq!(one.await.unwrap(), (200, Ok(b"ok".to_vec())));
+        for _ in 0..100 {
+            at_once(&gateway, &upstream, 4).await;
         }
     });
+    // Four, and some more where this machine was slow.
+    let taken = taken.load(Ordering::SeqCst);
+    assert!(taken <= 100, "{taken} connections for 400 requests");
 }
 
 #[test]

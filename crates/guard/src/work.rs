@@ -11,6 +11,9 @@ use std::net::IpAddr;
 /// How long a puzzle may be worked on: nobody is hurried.
 pub const PUZZLE_LIFE_S: i64 = 3600;
 const PAGE: &str = include_str!("work.html");
+/// What does the work, on our page and on others.
+const CORE: &str = include_str!("work_core.html");
+const PLACE: &str = saker_config::model::CHALLENGE_PLACE;
 
 /// For whom.
 #[derive(Clone, Copy, Debug)]
@@ -87,9 +90,12 @@ pub struct Page<'a> {
     pub is_secure: bool,
     /// For the script's permission (Content-Security-Policy).
     pub nonce: &'a str,
+    /// The site's own page, in place of ours.
+    pub own: Option<&'a str>,
 }
 
-/// The page; everything laid into it is of letters, digits and `-_.`.
+/// The page; everything laid into it is of letters, digits and `-_.`. In a page of the site's own the place of the work and `{nonce}`, for scripts of
+/// the site's, are filled in; it says itself what it has to say to browsers without JavaScript, if it says anything.
 pub fn page(page: &Page<'_>) -> String {
     let difficulty = page.puzzle.split('.').next().unwrap_or_default();
     let flag = |flag| if flag { "true" } else { "false" };
@@ -102,11 +108,14 @@ pub fn page(page: &Page<'_>) -> String {
         ("{secure}", flag(page.is_secure)),
         ("{nonce}", page.nonce),
         ("{sent}", if page.has_content { SENT } else { "" }),
+        ("{noscript}", if page.own.is_some_and(|own| own.contains("<noscript")) { "" } else { NO_SCRIPT }),
     ];
-    pairs.into_iter().fold(PAGE.to_owned(), |text, (mark, value)| text.replace(mark, value))
+    let core = pairs.into_iter().fold(CORE.to_owned(), |text, (mark, value)| text.replace(mark, value));
+    page.own.unwrap_or(PAGE).replace("{nonce}", page.nonce).replacen(PLACE, &core, 1)
 }
 
-const SENT: &str = "<p><strong>What you have just sent has not reached the site yet.</strong> When the check is done, press \u{201c}Send again\u{201d}: \
+const NO_SCRIPT: &str = "<noscript><p><strong>The calculation needs JavaScript, which is switched off in this browser.</strong> Please switch it on for this site, or come back a little later.</p></noscript>\n";
+const SENT: &str = "<p id=\"sent\"><strong>What you have just sent has not reached the site yet.</strong> When the check is done, press \u{201c}Send again\u{201d}: \
                     your browser may ask whether to send it a second time, which is what you want.</p>\n";
 
 #[cfg(test)]
@@ -170,9 +179,30 @@ mod tests {
 
     #[test]
     fn the_page_is_whole() {
-        let page =
-            page(&Page { puzzle: "16.ab.cd.ef", cookie: "saker_work", has_content: true, failed: false, is_secure: true, nonce: "ab" });
+        let page = page(&Page {
+            puzzle: "16.ab.cd.ef",
+            cookie: "saker_work",
+            has_content: true,
+            failed: false,
+            is_secure: true,
+            nonce: "ab",
+            own: None,
+        });
         assert!(!page.contains("{puzzle}") && page.contains("\"16.ab.cd.ef\"") && page.contains("has not reached the site yet"));
         assert!(page.contains("lang=\"en\"") && page.contains("<noscript>") && page.contains("role=\"status\""));
+        assert!(page.ends_with("</html>\n"));
+    }
+
+    #[test]
+    fn a_page_of_the_sites_own() {
+        let own = "<!doctype html><html lang=\"de\"><title>{puzzle}</title><main>{challenge}</main><script nonce=\"{nonce}\"></script>";
+        let asked =
+            Page { puzzle: "16.ab.cd.ef", cookie: "w", has_content: false, failed: true, is_secure: false, nonce: "ab", own: Some(own) };
+        let text = page(&asked);
+        assert!(text.starts_with("<!doctype html><html lang=\"de\"><title>{puzzle}</title><main><p id=\"state\""), "{text}");
+        assert!(text.contains("puzzle = \"16.ab.cd.ef\"") && text.ends_with("</main><script nonce=\"ab\"></script>"), "{text}");
+        assert_eq!((text.matches("<noscript>").count(), text.matches("One moment").count()), (1, 0));
+        let with_words = format!("{own}<noscript>Bitte JavaScript.</noscript>");
+        assert_eq!(page(&Page { own: Some(&with_words), ..asked }).matches("<noscript>").count(), 1);
     }
 }

@@ -19,6 +19,8 @@ pub struct HostRow {
     pub out_bytes_per_s: Option<u64>,
     /// Of one client's address, requests in 1000 seconds.
     pub requests_per_1000_s: Option<u64>,
+    /// Of one client's address, requests that are being answered.
+    pub at_a_time_address: Option<u64>,
     /// Another place to which all of its requests are sent.
     pub redirect: Option<Box<str>>,
     pub is_suspended: bool,
@@ -62,6 +64,7 @@ impl HostRow {
             "php" => self.php = Some(php(value)?),
             "bandwidth" | "bytespers" => self.out_bytes_per_s = rate(value, units::parse_bandwidth)?,
             "requests" | "requestspers" => self.requests_per_1000_s = rate(value, units::parse_request_rate)?,
+            "connections" | "atatime" => self.at_a_time_address = Some(value.parse().map_err(|_| "is no number".to_owned())?),
             "redirect" => self.redirect = Some(url(value)?),
             "suspended" | "disabled" => self.is_suspended = truth(value)?,
             "active" | "enabled" => self.is_suspended = !truth(value)?,
@@ -143,6 +146,7 @@ mod tests {
             ("php", "unix:/run/php/bob.sock"),
             ("bandwidth", "1MB/s"),
             ("requests", "30/m"),
+            ("Connections", "8"),
             ("suspended", "no"),
             ("redirect", ""),
         ])
@@ -150,7 +154,7 @@ mod tests {
         assert_eq!(host.root.as_deref(), Some(Path::new("/srv/a")));
         assert_eq!((host.user.as_deref(), host.php.as_deref()), (Some("bob"), Some("unix:/run/php/bob.sock")));
         assert_eq!((host.out_bytes_per_s, host.requests_per_1000_s, host.is_suspended), (Some(1_000_000), Some(500), false));
-        assert_eq!(host.redirect, None);
+        assert_eq!((host.redirect, host.at_a_time_address), (None, Some(8)));
         assert_eq!(
             read(&[("bandwidth", "5000"), ("requests", "2")]).map(|host| (host.out_bytes_per_s, host.requests_per_1000_s)),
             Ok((Some(5000), Some(2000)))
@@ -166,6 +170,7 @@ mod tests {
             ("php", "unix:/run/%1.sock"),
             ("bandwidth", "much"),
             ("requests", "-1"),
+            ("connections", "many"),
             ("redirect", "javascript:alert(1)"),
             ("redirect", "http://a/\r\nSet-Cookie: a=b"),
             ("suspended", "perhaps"),

@@ -79,6 +79,7 @@ impl Hosts {
             },
             connections_max: settings.connections_max,
             timeout: Duration::from_millis(settings.timeout_ms),
+            ..Terms::default()
         };
         let desk = Desk::start("hosts", terms).map_err(|failure| format!("{database}: {failure}"))?;
         let inner = Inner {

@@ -9,6 +9,7 @@ pub mod child;
 pub mod clock;
 pub mod deadlines;
 pub mod listener;
+pub mod modsecurity;
 pub mod network;
 pub mod process;
 pub mod program;

@@ -142,6 +142,7 @@ struct Changes {
     user: Option<ProgramUser>,
     out_site: Option<Rate>,
     requests: Option<RequestRate>,
+    at_a_time: Option<u64>,
     account: Option<HostAccounts>,
 }
 
@@ -155,11 +156,11 @@ impl Changes {
             row.requests_per_1000_s.map(|per_1000_s| RequestRate { per_1000_s, burst: (per_1000_s / 1000).max(1), excess: Excess::Refuse });
         let has_account = out_site.is_some() || of.throttle.out_site.is_some();
         let php = said.or_else(|| by_name(&of.php, host, port));
-        Changes { php, user, out_site, requests, account: has_account.then(HostAccounts::default) }
+        Changes { php, user, out_site, requests, at_a_time: row.at_a_time_address, account: has_account.then(HostAccounts::default) }
     }
 
     fn is_empty(&self) -> bool {
-        self.php.is_none() && self.user.is_none() && self.requests.is_none() && self.account.is_none()
+        self.php.is_none() && self.user.is_none() && self.requests.is_none() && self.at_a_time.is_none() && self.account.is_none()
     }
 
     /// `own`: the site's. What a route says otherwise than its site about PHP stays as it is.
@@ -177,6 +178,7 @@ impl Changes {
             out_site: self.out_site.or(new.throttle.out_site),
             static_requests: self.requests.or(new.throttle.static_requests),
             dynamic_requests: self.requests.or(new.throttle.dynamic_requests),
+            at_a_time_address: self.at_a_time.unwrap_or(new.throttle.at_a_time_address),
             host: self.account.clone(),
             ..new.throttle
         };
@@ -245,6 +247,7 @@ mod tests {
             php: Some("unix:/run/own.sock".into()),
             user: Some("bob".into()),
             out_bytes_per_s: Some(1000),
+            at_a_time_address: Some(7),
             ..HostRow::default()
         };
         let site = derive(&template(), &by_host, "www.example.org", 80, Some(&row));
@@ -252,7 +255,7 @@ mod tests {
         for settings in [&site.settings, &site.routes[0].settings] {
             assert_eq!(address(settings), "fcgi at unix:/run/own.sock");
             assert_eq!(settings.throttle.out_site.map(|rate| rate.bytes_per_s), Some(1000));
-            assert_eq!(settings.throttle.host, site.settings.throttle.host);
+            assert_eq!((&settings.throttle.host, settings.throttle.at_a_time_address), (&site.settings.throttle.host, 7));
         }
         assert_eq!(address(&site.routes[1].settings), "Off");
         assert_eq!(site.settings.program_user.as_ref().map(|user| user.user.as_str()), Some("bob"));

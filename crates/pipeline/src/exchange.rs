@@ -3,6 +3,7 @@
 use crate::{
     Call, Guarded, Handed, HeadEdits, RequestBody, Reusable,
     logged::{First, LogRules, StandIn},
+    modsecurity::Screening,
     phases::Inquiry,
     throttle::{AddressState, Admission, Counted, ProgramGate},
 };
@@ -214,6 +215,10 @@ pub struct Exchange {
     pub head_edits: Option<Rc<dyn HeadEdits>>,
     /// What the rules keep for later phases.
     pub rules_state: Option<Box<dyn Any>>,
+    /// What ModSecurity's rules know of it.
+    pub screening: Option<Box<Screening>>,
+    /// It is part of another one, which has been seen.
+    pub is_inside: bool,
     /// What guards have to say on the response.
     pub guarded: Option<Box<Guarded>>,
     /// What the page cache keeps for later.
@@ -287,6 +292,8 @@ impl Exchange {
             log_rules: LogRules::default(),
             head_edits: None,
             rules_state: None,
+            screening: None,
+            is_inside: false,
             guarded: None,
             page_cache: None,
             trace: None,

@@ -14,6 +14,7 @@ pub mod handed;
 pub mod head_edits;
 pub mod host_table;
 pub mod logged;
+pub mod modsecurity;
 pub mod phases;
 pub mod resources;
 pub mod respond;

@@ -3,7 +3,7 @@
 //! Error documents (a path of the same site) run the later phases once more with a request of their own, which carries none of the
 //! client's conditions: a 404 page must never become a 304 or a part of itself.
 
-use crate::{Body, Chunk, Exchange, NoBody, Response, ResponseHead, Services, StandIn, phases};
+use crate::{Body, Chunk, Exchange, NoBody, Response, ResponseHead, Services, StandIn, modsecurity, phases};
 use saker_config::model::ErrorPage;
 use saker_http::{KnownField, Method, RequestHead, Status, escape};
 use std::{rc::Rc, sync::Arc};
@@ -17,15 +17,24 @@ pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
     if let Some(handed) = exchange.handed.take() {
         handed.lay(exchange, &mut response);
     }
-    if matches!(response.body, Body::Empty) {
-        if response.status.is_error() {
-            response = error_document(exchange, services, response).await;
-        } else if is_redirect(response.status) {
-            response = own_page(exchange, services, response);
+    response = dressed(exchange, services, response).await;
+    if let Some(refused) = modsecurity::response(exchange, services, &mut response).await {
+        if exchange.drops_connection {
+            return refused;
         }
+        response = dressed(exchange, services, refused).await;
     }
     finish(exchange, services, &mut response).await;
     response
+}
+
+/// With a page, where there is none for what it says.
+async fn dressed(exchange: &mut Exchange, services: &Services, response: Response) -> Response {
+    match &response.body {
+        Body::Empty if response.status.is_error() => error_document(exchange, services, response).await,
+        Body::Empty if is_redirect(response.status) => own_page(exchange, services, response),
+        _ => response,
+    }
 }
 
 /// The content of a request inside of another one, after [`phases::descend_inside`]: without error documents, and with those filters only that

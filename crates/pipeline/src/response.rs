@@ -70,12 +70,12 @@ impl Response {
 
     /// The fields, for changing; a ready head is copied and becomes a built one.
     pub fn fields_mut(&mut self) -> &mut Fields {
-        if let ResponseHead::Ready(ready) = &self.head {
-            self.head = ResponseHead::Built(ready.fields.clone());
-        }
-        match &mut self.head {
-            ResponseHead::Built(fields) => fields,
-            ResponseHead::Ready(_) => unreachable!("replaced above"),
+        loop {
+            let copy = match self.head {
+                ResponseHead::Built(ref mut fields) => return fields,
+                ResponseHead::Ready(ref ready) => ready.fields.clone(),
+            };
+            self.head = ResponseHead::Built(copy);
         }
     }
 

@@ -1,7 +1,9 @@
 //! What a worker has at hand for every request. One per worker and generation; never crosses threads.
 
-use crate::{Authorizer, Filter, Generation, GuardState, Handler, LocalFuture, NameServer, Rules, throttle::Neighbours};
-use std::{rc::Rc, sync::Arc, time::Duration};
+use crate::{
+    Authorizer, Filter, Generation, GuardState, Handler, LocalFuture, NameServer, Rules, modsecurity::Offload, throttle::Neighbours,
+};
+use std::{path::Path, rc::Rc, sync::Arc, time::Duration};
 
 /// From a path to the key authorization that waits there.
 pub type FindChallenge = dyn Fn(&[u8]) -> Option<String>;
@@ -22,6 +24,10 @@ pub struct Services {
     pub names: Option<Box<dyn NameServer>>,
     /// Waits; the pipeline knows no runtime.
     pub sleep: fn(Duration) -> LocalFuture<'static, ()>,
+    /// Does work on another thread.
+    pub offload: Offload,
+    /// Where files without a name are.
+    pub folder: Arc<Path>,
     /// What clients have used up, and who is banned.
     pub neighbours: Arc<Neighbours>,
     /// Monotonic nanoseconds, for throttling.

@@ -1,8 +1,9 @@
 //! TLS 1.3 within QUIC (RFC 9001): rustls behind quinn-proto's traits.
 //!
 //! quinn-proto has such a thing of its own; this one tells what servers log and scripts ask for (suite, resumption, client certificates), and
-//! speaks version 2. The difficulty is when to tell: rustls has no signal for a ClientHello that was read, so it is the first moment at which
-//! either a name, a protocol or the end of the handshake is known.
+//! speaks version 2. Sites differ in what they demand of clients, so that a server's session begins when the ClientHello is there whole and
+//! somebody has chosen a configuration by it ([`ChooseConfig`]). The difficulty is when to tell: rustls has no signal for a ClientHello that was
+//! read, so it is the first moment at which either a name, a protocol or the end of the handshake is known.
 
 use crate::{VERSION_1, VERSION_2, second_version};
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -12,7 +13,7 @@ use quinn_proto::{
     transport_parameters::TransportParameters,
 };
 use rustls::{
-    CipherSuite, ClientConfig, HandshakeKind, NamedGroup, ServerConfig,
+    AlertDescription, CipherSuite, ClientConfig, HandshakeKind, NamedGroup, ServerConfig,
     crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256,
     pki_types::{CertificateDer, ServerName},
     quic::{self, KeyChange, Secrets, Suite, Version},
@@ -53,9 +54,33 @@ impl fmt::Display for Unusable {
 #[derive(Clone, Copy)]
 struct Initials(Suite);
 
+/// Which configuration answers a ClientHello.
+pub trait ChooseConfig: Send + Sync {
+    /// `message`: what has come of the first handshake message, in order. A configuration has to be good for QUIC.
+    fn choose(&self, message: &[u8]) -> Chosen;
+}
+
+pub enum Chosen {
+    /// The message is not there whole.
+    NotYet,
+    Config(Arc<ServerConfig>),
+    /// With a TLS alert, and for the log.
+    Refused {
+        alert: u8,
+        reason: String,
+    },
+}
+
+/// The same for everybody.
+impl ChooseConfig for Arc<ServerConfig> {
+    fn choose(&self, _: &[u8]) -> Chosen {
+        Chosen::Config(Arc::clone(self))
+    }
+}
+
 /// Server's side. To be made anew when certificates change.
 pub struct ServerCrypto {
-    config: Arc<ServerConfig>,
+    configs: Arc<dyn ChooseConfig>,
     initials: Initials,
     take_shown: TakeShown,
 }
@@ -64,6 +89,7 @@ pub struct ServerCrypto {
 pub type TakeShown = fn() -> Option<Arc<CertifiedKey>>;
 
 /// Client's side, for tests and load generators.
+#[derive(Clone)]
 pub struct ClientCrypto {
     config: Arc<ClientConfig>,
     initials: Initials,
@@ -81,10 +107,8 @@ impl Initials {
 }
 
 impl ServerCrypto {
-    pub fn new(config: Arc<ServerConfig>, take_shown: TakeShown) -> Result<ServerCrypto, Unusable> {
-        // A session that is thrown away: what rustls may find wrong with a configuration it says here and not to a client.
-        quic::ServerConnection::new(Arc::clone(&config), Version::V1, Vec::new()).map_err(|error| Unusable(error.to_string()))?;
-        Ok(ServerCrypto { config, initials: Initials::new()?, take_shown })
+    pub fn new(configs: Arc<dyn ChooseConfig>, take_shown: TakeShown) -> Result<ServerCrypto, Unusable> {
+        Ok(ServerCrypto { configs, initials: Initials::new()?, take_shown })
     }
 }
 
@@ -110,10 +134,8 @@ impl crypto::ServerConfig for ServerCrypto {
 
     fn start_session(self: Arc<Self>, version: u32, parameters: &TransportParameters) -> Box<dyn crypto::Session> {
         let version = known(version).unwrap_or(Version::V1);
-        let session = quic::ServerConnection::new(Arc::clone(&self.config), version, encoded(parameters));
-        // What rustls looks at is the configuration, which has passed in `new`.
-        let session = session.expect("a configuration that was good for a session before");
-        Box::new(Session::new(quic::Connection::Server(session), version, self.initials, self.take_shown))
+        let waiting = Waiting { configs: Arc::clone(&self.configs), parameters: encoded(parameters), message: Vec::new() };
+        Box::new(Session::new(Stage::Waiting(waiting), version, self.initials, self.take_shown))
     }
 }
 
@@ -129,12 +151,12 @@ impl crypto::ClientConfig for ClientCrypto {
         let name = ServerName::try_from(server_name).map_err(|_| bad_name())?.to_owned();
         let session = quic::ClientConnection::new(Arc::clone(&self.config), version, name, encoded(parameters));
         let session = session.map_err(|_| bad_name())?;
-        Ok(Box::new(Session::new(quic::Connection::Client(session), version, self.initials, || None)))
+        Ok(Box::new(Session::new(Stage::Begun(Box::new(quic::Connection::Client(session))), version, self.initials, || None)))
     }
 }
 
 struct Session {
-    tls: quic::Connection,
+    stage: Stage,
     version: Version,
     initials: Initials,
     next: Option<Secrets>,
@@ -143,29 +165,74 @@ struct Session {
     shown: Option<Arc<CertifiedKey>>,
 }
 
+enum Stage {
+    /// Server's side: for the ClientHello.
+    Waiting(Waiting),
+    Begun(Box<quic::Connection>),
+}
+
+struct Waiting {
+    configs: Arc<dyn ChooseConfig>,
+    parameters: Vec<u8>,
+    message: Vec<u8>,
+}
+
 impl Session {
-    fn new(tls: quic::Connection, version: Version, initials: Initials, take_shown: TakeShown) -> Session {
-        Session { tls, version, initials, next: None, is_told: false, take_shown, shown: None }
+    fn new(stage: Stage, version: Version, initials: Initials, take_shown: TakeShown) -> Session {
+        Session { stage, version, initials, next: None, is_told: false, take_shown, shown: None }
+    }
+
+    fn tls(&self) -> Option<&quic::Connection> {
+        match &self.stage {
+            Stage::Begun(tls) => Some(tls),
+            Stage::Waiting(_) => None,
+        }
     }
 
     fn side(&self) -> Side {
-        match self.tls {
-            quic::Connection::Client(_) => Side::Client,
-            quic::Connection::Server(_) => Side::Server,
+        match self.tls() {
+            Some(quic::Connection::Client(_)) => Side::Client,
+            _ => Side::Server,
         }
     }
 
     fn server_name(&self) -> Option<&str> {
-        match &self.tls {
+        match self.tls()? {
             quic::Connection::Server(session) => session.server_name(),
             quic::Connection::Client(_) => None,
         }
     }
 
-    fn fault(&self, error: &rustls::Error) -> TransportError {
-        let code = self.tls.alert().map_or(TransportErrorCode::PROTOCOL_VIOLATION, |alert| TransportErrorCode::crypto(alert.into()));
-        TransportError { code, frame: None, reason: format!("TLS: {error}") }
+    /// Begins where the ClientHello is there whole; what came of it so far is heard then.
+    fn begin(&mut self, bytes: &[u8]) -> Result<(), TransportError> {
+        let Stage::Waiting(waiting) = &mut self.stage else { return self.hear(bytes) };
+        waiting.message.extend_from_slice(bytes);
+        let config = match waiting.configs.choose(&waiting.message) {
+            Chosen::NotYet => return Ok(()),
+            Chosen::Config(config) => config,
+            Chosen::Refused { alert, reason } => return Err(refused(alert, reason)),
+        };
+        let message = std::mem::take(&mut waiting.message);
+        let session = quic::ServerConnection::new(config, self.version, std::mem::take(&mut waiting.parameters));
+        let session = session.map_err(|error| refused(AlertDescription::InternalError.into(), error.to_string()))?;
+        self.stage = Stage::Begun(Box::new(quic::Connection::Server(session)));
+        self.hear(&message)
     }
+
+    fn hear(&mut self, bytes: &[u8]) -> Result<(), TransportError> {
+        let Stage::Begun(tls) = &mut self.stage else { return Ok(()) };
+        let read = tls.read_hs(bytes);
+        self.shown = (self.take_shown)().or(self.shown.take());
+        let alert = tls.alert();
+        read.map_err(|error| match alert {
+            Some(alert) => refused(alert.into(), format!("TLS: {error}")),
+            None => TransportError { code: TransportErrorCode::PROTOCOL_VIOLATION, frame: None, reason: format!("TLS: {error}") },
+        })
+    }
+}
+
+fn refused(alert: u8, reason: String) -> TransportError {
+    TransportError { code: TransportErrorCode::crypto(alert), frame: None, reason }
 }
 
 impl crypto::Session for Session {
@@ -175,16 +242,14 @@ impl crypto::Session for Session {
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        if !self.is_told {
-            return None;
-        }
-        let certificates = self.tls.peer_certificates().filter(|_| self.side().is_server()).unwrap_or_default();
+        let tls = self.tls().filter(|_| self.is_told)?;
+        let certificates = tls.peer_certificates().filter(|_| self.side().is_server()).unwrap_or_default();
         Some(Box::new(Hello {
             server_name: self.server_name().map(str::to_owned),
-            alpn: self.tls.alpn_protocol().map(<[u8]>::to_vec),
-            suite: self.tls.negotiated_cipher_suite().map(|suite| suite.suite()),
-            group: self.tls.negotiated_key_exchange_group().map(|group| group.name()),
-            kind: self.tls.handshake_kind(),
+            alpn: tls.alpn_protocol().map(<[u8]>::to_vec),
+            suite: tls.negotiated_cipher_suite().map(|suite| suite.suite()),
+            group: tls.negotiated_key_exchange_group().map(|group| group.name()),
+            kind: tls.handshake_kind(),
             client_certificates: certificates.iter().map(|one| one.clone().into_owned()).collect(),
             shown: self.shown.clone(),
             quic_version: if matches!(self.version, Version::V2) { 2 } else { 1 },
@@ -196,36 +261,36 @@ impl crypto::Session for Session {
     }
 
     fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
-        let keys = self.tls.zero_rtt_keys()?;
+        let keys = self.tls()?.zero_rtt_keys()?;
         Some((Box::new(keys.header), packet_key(self.version, keys.packet)))
     }
 
     fn early_data_accepted(&self) -> Option<bool> {
-        match &self.tls {
+        match self.tls()? {
             quic::Connection::Client(session) => Some(session.is_early_data_accepted()),
             quic::Connection::Server(_) => None,
         }
     }
 
     fn is_handshaking(&self) -> bool {
-        self.tls.is_handshaking()
+        self.tls().is_none_or(|tls| tls.is_handshaking())
     }
 
     fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
-        let read = self.tls.read_hs(bytes);
-        self.shown = (self.take_shown)().or(self.shown.take());
-        read.map_err(|error| self.fault(&error))?;
-        let known = self.tls.alpn_protocol().is_some() || self.server_name().is_some() || !self.tls.is_handshaking();
+        self.begin(bytes)?;
+        let Some(tls) = self.tls() else { return Ok(false) };
+        let known = tls.alpn_protocol().is_some() || self.server_name().is_some() || !tls.is_handshaking();
         Ok(known && !std::mem::replace(&mut self.is_told, known))
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
-        let Some(bytes) = self.tls.quic_transport_parameters() else { return Ok(None) };
+        let Some(bytes) = self.tls().and_then(|tls| tls.quic_transport_parameters()) else { return Ok(None) };
         Ok(Some(TransportParameters::read(self.side(), &mut Cursor::new(bytes))?))
     }
 
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<Keys> {
-        match self.tls.write_hs(out)? {
+        let Stage::Begun(tls) = &mut self.stage else { return None };
+        match tls.write_hs(out)? {
             KeyChange::Handshake { keys } => Some(both_ways(self.version, keys)),
             KeyChange::OneRtt { keys, next } => {
                 self.next = Some(next);
@@ -247,7 +312,8 @@ impl crypto::Session for Session {
     }
 
     fn export_keying_material(&self, out: &mut [u8], label: &[u8], context: &[u8]) -> Result<(), ExportKeyingMaterialError> {
-        self.tls.export_keying_material(out, label, Some(context)).map(drop).map_err(|_| ExportKeyingMaterialError)
+        let tls = self.tls().ok_or(ExportKeyingMaterialError)?;
+        tls.export_keying_material(out, label, Some(context)).map(drop).map_err(|_| ExportKeyingMaterialError)
     }
 }
 

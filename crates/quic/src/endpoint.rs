@@ -28,6 +28,11 @@ use std::{
 
 /// Datagrams that one connection may send before others have their turn.
 const TURN_DATAGRAMS_MAX: usize = 128;
+/// Who wakes late makes up for so much, and for a part of a round trip at most, which is what packets then seem to have taken longer; in steps shorter
+/// than what quinn-proto's pacing keeps for.
+const LATE_MAX: Duration = Duration::from_millis(20);
+const LATE_ROUND_TRIPS: u32 = 8;
+const LATE_STEP: Duration = Duration::from_millis(1);
 
 /// A connection's name within its endpoint; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,6 +115,8 @@ struct Slot<G> {
     peer: SocketAddr,
     told: Told,
     trace: Option<Box<Trace>>,
+    /// The time limit that gives it this turn, where that is past.
+    was_due: Option<Instant>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -264,7 +271,7 @@ impl<G> Endpoint<G> {
         let connection = Connection::new(inner, now, &self.settings);
         let stage = Stage::Handshake { proved };
         let (armed, told, serial) = (Armed::default(), Told::default(), self.serial);
-        let slot = Slot { serial, connection, guest, stage, has_work: false, armed, peer, told, trace: None };
+        let slot = Slot { serial, connection, guest, stage, has_work: false, armed, peer, told, trace: None, was_due: None };
         if self.slots.len() <= handle.0 {
             self.slots.resize_with(handle.0 + 1, || None);
         }
@@ -309,7 +316,8 @@ impl<G> Endpoint<G> {
             let Some(slot) = self.slot(id) else { continue };
             slot.armed.is_up();
             slot.connection.now = now;
-            if slot.connection.inner.poll_timeout().is_some_and(|due| due <= now) {
+            if let Some(due) = slot.connection.inner.poll_timeout().filter(|due| *due <= now) {
+                slot.was_due = slot.was_due.or(Some(due));
                 slot.connection.inner.handle_timeout(now);
                 self.wake(id);
             } else {
@@ -432,12 +440,20 @@ impl<G> Endpoint<G> {
             return Settled::Full;
         }
         let mut datagrams = 0;
+        let Some(Some(slot)) = self.slots.get_mut(id.slot) else { return Settled::Gone };
+        let mut at = slot.paced_from(now);
         while datagrams < TURN_DATAGRAMS_MAX {
             self.out.clear();
             let Some(Some(slot)) = self.slots.get_mut(id.slot) else { return Settled::Gone };
             let connection = &mut slot.connection.inner;
             let at_once = sink.datagrams_at_once().min(SEND_BYTES_MAX / usize::from(connection.current_mtu()).max(1)).max(1);
-            let Some(transmit) = connection.poll_transmit(now, at_once, &mut self.out) else { return Settled::Open };
+            let Some(transmit) = connection.poll_transmit(at, at_once, &mut self.out) else {
+                if at < now {
+                    at = now.min(at + LATE_STEP);
+                    continue;
+                }
+                return Settled::Open;
+            };
             let heading = heading(&transmit);
             let count = self.out.len().div_ceil(heading.datagram_bytes.max(1));
             datagrams += count;
@@ -490,6 +506,16 @@ impl<G> Endpoint<G> {
 
     fn slot(&mut self, id: Id) -> Option<&mut Slot<G>> {
         self.slots.get_mut(id.slot)?.as_deref_mut().filter(|slot| slot.serial == id.serial)
+    }
+}
+
+impl<G> Slot<G> {
+    /// quinn-proto's pacing keeps two milliseconds' worth, and timers and processors that others have are later than that: so it is asked for every
+    /// moment since the time that it wanted to be woken at, as if it had been.
+    fn paced_from(&mut self, now: Instant) -> Instant {
+        let Some(due) = self.was_due.take() else { return now };
+        let back = (self.connection.rtt() / LATE_ROUND_TRIPS).min(LATE_MAX);
+        now.checked_sub(back).map_or(now, |earliest| due.max(earliest))
     }
 }
 

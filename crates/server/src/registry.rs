@@ -74,6 +74,7 @@ fn made(
     let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
     let challenges = Arc::clone(challenges);
     let rules = generation.front_end.clone().and_then(|front_end| front_end.downcast::<Apache>().ok());
+    let folder = gateway.folder();
     let pools = generation.model.php_pools.clone();
     let apache_rules = rules.as_ref().map(|apache| Rc::new(ApacheRules::new(Arc::clone(apache), watcher.clone(), figures, pools.clone())));
     if let (Some(apache), Some(apache_rules)) = (&rules, &apache_rules) {
@@ -98,6 +99,8 @@ fn made(
         guard: Arc::clone(guard),
         names: if is_explained { None } else { Some(Box::new(Names::default())) },
         sleep: |time| Box::pin(tokio::time::sleep(time)),
+        offload: |work| Box::pin(async move { drop(tokio::task::spawn_blocking(work).await) }),
+        folder,
         neighbours: Arc::clone(neighbours),
         now_ns: saker_net::clock::monotonic_ns,
         challenge: Box::new(move |path| challenges.answer(path)),

@@ -125,8 +125,17 @@ fn what_it_says_of_the_client_is_told_to_the_application() {
     let (application, told) = server(|_, content| answer("200 OK", "", &format!("got {content}")));
     let route = format!("[[site.route]]\npath = \"/app/*\"\nproxy = \"{application}\"\nauthorize = \"{door}\"\n");
     let saker = site(&format!("{route}authorize_fields = [\"Remote-User\", \"Remote-Groups\"]\n"));
-    let fields =
-        [("Host", "localhost"), ("Cookie", "who=ann"), ("remote-user", "root"), ("Remote-Groups", "wheel"), ("X-Original-URI", "/else")];
+    let fields = [
+        ("Host", "localhost"),
+        ("Cookie", "who=ann"),
+        ("remote-user", "root"),
+        ("Remote-Groups", "wheel"),
+        ("X-Original-URI", "/else"),
+        ("X-Forwarded-Host", "open.example"),
+        ("X-Forwarded-For", "127.0.0.9"),
+        ("X-Original-URL", "http://open.example/"),
+        ("X-Real-IP", "127.0.0.9"),
+    ];
     let mut client = saker.connect().unwrap();
     let all: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     for _ in 0..2 {
@@ -142,6 +151,13 @@ fn what_it_says_of_the_client_is_told_to_the_application() {
     assert_eq!((asked.len(), told.len()), (4, 3));
     assert!(asked[0].starts_with("GET /app/x%20y?z HTTP/1.1\r\n") && field(&asked[0], "content-length").is_none(), "{}", asked[0]);
     assert_eq!(field(&asked[0], "x-original-uri").as_deref(), Some("/app/x%20y?z"));
+    // What proxies say of clients is ours to say.
+    assert!(!asked[0].contains("open.example") && !asked[0].contains("127.0.0.9"), "{}", asked[0]);
+    assert_eq!(field(&asked[0], "x-original-url").as_deref(), Some("http://localhost/app/x%20y?z"));
+    assert_eq!(
+        (field(&asked[0], "x-forwarded-host").as_deref(), field(&asked[0], "x-forwarded-for").as_deref()),
+        (Some("localhost"), Some("127.0.0.1"))
+    );
     assert_eq!((field(&asked[0], "x-original-method").as_deref(), field(&asked[0], "if-none-match")), (Some("POST"), None));
     assert_eq!(field(&told[0], "remote-user").as_deref(), Some("ann"));
     assert_eq!(

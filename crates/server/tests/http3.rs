@@ -241,6 +241,26 @@ fn idle_connections_are_closed_and_half_heads_are_not_waited_for() {
     assert!(began.elapsed() < Duration::from_secs(12));
 }
 
+/// Slow ones, that are never silent for long, come through.
+#[test]
+fn uploads_that_fall_silent_have_a_limit() {
+    let saker = start_with_backend("[limits]\nbody_timeout = \"2s\"");
+    let mut client = connect(&saker);
+    let begin = |client: &mut Http3| client.open("POST", "/app/sum", &[("content-length", "30")], false);
+    let (slow, silent) = (begin(&mut client), begin(&mut client));
+    client.send(silent, b"1234", false);
+    for _ in 0..29 {
+        client.pass(Duration::from_millis(100));
+        client.send(slow, b"1", false);
+    }
+    client.send(slow, b"1", true);
+    let got = client.response(slow);
+    assert!(got.status == 200 && got.text().ends_with(&format!("30 {}", 30 * u32::from(b'1'))), "{got:?}");
+    let got = client.response(silent);
+    assert!(got.status == 408 || got.reset.is_some(), "{got:?}");
+    assert_eq!(client.get("/folder/page.html").status, 200, "the connection goes on");
+}
+
 #[test]
 fn windows_that_stay_closed_have_a_limit() {
     let saker = start("[limits]\nwrite_timeout = \"2s\"", "");
@@ -346,25 +366,39 @@ fn early_data_never_meets_smaller_limits_than_it_was_made_for() {
     }
 }
 
+/// A site for everybody, one that asks for certificates, one that takes them, one that is alike the first.
+fn start_with_demands() -> Saker {
+    let dir = folder("http3-demands");
+    tls_site::certificate(&dir, "site", "localhost");
+    tls_site::certificate(&dir, "authority", "authority");
+    tls_site::certificate(&dir, "stranger", "stranger");
+    tls_site::signed(&dir, "someone", "authority");
+    let files = "certificate = \"{dir}/site.pem\"\nkey = \"{dir}/site.key\"\n";
+    let site = |name: &str, demands: &str| {
+        format!(
+            "\n[[site]]\nnames = [\"{name}\"]\nroot = \"{{dir}}/www\"\nheaders = {{ X-Site = \"{name}\" }}\n[site.tls]\n{files}{demands}"
+        )
+    };
+    let by = |demand: &str| format!("client_certificates = \"{demand}\"\nclient_ca = \"{{dir}}/authority.pem\"\n");
+    let sites = [site("guarded.test", &by("required")), site("optional.test", &by("optional")), site("alike.test", "")].concat();
+    let configuration = tls_site::configuration("", "").replace("[\"localhost\", \"*\"]", "[\"localhost\"]");
+    operate::start_in(dir, &format!("{configuration}{sites}"))
+}
+
+fn status_of(client: &mut Http3, authority: &str) -> u16 {
+    let pseudo = [(":method", "GET"), (":scheme", "https"), (":authority", authority), (":path", "/index.html")];
+    let stream = client.open_with(&pseudo, &[], true);
+    client.response(stream).status
+}
+
 /// RFC 9110 section 15.5.20: by a handshake that one site's terms were for, another site with other terms is not served.
 #[test]
 fn requests_for_sites_with_other_demands_are_misdirected() {
-    let dir = folder("http3-misdirected");
-    tls_site::certificate(&dir, "site", "localhost");
-    tls_site::certificate(&dir, "authority", "authority");
-    let files = "certificate = \"{dir}/site.pem\"\nkey = \"{dir}/site.key\"\n";
-    let guarded = format!(
-        "\n[[site]]\nnames = [\"guarded.test\"]\nroot = \"{{dir}}/www\"\n[site.tls]\n{files}client_certificates = \"required\"\n\
-         client_ca = \"{{dir}}/authority.pem\"\n\n[[site]]\nnames = [\"alike.test\"]\nroot = \"{{dir}}/www\"\n[site.tls]\n{files}"
-    );
-    let configuration = tls_site::configuration("", "").replace("[\"localhost\", \"*\"]", "[\"localhost\"]");
-    let saker = operate::start_in(dir, &format!("{configuration}{guarded}"));
+    let saker = start_with_demands();
     let mut client = connect(&saker);
     let rows = [("localhost", 200), ("guarded.test", 421), ("GUARDED.test:443", 421), ("alike.test", 200), ("nobody.test", 200)];
     for (authority, status) in rows {
-        let pseudo = [(":method", "GET"), (":scheme", "https"), (":authority", authority), (":path", "/index.html")];
-        let stream = client.open_with(&pseudo, &[], true);
-        assert_eq!(client.response(stream).status, status, "{authority}");
+        assert_eq!(status_of(&mut client, authority), status, "{authority}");
         // As the same request over TCP, by a handshake for the same name.
         let host = format!("Host: {authority}");
         let over_tcp = tls_site::curl(&saker, &["--http2", "-o", "/dev/null", "-w", "%{http_code}", "-H", &host], "/index.html");
@@ -377,11 +411,52 @@ fn requests_for_sites_with_other_demands_are_misdirected() {
     client.until(|peer| peer.responses[&stream].status != 0);
     assert_eq!(client.peer().responses[&stream].status, 421);
     assert_eq!(client.get("/index.html").status, 200, "the connection goes on");
-    // A handshake for the guarded name gets nowhere near it.
-    let mut named = Client::default();
-    named.name = "guarded.test".into();
-    let lost = named.begin(&saker.server.address().to_string()).until_lost();
-    assert!(matches!(lost, Lost::AbortedByPeer { .. }), "{lost:?}");
+}
+
+/// The name in the ClientHello decides what is asked of the client, as over TCP.
+#[test]
+fn sites_ask_for_certificates_of_their_own() {
+    let saker = start_with_demands();
+    let address = saker.server.address().to_string();
+    let named = |mut client: Client, name: &str| {
+        client.name = name.into();
+        client.begin(&address)
+    };
+    let shows = |name: &str| Client::who_shows(&saker.dir, name);
+    for (client, name) in [(Client::default(), "guarded.test"), (shows("stranger"), "guarded.test"), (shows("stranger"), "optional.test")] {
+        let lost = named(client, name).until_lost();
+        // A TLS alert (RFC 9001 section 4.8).
+        assert!(matches!(lost, Lost::AbortedByPeer { code: 0x100..=0x1ff, .. }), "{name}: {lost:?}");
+    }
+    for (client, name) in [(shows("someone"), "guarded.test"), (shows("someone"), "optional.test"), (Client::default(), "optional.test")] {
+        let mut client = named(client, name);
+        client.until(|peer| peer.is_established);
+        assert_eq!(client.get("/index.html").field("x-site"), Some(name));
+        for other in ["localhost", "guarded.test", "optional.test"] {
+            assert_eq!(status_of(&mut client, other), if other == name { 200 } else { 421 }, "{other} by a handshake for {name}");
+        }
+    }
+    // Who may have had a session elsewhere does not go on with it here, certificate or not.
+    let mut wanderer = Client::default();
+    let mut first = wanderer.connect(&address);
+    first.pass(Duration::from_millis(100));
+    wanderer.name = "guarded.test".into();
+    assert!(matches!(wanderer.begin(&address).until_lost(), Lost::AbortedByPeer { .. }));
+    assert_eq!(connect(&saker).get("/index.html").status, 200);
+}
+
+#[test]
+fn strict_names_are_strict_here_too() {
+    let dir = folder("http3-strict");
+    tls_site::certificate(&dir, "site", "localhost");
+    let configuration = tls_site::configuration("", "").replace("[\"localhost\", \"*\"]", "[\"localhost\"]");
+    let saker = operate::start_in(dir, &configuration.replace("tls = true", "tls = true\nstrict_sni = true"));
+    let mut stranger = Client::default();
+    stranger.name = "nobody.test".into();
+    let lost = stranger.begin(&saker.server.address().to_string()).until_lost();
+    // unrecognized_name (RFC 8446 section 6).
+    assert!(matches!(lost, Lost::AbortedByPeer { code: 0x170, .. }), "{lost:?}");
+    assert_eq!(connect(&saker).get("/index.html").status, 200);
 }
 
 /// What was recorded of a connection is JSON text sequences (RFC 7464) that say what happened.

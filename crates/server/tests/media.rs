@@ -9,7 +9,12 @@ mod tls_site;
 
 use operate::{configuration, folder, start_in};
 use saker_testkit::{Client, Response, Saker, TempDir, require};
-use std::{path::Path, process::Command, sync::OnceLock};
+use std::{
+    path::Path,
+    process::Command,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
 /// Twelve seconds, with a key frame every two and frames that are shown in another order than decoded.
 const FILM: &[&str] = &[
@@ -433,4 +438,36 @@ fn hostile_files_are_refused_and_said() {
     }
     assert!(Path::new(&saker.dir.join("www/half.mp4")).exists() && get(&saker, "/half.mp4").status == 200);
     operate::until("the log", || saker.server.stderr().contains("SK0509"));
+}
+
+/// What is asked of time here is only that nothing comes early, and that the head start does not wait.
+#[test]
+fn a_film_is_sent_at_its_pace_behind_a_head_start() {
+    let dir = www("media-rate");
+    let saker = start_in(dir, &configuration("workers = 1", "media = [\"mp4\"]\nmedia_rate = \"0.1\"\nmedia_head_start = \"6s\""));
+    let bytes = std::fs::read(films().join("front.mp4")).unwrap();
+    // A film of twelve seconds, a tenth of its speed: a hundred and twenty seconds for all of it.
+    let (per_s, head_start) = (bytes.len() / 120, bytes.len() / 2);
+    let began = Instant::now();
+    let (mut client, start) = operate::begin_download(&saker, "/front.mp4", head_start);
+    assert!(start.windows(4).any(|window| window == b"moov"), "the index is in front");
+    // At the film's pace what has come would have taken a minute, which is more than this client waits for it.
+    assert!(began.elapsed() < Duration::from_secs(50), "the head start was held up");
+    let mut count = head_start;
+    while began.elapsed() < Duration::from_secs(3) {
+        if !client.silent_for(Duration::from_millis(100)).unwrap() {
+            count += client.read_bytes(1).unwrap().len();
+        }
+        let due = head_start + index_bytes(&bytes) + per_s * began.elapsed().as_millis() as usize / 1000;
+        // Head of the response, one piece ahead, and what a late timer may catch up with.
+        assert!(count <= due + 1000 + 4096 + per_s / 20, "{count} bytes where {due} are due");
+    }
+    assert!(count < bytes.len());
+    let other = get(&start_in(www("media-no-rate"), &configuration("workers = 1", "media = [\"mp4\"]")), "/front.mp4");
+    assert!(other.body == bytes, "without a rate it goes as it is");
+}
+
+/// All that is in front of the samples.
+fn index_bytes(film: &[u8]) -> usize {
+    film.windows(4).position(|window| window == b"mdat").unwrap()
 }

@@ -353,3 +353,129 @@ fn a_site_has_a_rate_of_its_own() {
     let got: Vec<_> = (1..=4).map(|host| status(&mut from(&saker, &format!("203.0.113.{host}")), "/index.html")).collect();
     assert_eq!(got, [Some(200), Some(200), Some(200), Some(503)]);
 }
+
+/// Debian's fail2ban reads the lines, by the filter that comes with the server.
+#[test]
+fn fail2ban_finds_the_addresses() {
+    let saker = start(
+        folder("fail2ban"),
+        "",
+        "[site.throttle]\nrequests_static = { rate = \"1/m\", burst = 1 }\n[site.guard]\ndeny = [\"192.0.2.1\"]",
+    );
+    for address in ["203.0.113.7", "2001:db8::7"] {
+        let mut client = from(&saker, address);
+        let got: Vec<_> = (0..4).map(|_| status(&mut client, "/index.html")).collect();
+        assert_eq!(got, [Some(200), Some(200), Some(429), Some(429)]);
+    }
+    assert_eq!(status(&mut from(&saker, "192.0.2.1"), "/index.html"), Some(403));
+    until("the lines", || error_log(&saker).matches("SK0411").count() == 5);
+    let filter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/fail2ban/filter.d/saker.conf");
+    let log = saker.dir.join("error.log");
+    let output = Command::new(require("fail2ban-regex").unwrap()).args(["-o", "ip"]).arg(&log).arg(filter).output().unwrap();
+    let found = stdout(&output);
+    let found: Vec<&str> = found.lines().collect();
+    assert_eq!(found, ["203.0.113.7", "203.0.113.7", "2001:db8::7", "2001:db8::7"], "{}\n{}", stderr(&output), error_log(&saker));
+}
+
+#[test]
+fn the_directives_of_mod_evasive_and_mod_limitipconn() {
+    let dir = folder("evasive");
+    dir.write("www/files/large.bin", pattern(LARGE_BYTES)).unwrap();
+    let saker = Saker::with_apache(
+        SAKER,
+        dir,
+        "ServerRoot {dir}\nLoadModule mpm_event_module modules/mod_mpm_event.so\nListen {address}\nServerName a\nDocumentRoot {dir}/www\nErrorLog {dir}/error.log\n\
+         LoadModule evasive20_module modules/mod_evasive20.so\nLoadModule limitipconn_module modules/mod_limitipconn.so\n\
+         LoadModule remoteip_module modules/mod_remoteip.so\nLoadModule authz_core_module modules/mod_authz_core.so\n\
+         RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.1\n\
+         <IfModule mod_evasive20.c>\nDOSPageCount 3\nDOSPageInterval 60\nDOSSiteCount 100\nDOSSiteInterval 60\nDOSBlockingPeriod 600\n\
+         DOSWhitelist 192.0.2.*\n</IfModule>\n\
+         <IfModule mod_limitipconn.c>\n<Location /files>\nMaxConnPerIP 1\n</Location>\n</IfModule>\n\
+         <Directory {dir}/www>\nRequire all granted\n</Directory>\n",
+    )
+    .unwrap();
+    let as_client = |client: &mut Client, target: &str, address: &str| {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {address}\r\n\r\n")).unwrap();
+    };
+    let ask = |target: &str, address: &str| {
+        let mut client = saker.connect().unwrap();
+        as_client(&mut client, target, address);
+        client.read_response().unwrap().status
+    };
+    // As many as are said, and the first; from then on nothing for whoever it is.
+    let got: Vec<u16> = (0..6).map(|_| ask("/index.html", "203.0.113.7")).collect();
+    assert_eq!(got, [200, 200, 200, 200, 403, 403]);
+    assert_eq!(ask("/missing", "203.0.113.7"), 403);
+    assert_eq!(ask("/index.html", "203.0.113.8"), 200);
+    assert!((0..10).all(|_| ask("/index.html", "192.0.2.77") == 200));
+    let mut download = saker.connect().unwrap();
+    as_client(&mut download, "/files/large.bin", "203.0.113.9");
+    assert!(download.read_bytes(300).unwrap().starts_with(b"HTTP/1.1 200 OK"));
+    assert_eq!(ask("/files/large.bin", "203.0.113.9"), 503);
+    assert_eq!(ask("/index.html", "203.0.113.9"), 200);
+    drop(download);
+    until("the place is free", || ask("/files/", "203.0.113.9") != 503);
+}
+
+/// One sends fifty times its share; everybody else is answered, and the one has what it is due.
+#[test]
+fn a_neighbour_who_takes_fifty_times_his_share_takes_it_from_nobody() {
+    const SHARE: u16 = 20;
+    let saker = start(
+        folder("fair"),
+        "",
+        &format!("[site.throttle]\nrequests_static = {{ rate = \"1/m\", burst = {SHARE} }}\nrequests_per_site = \"100000/s\""),
+    );
+    let (passed, refused) = thread::scope(|scope| {
+        let bad = |_| scope.spawn(|| statuses_of(&mut from(&saker, "203.0.113.66"), SHARE * 10));
+        let bad: Vec<_> = (0..5).map(bad).collect();
+        let others = (1..=10).map(|host| {
+            (
+                host,
+                scope.spawn({
+                    let saker = &saker;
+                    move || statuses_of(&mut from(saker, &format!("203.0.113.{host}")), SHARE)
+                }),
+            )
+        });
+        for (host, other) in others.collect::<Vec<_>>() {
+            assert_eq!(other.join().unwrap(), [200].repeat(SHARE.into()), "203.0.113.{host}");
+        }
+        let all: Vec<u16> = bad.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        (all.iter().filter(|status| **status == 200).count(), all.iter().filter(|status| **status == 429).count())
+    });
+    assert_eq!(passed + refused, usize::from(SHARE) * 50);
+    // The one that always may, and one that comes back each minute.
+    assert!((usize::from(SHARE)..=usize::from(SHARE) + 3).contains(&passed), "{passed}");
+    until("the line", || error_log(&saker).contains("address=203.0.113.66 rule=requests_static"));
+    assert!((1..=10).all(|host| !error_log(&saker).contains(&format!("address=203.0.113.{host} "))));
+}
+
+fn statuses_of(client: &mut Client, count: u16) -> Vec<u16> {
+    (0..count).map(|_| status(client, "/index.html").unwrap_or(0)).collect()
+}
+
+#[test]
+fn a_rate_is_one_over_all_protocols() {
+    let site = "[site.throttle]\nrequests_static = { rate = \"1/m\", burst = 9 }\n";
+    let saker = start_with(folder("rate-protocols"), "", site);
+    let address = saker.server.address();
+    let mut http3 = Http3Client::default().connect(&address.to_string());
+    assert_eq!((0..4).map(|_| http3.get("/index.html").status).collect::<Vec<_>>(), [200; 4]);
+    let url = format!("https://{address}/index.html");
+    let curl = |version: &str, from: &str| -> Vec<String> {
+        let arguments =
+            ["-skm", "20", version, "--interface", from, "-o", "/dev/null", "-o", "/dev/null", "-o", "/dev/null", "-w", "%{http_code}\n"];
+        let output = Command::new(require("curl").unwrap()).args(arguments).args([&url; 3]).output().unwrap();
+        stdout(&output).lines().map(str::to_owned).collect()
+    };
+    assert_eq!(curl("--http2", "127.0.0.1"), ["200"; 3]);
+    assert_eq!(curl("--http1.1", "127.0.0.1"), ["200"; 3]);
+    // That was the burst; over whichever protocol he comes back, he is over it.
+    for (got, version) in [(curl("--http2", "127.0.0.1"), "2"), (curl("--http1.1", "127.0.0.1"), "1.1")] {
+        assert!(got.iter().filter(|status| *status == "429").count() >= 2, "HTTP/{version}: {got:?}");
+        let refused = http3.get("/index.html");
+        assert!(refused.status == 429 && refused.field("retry-after").is_some(), "{refused:?}");
+    }
+    assert_eq!(curl("--http2", "127.0.0.2"), ["200"; 3], "a neighbour of his");
+}

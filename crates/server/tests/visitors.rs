@@ -114,6 +114,83 @@ fn work_over_http2_and_http3() {
     assert_eq!((solved.status, http3.ask("GET", "/index.html", &[("cookie", &cookie)], b"").status), (200, 200));
 }
 
+const OWN_PAGE: &str = "<!doctype html>\n<html lang=\"de\">\n<meta charset=\"utf-8\">\n<title>Bitte warten</title>\n\
+                        <script type=\"application/json\" id=\"challenge-words\">{\"running\": \"Es wird gerechnet.\", \"done\": \"Fertig.\"}</script>\n\
+                        <main>{challenge}</main>\n</html>\n";
+
+#[test]
+fn the_page_may_be_the_sites_own() {
+    let dir = folder("visitors");
+    dir.write("challenge.html", OWN_PAGE).unwrap();
+    let saker = start_in(dir, &configuration("workers = 1", &format!("{EASY}page = \"{{dir}}/challenge.html\"\n")));
+    let page = get(&saker, "/index.html", &[]);
+    let text = page.text();
+    assert!(
+        page.status == 503 && text.starts_with("<!doctype html>\n<html lang=\"de\">") && text.ends_with("</main>\n</html>\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Es wird gerechnet.") && text.contains("<noscript>") && !text.contains("{challenge}") && !text.contains("One moment")
+    );
+    assert!(page.field("content-security-policy").unwrap().contains("img-src 'self' data:"));
+    let cookie = pass(&saker, &text);
+    assert_eq!(get(&saker, "/index.html", &[("Cookie", &cookie)]).status, 200);
+    // What it is replaced by is looked at before it is in force.
+    for (bytes, complaint) in [
+        (&b"<p>nothing</p>"[..], "this page has no {challenge}"),
+        (b"{challenge}{challenge}", "this page has {challenge} 2 times"),
+        (b"\xff{challenge}", "this page is not in UTF-8"),
+    ] {
+        saker.dir.write("challenge.html", bytes).unwrap();
+        let refused = operate::reload(&saker);
+        let said = stdout(&refused) + &operate::stderr(&refused);
+        assert!(!refused.status.success() && said.contains(complaint) && said.contains("saker.toml:"), "{said}");
+        assert_eq!(get(&saker, "/index.html", &[]).text().len(), text.len(), "the page before stays");
+    }
+}
+
+#[test]
+fn work_is_what_lists_and_limits_lead_to_where_that_is_wanted() {
+    let site = "[site.guard]\ndeny = [\"127.0.0.0/8\"]\ndenied = \"challenge\"\n[site.challenge]\ndifficulty = 8\n";
+    let saker = http3_client::site::start_with(folder("visitors"), "", site);
+    let port = saker.server.address().port();
+    let curl = |version: &str, cookie: &str| {
+        let url = format!("https://localhost:{port}/index.html");
+        let to = format!("localhost:{port}:127.0.0.1");
+        let arguments = ["-sk", version, "-w", "\n%{http_code}", "--resolve", &to, "-H", cookie, &url];
+        stdout(&Command::new(require("curl").unwrap()).args(arguments).output().unwrap())
+    };
+    let mut http3 = http3_client::Client::default().connect(&saker.server.address().to_string());
+    let page = http3.get("/index.html");
+    assert!(page.status == 503 && page.text().contains("puzzle = "), "{page:?}");
+    let solved = http3.ask("GET", "/index.html", &[("cookie", &solve(&page.text()))], b"");
+    let cookie = solved.field("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    assert_eq!(
+        (solved.status, http3.ask("GET", "/index.html", &[("cookie", &cookie)], b"").status),
+        (200, 200),
+        "work opens what a list closes"
+    );
+    for version in ["--http1.1", "--http2"] {
+        assert!(curl(version, "X-Nothing: 1").ends_with("\n503"), "{version}");
+        assert!(curl(version, &format!("Cookie: {cookie}")).ends_with("\n200"), "{version}");
+    }
+
+    // Over a limit that work can't lift, its page is shown once, and a status then.
+    let saker = start(&format!(
+        "[site.throttle]\nrequests_dynamic = {{ rate = \"1/m\", burst = 1 }}\nover = \"challenge\"\n[site.challenge]\ndifficulty = 8\n\
+         [[site.route]]\npath = \"/*.php\"\nproxy = \"http://{}\"\n",
+        wordpress()
+    ));
+    let statuses = |cookie: &str| -> Vec<u16> { (0..3).map(|_| get(&saker, "/a.php", &[("Cookie", cookie)]).status).collect() };
+    assert_eq!(statuses("a=b"), [200, 200, 503]);
+    let page = get(&saker, "/a.php", &[]);
+    assert!(page.text().contains("puzzle = "), "{page:?}");
+    let solved = get(&saker, "/a.php", &[("Cookie", &solve(&page.text()))]);
+    let cookie = solved.field("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    assert_eq!((solved.status, statuses(&cookie)), (429, vec![429; 3]));
+    saker.server.wait_for_stderr("rule=requests_dynamic site=localhost", operate::PATIENCE).unwrap();
+}
+
 /// Over plain HTTP a name of its own is no secure context, and the page's own SHA-256 has to do; 127.0.0.1 is one.
 #[test]
 fn a_browser_does_the_work() {
@@ -186,14 +263,15 @@ const BROWSER: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 
 #[test]
 fn robots_are_verified_by_name_and_back() {
     let here = Ipv4Addr::LOCALHOST;
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Stays open, so that nobody else answers there.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     // Name server, and what robot, liar (where refused) and browser are answered.
     let rows = [
         (name_server("crawl-1.googlebot.com", here), 200),
         (name_server("crawl-1.googlebot.com.evil.test", here), 403),
         (name_server("crawl-1.googlebot.com", Ipv4Addr::new(192, 0, 2, 1)), 403),
         // Whom nobody can ask about is no liar, and has to work as anybody.
-        (nobody, 503),
+        (silent.local_addr().unwrap(), 503),
     ];
     for (resolver, status) in rows {
         let saker = start(&format!(

@@ -49,7 +49,66 @@ fn wordpress_is_installed_and_used() {
     if let Some(kept) = std::env::var_os("SAKER_SCREENSHOT") {
         fs::copy(dir.join("page.png"), kept).unwrap();
     }
+    guesses_are_stopped(&visitor, &dir);
     server.stop().unwrap();
+}
+
+/// By a line in the `.htaccess` that WordPress writes itself, as LiteSpeed's users have it. Each guesser has an address of his own.
+fn guesses_are_stopped(owner: &Visitor, dir: &TempDir) {
+    const ATTEMPTS: usize = 5;
+    let path = dir.join("wordpress/.htaccess");
+    let rules = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("<IfModule LiteSpeed>\nWordPressProtect deny, {ATTEMPTS}\n</IfModule>\n{rules}")).unwrap();
+    let guess = |address: &str, target: &str, body: &[&str]| {
+        owner.ask(target, &[&["--interface", address, "-b", "/dev/null", "-c", "/dev/null"], body].concat())
+    };
+    let form = |password: &str| format!("log=admin&pwd={password}&testcookie=1");
+    let statuses = |address: &str, target: &str, body: &str| -> Vec<u16> {
+        (0..ATTEMPTS + 2)
+            .map(|_| guess(address, target, &["-H", "Cookie: wordpress_test_cookie=WP%20Cookie%20check", "--data", body]).status)
+            .collect()
+    };
+    let stopped = |statuses: &[u16]| {
+        // One attempt comes back each minute.
+        assert!(statuses[..ATTEMPTS] == [200; ATTEMPTS] && statuses[ATTEMPTS..].contains(&403), "{statuses:?}");
+    };
+    stopped(&statuses("127.0.0.66", "/wp-login.php", &form("guess")));
+    stopped(&statuses("127.0.0.67", "/xmlrpc.php", &call("wp.getUsersBlogs", "guess")));
+    assert_eq!(
+        guess("127.0.0.66", "/wp-login.php", &["--data", &form("Long-Secret-7")]).status,
+        403,
+        "the right one does not help him any more"
+    );
+    // Two hundred guesses in one request are as many.
+    let many = multicall(200);
+    let all = [guess("127.0.0.68", "/xmlrpc.php", &["--data", &many]), guess("127.0.0.68", "/xmlrpc.php", &["--data", &many])];
+    assert!(all[0].status == 200 && all[0].text.contains("faultCode"), "{}", all[0].text);
+    assert_eq!((all[1].status, guess("127.0.0.68", "/wp-login.php", &["--data", &form("guess")]).status), (403, 403));
+    // The owner comes in by both doors, as often as he likes, and so do readers of whatever address.
+    for _ in 0..ATTEMPTS + 2 {
+        let admitted = owner.form("/wp-login.php", &[("log", "admin"), ("pwd", "Long-Secret-7"), ("testcookie", "1")]);
+        assert!(admitted.status == 302 && admitted.location.ends_with("/wp-admin/"), "{} {}", admitted.status, admitted.text);
+        let blogs = owner.ask("/xmlrpc.php", &["--data", &call("wp.getUsersBlogs", "Long-Secret-7")]);
+        assert!(blogs.status == 200 && blogs.text.contains("isAdmin") && !blogs.text.contains("faultCode"), "{}", blogs.text);
+    }
+    assert_eq!(guess("127.0.0.66", "/", &[]).status, 200);
+}
+
+fn call(method: &str, password: &str) -> String {
+    format!(
+        "<?xml version=\"1.0\"?><methodCall><methodName>{method}</methodName><params><param><value><string>admin</string></value></param>\
+         <param><value><string>{password}</string></value></param></params></methodCall>"
+    )
+}
+
+fn multicall(count: usize) -> String {
+    let one = "<value><struct><member><name>methodName</name><value><string>wp.getUsersBlogs</string></value></member><member><name>params</name><value>\
+               <array><data><value><string>admin</string></value><value><string>guess</string></value></data></array></value></member></struct></value>";
+    format!(
+        "<?xml version=\"1.0\"?><methodCall><methodName>system.multicall</methodName><params><param><value><array><data>{}</data></array></value></param>\
+         </params></methodCall>",
+        one.repeat(count)
+    )
 }
 
 fn write_post(visitor: &Visitor, dir: &TempDir) -> (String, String) {

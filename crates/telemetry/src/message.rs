@@ -152,6 +152,8 @@ messages! {
     BANS_NOT_KEPT "SK0416" "guard" Error "bans can't be written down, they hold until the server stops" "See that the state directory can be written.";
     GUARD_KEYS_NOT_KEPT "SK0417" "guard" Error "the keys of passes can't be kept, and passes end with a restart"
         "Let the server's user write to the state directory.";
+    RULE_MATCHED "SK0418" "modsecurity" Warn "a rule of ModSecurity has matched" "Nothing, or `SecRuleRemoveById` with the id in the line if the request is legitimate.";
+    RULE_REFUSED "SK0419" "modsecurity" Error "a request was refused by ModSecurity's rules" "Nothing, or look for the rules that matched before if the request is legitimate.";
     // 05: files.
     FILE_READ_FAILED "SK0501" "files" Error "a file cannot be read" "Check the file's permissions and the disk.";
     ACCESS_DENIED "SK0502" "files" Info "access to a file is denied" "Check permissions of the file and of each directory above it.";

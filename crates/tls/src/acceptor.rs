@@ -9,6 +9,7 @@ use crate::{
     early::EarlySessions,
     identities::{Identities, RunTime, Table},
     policy::{Policy, Variant},
+    quic::QuicConfigurations,
     session::{Agreed, ServerSession, SessionInfo},
     tickets::{PolicyTickets, Tickets},
 };
@@ -49,26 +50,16 @@ impl Acceptor {
         ServerSession::new(self.0.current())
     }
 
-    /// For QUIC: the same certificates and tickets, TLS 1.3, ALPN `h3`. To be asked for again when [`Identities::version`] has changed.
-    /// Sites with other demands than the first one are not shown here: their clients come over TCP. With `early` clients may come back by
-    /// 0-RTT, but not where certificates are asked of them, which come later than that, nor when what they were promised has changed.
-    pub fn rustls_config_for_quic(&self, early: Option<(&EarlySessions, &[u8])>) -> Result<Arc<ServerConfig>, Error> {
-        let current = self.0.current();
-        let index = current.table.policy(None);
-        let mut config = current.configuration(index, Variant::default())?.as_ref().clone();
-        config.alpn_protocols = vec![b"h3".to_vec()];
-        config.enable_secret_extraction = false;
-        let policy = index.and_then(|index| current.table.policies.get(index)).filter(|policy| policy.allows_early_data());
-        if let (Some((sessions, promises)), Some(policy)) = (early, policy) {
-            sessions.apply(policy.digest, promises, &mut config);
-        }
-        Ok(Arc::new(config))
+    /// For QUIC: the same certificates, demands and tickets, TLS 1.3, ALPN `h3`. To be asked for again when [`Identities::version`] has changed.
+    pub fn for_quic(&self, early: Option<(&EarlySessions, &[u8])>) -> Result<QuicConfigurations, Error> {
+        QuicConfigurations::new(self.0.current(), early)
     }
 
-    /// What a QUIC handshake by [`Acceptor::rustls_config_for_quic`] settled, once it is over.
+    /// What a QUIC handshake by [`Acceptor::for_quic`] settled, once it is over.
     pub fn session_info_of_quic(&self, agreed: Agreed) -> SessionInfo {
         let current = self.0.current();
-        let policy = current.table.policy(None).and_then(|index| current.table.policies.get(index));
+        let name = agreed.server_name.as_deref().map(str::to_ascii_lowercase);
+        let policy = current.table.policy(name.as_deref()).and_then(|index| current.table.policies.get(index));
         SessionInfo::of_quic(agreed, policy.map(|policy| &**policy))
     }
 
@@ -132,21 +123,32 @@ impl Configurations {
         {
             return Answer::Configuration(config, None);
         }
-        if self.strict_sni && !name.is_some_and(|name| self.table.knows(name)) {
-            return Answer::UnrecognizedName;
-        }
-        if let Some(name) = name
-            && let Some(answer) = self.missing(name)
-        {
-            return answer;
-        }
-        let policy = self.table.policy(name);
-        let demands = policy.and_then(|policy| self.table.policies.get(policy));
-        let variant = demands.map(|policy| policy.variant(hello));
-        match self.configuration(policy, variant.unwrap_or_default()) {
-            Ok(config) => Answer::Configuration(config, demands.cloned()),
+        let (index, variant) = match self.choose(hello) {
+            Ok(chosen) => chosen,
+            Err(answer) => return answer,
+        };
+        match self.configuration(index, variant) {
+            Ok(config) => Answer::Configuration(config, self.table.policies.get(index).cloned()),
             Err(error) => Answer::Unusable(error.to_string()),
         }
+    }
+
+    /// Whose demands hold, and which of its configurations; or what is answered instead.
+    pub fn choose(&self, hello: &ClientHello) -> Result<(usize, Variant), Answer> {
+        let name = hello.server_name.as_deref();
+        if self.strict_sni && !name.is_some_and(|name| self.table.knows(name)) {
+            return Err(Answer::UnrecognizedName);
+        }
+        if let Some(answer) = name.and_then(|name| self.missing(name)) {
+            return Err(answer);
+        }
+        let index = self.table.policy(name);
+        let demands = index.and_then(|index| Some((index, self.table.policies.get(index)?)));
+        demands.map(|(index, policy)| (index, policy.variant(hello))).ok_or_else(|| Answer::Unusable(unusable().to_string()))
+    }
+
+    pub fn policies(&self) -> impl Iterator<Item = &Arc<Policy>> {
+        self.table.policies.iter()
     }
 
     /// What is answered for a name whose certificate comes by itself and is not there. Another site's would only be refused, with a
@@ -162,9 +164,7 @@ impl Configurations {
         }
     }
 
-    fn configuration(&self, index: Option<usize>, variant: Variant) -> Result<Arc<ServerConfig>, Error> {
-        let unusable = || Error::General("the site's TLS settings can't be used; the error log of the start tells why".into());
-        let index = index.ok_or_else(unusable)?;
+    pub fn configuration(&self, index: usize, variant: Variant) -> Result<Arc<ServerConfig>, Error> {
         let (policy, made) = self.table.policies.get(index).zip(self.made.get(index)).ok_or_else(unusable)?;
         let slot = &made[variant.index()];
         if let Some(config) = slot.get() {
@@ -175,6 +175,10 @@ impl Configurations {
         let config = policy.server_config(variant, Arc::new(resolver), Arc::new(tickets), &self.alpn)?;
         Ok(Arc::clone(slot.get_or_init(|| Arc::new(config))))
     }
+}
+
+fn unusable() -> Error {
+    Error::General("the site's TLS settings can't be used; the error log of the start tells why".into())
 }
 
 thread_local! {

@@ -76,6 +76,15 @@ pub fn peek(input: &[u8]) -> Peek {
     }
 }
 
+/// Of the first handshake message without records, as it comes over QUIC (RFC 9001 section 4.1.3).
+pub fn peek_message(message: &[u8]) -> Peek {
+    match whole_message(message) {
+        Some(body) => hello(body),
+        None if claims_too_much(message) => Peek::TooLong,
+        None => Peek::Incomplete,
+    }
+}
+
 /// `PRI` is a method that nobody may use but HTTP/2's preface (RFC 9113 section 3.4).
 fn in_the_clear(input: &[u8]) -> Peek {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";

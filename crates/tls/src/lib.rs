@@ -22,6 +22,7 @@ mod local_authority;
 mod ocsp;
 mod policy;
 mod provider;
+mod quic;
 mod server_verifier;
 mod session;
 mod tickets;
@@ -36,6 +37,7 @@ pub use identities::{Certificate, Identities, Installed, LoadProblem, OnDemand, 
 pub use local_authority::{LocalCertificate, local_certificate};
 pub use ocsp::Question as OcspQuestion;
 pub use policy::PolicyDigest;
+pub use quic::{QuicAnswer, QuicConfigurations};
 pub use session::{Agreed, ClientVerification, INPUT_BYTES_MAX, Received, ServerSession, SessionInfo, State, Version};
 pub use tickets::Tickets;
 pub use x509::NameForm;

@@ -6,7 +6,7 @@ for_nobody_else();
 $visitor = visitor();
 $added = number('add', PRODUCTS);
 if ($visitor !== null && $added !== null) {
-    session_start(['use_strict_mode' => 0, 'cache_limiter' => '']);
+    open_session(['use_strict_mode' => 0]);
     $_SESSION['cart'][] = $added;
     session_write_close();
     header('Location: cart.php', true, 303);

@@ -4,6 +4,7 @@
 declare(strict_types=1);
 
 require __DIR__ . '/catalogue.php';
+require __DIR__ . '/sessions.php';
 
 const SESSION = 'shop_session';
 const RULES_PER_PRICE = 500;
@@ -14,9 +15,7 @@ function visitor(): ?array
 {
     static $visitor = null;
     if ($visitor === null && isset($_COOKIE[SESSION])) {
-        session_name(SESSION);
-        session_save_path(SESSIONS);
-        session_start(['use_strict_mode' => 0, 'cache_limiter' => '']);
+        open_session(['use_strict_mode' => 0]);
         $_SESSION += ['customer' => 'customer ' . substr(md5((string) session_id()), 0, 6), 'cart' => [3, 17]];
         $visitor = $_SESSION;
         // The next request of his need not wait for the rest of this page.

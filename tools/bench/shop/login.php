@@ -4,9 +4,7 @@ require __DIR__ . '/lib.php';
 
 for_nobody_else();
 if (is_string($_POST['name'] ?? null)) {
-    session_name(SESSION);
-    session_save_path(SESSIONS);
-    session_start(['cache_limiter' => '', 'cookie_httponly' => true, 'cookie_samesite' => 'Lax']);
+    open_session(['cookie_httponly' => true, 'cookie_samesite' => 'Lax']);
     session_regenerate_id();
     $_SESSION = ['customer' => $_POST['name'], 'cart' => []];
     session_write_close();

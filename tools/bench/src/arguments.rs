@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{handshakes, lab, outside::Outside, rows};
+use crate::{behind::Sessions, handshakes, lab, neighbour, outside::Outside, paced, rows};
 use saker_testkit::Peer;
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -14,6 +14,15 @@ pub enum Mode {
     Load(Vec<String>),
     Bench(Arguments),
     Lab(lab::Setting),
+    /// The README's table of a run of the lab.
+    Table {
+        summary: PathBuf,
+        page: Option<PathBuf>,
+    },
+    /// Many downloads at a pace, and what they cost.
+    Paced(paced::Setting),
+    /// One client that asks far too much, and what the others notice.
+    Neighbour(neighbour::Setting),
     /// The machine with the servers, where there are two.
     Stage {
         address: SocketAddr,
@@ -32,6 +41,8 @@ pub struct Arguments {
     pub peers: Vec<Peer>,
     /// Those that the user brings.
     pub outside: Vec<Outside>,
+    /// Of the shop's visitors.
+    pub sessions: Sessions,
     /// A tenth of the requests where they are counted.
     pub is_quick: bool,
     pub json: Option<PathBuf>,
@@ -46,6 +57,7 @@ impl Default for Arguments {
             only: Vec::new(),
             peers: vec![Peer::Nginx, Peer::Lighttpd, Peer::H2o],
             outside: Vec::new(),
+            sessions: Sessions::default(),
             is_quick: false,
             json: None,
         }
@@ -53,7 +65,7 @@ impl Default for Arguments {
 }
 
 pub fn help() -> String {
-    let lab = lab::help();
+    let (lab, paced, neighbour) = (lab::help(), paced::HELP, neighbour::HELP);
     let rows: String = rows::all().map(|row| format!("  {:<14} {}\n", row.name, row.title)).collect();
     let peers = Peer::ALL.iter().chain(&Peer::SPECIAL).map(|peer| peer.name()).collect::<Vec<_>>().join(",");
     format!(
@@ -66,9 +78,12 @@ pub fn help() -> String {
   --peers LIST    of {peers} (the first three)
   --peer NAME='COMMAND'  another server, in the foreground; {{port}} and {{docroot}} stand in its command for what they say, for HTTPS
                   {{cert}} and {{key}}, too; NAME+h3 for one with HTTP/3; may be repeated
+  --sessions KIND  where the shop of the b1 rows keeps its visitors' sessions: files (the default), mariadb or redis
   --json FILE     everything measured, as JSON
   --quick         2 rounds of 1 second, a tenth of the requests: to see that it runs, not to quote
 
+{paced}
+{neighbour}
 {lab}
 Rows:
 {rows}"
@@ -85,6 +100,15 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Mode, String> {
     }
     if words.next_if_eq("load").is_some() {
         return Ok(Mode::Load(words.collect()));
+    }
+    if words.next_if_eq("table").is_some() {
+        return table(&words.collect::<Vec<_>>());
+    }
+    if words.next_if_eq("paced").is_some() {
+        return paced::parse(words).map(Mode::Paced);
+    }
+    if words.next_if_eq("neighbour").is_some() {
+        return neighbour::parse(words).map(Mode::Neighbour);
     }
     let is_lab = words.next_if_eq("lab").is_some();
     let words: Vec<String> = words.collect();
@@ -109,6 +133,7 @@ pub fn parse_bench(words: impl IntoIterator<Item = String>) -> Result<Arguments,
             "--only" => arguments.only.push(known_row(value()?)?),
             "--peers" => arguments.peers = value()?.split(',').map(peer).collect::<Result<_, _>>()?,
             "--peer" => arguments.outside.push(Outside::parse(&value()?)?),
+            "--sessions" => arguments.sessions = Sessions::parse(&value()?)?,
             "--json" => arguments.json = Some(value()?.into()),
             "--quick" => (arguments.rounds, arguments.seconds, arguments.is_quick) = (2, 1, true),
             other => return Err(format!("`{other}` is not an option; --help lists them")),
@@ -121,6 +146,14 @@ fn floor(mut words: impl Iterator<Item = String>) -> Result<Mode, String> {
     match (words.next().as_deref(), words.next()) {
         (Some("--port"), Some(port)) => Ok(Mode::Floor { port: port.parse().map_err(|_| format!("`{port}` is not a port"))? }),
         _ => Err("floor --port N".into()),
+    }
+}
+
+fn table(words: &[String]) -> Result<Mode, String> {
+    match words {
+        [summary] => Ok(Mode::Table { summary: summary.into(), page: None }),
+        [summary, page] => Ok(Mode::Table { summary: summary.into(), page: Some(page.into()) }),
+        _ => Err("table SUMMARY.json [PAGE.md]".into()),
     }
 }
 
@@ -182,9 +215,11 @@ mod tests {
             ("--rounds 0", "`0` is not a number from 1 up"),
             ("--rounds", "--rounds needs a value"),
             ("--only nonsense", "no row is called `nonsense`; --help lists them"),
+            ("--sessions memcached", "sessions are kept in files, mariadb or redis, not in `memcached`"),
             ("--peers iis", "`iis` is not a peer"),
             ("--fast", "`--fast` is not an option; --help lists them"),
             ("floor --port x", "`x` is not a port"),
+            ("table", "table SUMMARY.json [PAGE.md]"),
             ("stage --listen x", "stage --listen ADDRESS:PORT, with an IPv4 address"),
             ("stage", "stage --listen ADDRESS:PORT"),
             ("handshakes full", "handshakes full|resumed CHAIN ADDRESS PATH CONNECTIONS SECONDS"),

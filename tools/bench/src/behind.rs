@@ -1,5 +1,9 @@
-//! What stands behind the servers of some rows: a php-fpm, and a server of files. Both run on the core of the load, and what they cost is not
-//! counted.
+//! What stands behind the servers of some rows: a php-fpm, a server of files, and what sessions are kept in. They run on the core of the load, and
+//! what they cost is not counted.
+
+mod sessions;
+
+pub use sessions::{SessionStore, Sessions};
 
 use crate::{
     load::pinning,
@@ -18,30 +22,44 @@ use std::{
 
 /// Processes of PHP: more than the connections that a server keeps.
 const CHILDREN: usize = KEPT + 4;
+/// Until a program listens: a database takes seconds.
+const LOOKS: usize = 1500;
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 pub struct Behind {
-    php: Option<Php>,
+    php: Option<Program>,
+    sessions: Option<(Sessions, Program)>,
     server: Option<ServerProcess>,
 }
 
-struct Php {
+/// One that listens on a Unix socket.
+struct Program {
     socket: PathBuf,
     child: Child,
 }
 
 impl Behind {
     /// Starts what the chosen rows need.
-    pub fn start(rows: &[&Row], root: &Path, work: &Path, core: Option<usize>) -> Result<Behind, String> {
+    pub fn start(rows: &[&Row], root: &Path, work: &Path, core: Option<usize>, sessions: Sessions) -> Result<Behind, String> {
         let needs = |site: Site| rows.iter().any(|row| row.site() == site);
         Ok(Behind {
-            php: if needs(Site::Php) { Some(Php::start(work, core)?) } else { None },
+            php: if needs(Site::Php) { Some(php(work, core)?) } else { None },
+            sessions: if needs(Site::Php) { sessions.start(work, core)? } else { None },
             server: if [Site::Proxy, Site::Cached, Site::CachedGzip, Site::Shop].into_iter().any(needs) {
                 Some(server(root, work, core)?)
             } else {
                 None
             },
         })
+    }
+
+    pub fn sessions(&self) -> SessionStore<'_> {
+        match &self.sessions {
+            Some((Sessions::Mariadb, program)) => SessionStore::Mariadb { socket: &program.socket },
+            Some((Sessions::Redis, program)) => SessionStore::Redis { socket: &program.socket },
+            _ => SessionStore::Files,
+        }
     }
 
     pub fn site(&self, site: Site) -> PeerSite<'_> {
@@ -83,36 +101,42 @@ fn on_core(command: &Command, core: Option<usize>) -> Result<Command, String> {
     Ok(pinned)
 }
 
-impl Php {
-    fn start(work: &Path, core: Option<usize>) -> Result<Php, String> {
-        let program = ["php-fpm8.4", "php-fpm8.3", "php-fpm8.2", "php-fpm"].into_iter().find_map(|name| require(name).ok());
-        let program = program.ok_or_else(|| "php-fpm is not there: apt-get install php-fpm".to_owned())?;
-        let (socket, file) = (work.join("php.sock"), work.join("php-fpm.conf"));
-        let user = if rustix::process::geteuid().is_root() { "user = root\n" } else { "" };
-        let text = format!(
-            "[global]\nerror_log = {0}/php-fpm.log\ndaemonize = no\n[www]\n{user}listen = {1}\nlisten.backlog = 1024\npm = static\n\
-             pm.max_children = {CHILDREN}\npm.max_requests = 0\n",
-            work.display(),
-            socket.display()
-        );
-        fs::write(&file, text).map_err(|error| error.to_string())?;
-        let mut command = Command::new(program);
-        command.arg("-R").arg("-F").arg("-y").arg(&file);
-        let mut command = on_core(&command, core)?;
+fn php(work: &Path, core: Option<usize>) -> Result<Program, String> {
+    let program = ["php-fpm8.4", "php-fpm8.3", "php-fpm8.2", "php-fpm"].into_iter().find_map(|name| require(name).ok());
+    let program = program.ok_or_else(|| "php-fpm is not there: apt-get install php-fpm".to_owned())?;
+    let (socket, file) = (work.join("php.sock"), work.join("php-fpm.conf"));
+    let user = if rustix::process::geteuid().is_root() { "user = root\n" } else { "" };
+    let text = format!(
+        "[global]\nerror_log = {0}/php-fpm.log\ndaemonize = no\n[www]\n{user}listen = {1}\nlisten.backlog = 1024\npm = static\n\
+         pm.max_children = {CHILDREN}\npm.max_requests = 0\n",
+        work.display(),
+        socket.display()
+    );
+    fs::write(&file, text).map_err(|error| error.to_string())?;
+    let mut command = Command::new(program);
+    command.arg("-R").arg("-F").arg("-y").arg(&file);
+    Program::start(&command, core, socket)
+}
+
+impl Program {
+    /// Waits until it listens.
+    fn start(command: &Command, core: Option<usize>, socket: PathBuf) -> Result<Program, String> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut command = on_core(command, core)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().map_err(|error| format!("php-fpm: {error}"))?;
-        let php = Php { socket, child };
-        for _ in 0..500 {
-            if UnixStream::connect(&php.socket).is_ok() {
-                return Ok(php);
+        let child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
+        let program = Program { socket, child };
+        for _ in 0..LOOKS {
+            if UnixStream::connect(&program.socket).is_ok() {
+                return Ok(program);
             }
-            thread::sleep(Duration::from_millis(10));
+            thread::sleep(LOOK_EVERY);
         }
-        Err("php-fpm does not listen".to_owned())
+        Err(format!("{name} does not listen"))
     }
 }
 
-impl Drop for Php {
+impl Drop for Program {
     fn drop(&mut self) {
         // Its children end with it when it is asked; killed, it would leave them.
         if let Some(id) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw) {

@@ -1,6 +1,7 @@
 //! Who is measured, and how each is started.
 
 use crate::{
+    behind::SessionStore,
     load::pinning,
     outside::Outside,
     rows::{Congestion, Feature},
@@ -43,6 +44,8 @@ pub struct Ground<'a> {
     pub tls: Option<PeerTls<'a>>,
     pub core: Option<usize>,
     pub site: PeerSite<'a>,
+    /// What stands behind PHP.
+    pub sessions: SessionStore<'a>,
     /// Of HTTP/3.
     pub congestion: Congestion,
 }
@@ -160,6 +163,10 @@ fn configuration(ground: Ground<'_>, port: u16, on: Option<Feature>) -> String {
     )
 }
 
+fn paced(ground: Ground<'_>, port: u16, bytes_per_s: u64) -> String {
+    format!("{}[site.throttle]\nout_per_connection = \"{bytes_per_s}B/s\"\n", configuration(ground, port, None))
+}
+
 /// Over TLS, with another congestion control.
 fn with_congestion(ground: Ground<'_>, port: u16) -> String {
     let name = if ground.congestion == Congestion::Bbr { "bbr" } else { "newreno" };
@@ -177,6 +184,12 @@ fn with_congestion(ground: Ground<'_>, port: u16) -> String {
 /// Sites that need more than a folder.
 fn by_configuration(command: &mut Command, ground: Ground<'_>, port: u16) -> io::Result<()> {
     let (path, server) = match ground.site {
+        PeerSite::Paced { bytes_per_s } => {
+            let file = ground.work.join("saker.toml");
+            fs::write(&file, paced(ground, port, bytes_per_s))?;
+            command.arg("run").arg("-c").arg(file);
+            return Ok(());
+        }
         PeerSite::Logged { log, workers } => {
             command.arg("serve").arg(ground.root).args(["--http", &format!("{}:{port}", ground.host)]);
             command.args(["--workers", &workers.to_string(), "--access-log"]).arg(log);
@@ -252,6 +265,7 @@ mod tests {
             tls: None,
             core: None,
             site: PeerSite::Files,
+            sessions: SessionStore::Files,
             congestion: Congestion::Usual,
         };
         let off = configuration(ground, 80, None);

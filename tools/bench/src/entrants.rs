@@ -23,9 +23,11 @@ pub fn of(row: &Row, arguments: &Arguments) -> Vec<Contender> {
         Kind::Idle { protocol: Protocol::Http3, .. } => vec![Contender::Saker],
         Kind::Idle { .. } => own(Contender::Saker).chain(peers(row, arguments)).collect(),
         Kind::Link { congestion: Congestion::Reno | Congestion::Bbr, .. } => vec![Contender::Saker, Contender::SakerHttp2],
-        Kind::Link { requests, .. } => {
+        Kind::Link { requests, streams, .. } => {
             let quick_enough = |contender: &Contender| *contender != Contender::Peer(Peer::Caddy) || requests < MANY_REQUESTS;
-            own(Contender::Saker).chain([Contender::SakerHttp2]).chain(with_http3(row, arguments).filter(quick_enough)).collect()
+            // Beside nginx over HTTP/2, where it matters by what a connection carries many requests.
+            let http2 = Some(Contender::SakerHttp2).filter(|_| streams > 1);
+            own(Contender::Saker).chain(http2).chain(with_http3(row, arguments).filter(quick_enough)).collect()
         }
         Kind::Switch { feature, .. } => vec![Contender::SakerWithout(feature), Contender::SakerWith(feature)],
         Kind::Own(workload) => {
@@ -97,6 +99,8 @@ mod tests {
         assert_eq!(names("proxy-1k", &everybody), ["saker", "nginx", "lighttpd", "h2o", "apache", "haproxy"]);
         assert_eq!(names("permalinks", &everybody), ["saker", "nginx", "apache"]);
         assert_eq!(names("noise", &everybody), ["saker", "saker again"]);
+        assert!(names("b2-x10-10ms", &everybody).contains(&"saker, HTTP/2".to_owned()));
+        assert_eq!(names("b2-10mb-10ms", &everybody)[..2], ["saker", "nginx"]);
         assert_eq!(names("log", &everybody), ["saker, access log off", "saker, access log on"]);
     }
 

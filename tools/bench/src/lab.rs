@@ -7,6 +7,7 @@
 
 mod arguments;
 mod charts;
+mod claims;
 mod groups;
 mod machine;
 mod markdown;
@@ -22,8 +23,13 @@ mod summary;
 mod verdict;
 
 pub use arguments::{Setting, help, parse};
+pub use claims::table;
 
-use crate::{report as figures, runner::Bench, stage::Stage};
+use crate::{
+    report as figures,
+    runner::{Bench, Part},
+    stage::Stage,
+};
 use report::Report;
 use std::{fs, path::Path, sync::Arc, time::Instant};
 
@@ -31,17 +37,25 @@ pub fn run(setting: &Setting) -> Result<(), String> {
     let begun = Instant::now();
     let rows = plan::rows(setting);
     let stage = setting.stage.as_deref().map(Stage::connect).transpose()?.map(Arc::new);
-    let bench = Bench::prepare(&setting.bench, &rows, stage)?;
+    let bench = Bench::prepare(&setting.bench, &rows, stage.map_or(Part::Everything, Part::Load))?;
     let plans = plan::plan(&rows, setting, |row| bench.contenders(row).len());
+    if setting.is_plan_only {
+        print!("{}", plan::listed(&plans));
+        return Ok(());
+    }
     let progress = progress::Bar::new(&plans, setting.budget());
-    let mut results = Vec::new();
+    let (mut results, mut absent) = (Vec::new(), setting.absent.clone());
     for entry in &plans {
+        if progress.is_over(entry) {
+            absent.push(format!("{}: the time was over", entry.plan.row.name));
+            continue;
+        }
         progress.begin(entry);
         results.push(bench.run_row(entry.plan, &progress));
         progress.end(entry);
     }
     progress.finish();
-    let facts = machine::facts(setting, begun.elapsed());
+    let facts = machine::Facts { absent, ..machine::facts(setting, begun.elapsed()) };
     let report = Report::new(&results, facts);
     write(&setting.out, &report, &figures::json(&results))?;
     print!("{}", markdown::overview(&report));

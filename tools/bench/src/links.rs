@@ -9,6 +9,7 @@ use crate::{
     rows::{Congestion, Kind, Shape, Tool, Yardstick},
     runner::{RowPlan, Trial, outcome, tool_for},
     sampling,
+    sheets::Sheet,
     stand::Stand,
 };
 use saker_link::{Link, LinkSettings, SERVER, Settings};
@@ -26,6 +27,7 @@ pub fn trial(
     ground: Ground<'_>,
     load_core: Option<usize>,
     load_command: &mut String,
+    sheets: &mut Vec<Sheet>,
 ) -> Result<Trial, String> {
     let Kind::Link { link: shape, requests, connections, streams, path, congestion, .. } = plan.row.kind else {
         return Err("no link".into());
@@ -55,6 +57,9 @@ pub fn trial(
     };
     setting.note(load_command)?;
     let stand = Stand::alone(server);
+    if sheets.is_empty() {
+        *sheets = stand.sheets(ground);
+    }
     let (load, line) = sampling::record(&stand, load_core, plan.idle, || setting.run(|| stand.cpu_time()));
     let load = load?;
     let trial = outcome(&paths, &load, &stand, line);

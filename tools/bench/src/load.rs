@@ -24,6 +24,7 @@ use std::{
     time::Duration,
 };
 
+const WARM_UP_S: u64 = 1;
 /// Before the number of handshakes that were of the wanted kind.
 pub const VERIFIED: &str = "verified";
 
@@ -87,6 +88,15 @@ impl LoadSetting<'_> {
             outcome = self.attempt(&cpu);
         }
         outcome
+    }
+
+    /// So that files are open and caches filled: a moment of the same, or a few requests where they can be counted.
+    pub fn warm_up(&self, cpu: impl Fn() -> Duration) -> Result<(), String> {
+        let tool = match self.tool {
+            Tool::Ab(ab) => Tool::Ab(ab.few(self.connections)),
+            other => other,
+        };
+        LoadSetting { tool, amount: Amount::Seconds(WARM_UP_S), ..*self }.run(cpu).map(drop)
     }
 
     fn attempt(&self, cpu: impl Fn() -> Duration) -> Result<Load, String> {
@@ -173,10 +183,16 @@ fn program(name: &str) -> Result<String, String> {
 /// Beyond its time a tool has this long to start, to finish and to count.
 const GRACE_S: u64 = 30;
 
-/// A tool that never ends would hold up everything. What is asked for by number has no time that is known.
+/// What is asked for by number has no time that is known; a million requests over a link take two minutes.
+const BY_NUMBER_S: u64 = 400;
+
+/// A tool that never ends would hold up everything.
 fn bounded(words: &[String], amount: Amount) -> Vec<String> {
-    let Amount::Seconds(seconds) = amount else { return words.to_vec() };
-    let limit = ["timeout", "--foreground", "-k", "2", &(seconds + GRACE_S).to_string()].map(str::to_owned);
+    let seconds = match amount {
+        Amount::Seconds(seconds) => seconds + GRACE_S,
+        Amount::Requests(_) => BY_NUMBER_S,
+    };
+    let limit = ["timeout", "--foreground", "-k", "2", &seconds.to_string()].map(str::to_owned);
     [&limit[..], words].concat()
 }
 
@@ -231,7 +247,7 @@ mod tests {
     #[test]
     fn a_tool_that_never_ends_is_ended() {
         let words = ["sleep".to_owned(), "1000".to_owned()];
-        assert_eq!(bounded(&words, Amount::Requests(1)), words);
+        assert_eq!(bounded(&words, Amount::Requests(1))[..5], ["timeout", "--foreground", "-k", "2", "400"]);
         assert_eq!(bounded(&words, Amount::Seconds(2)), ["timeout", "--foreground", "-k", "2", "32", "sleep", "1000"]);
         let ended = ["timeout", "--foreground", "0.1", "sleep", "1000"].map(str::to_owned);
         assert!(!watch(&ended, || Duration::ZERO).expect("ran").status.success());

@@ -16,7 +16,9 @@ mod idle;
 mod lab;
 mod links;
 mod load;
+mod neighbour;
 mod outside;
+mod paced;
 mod report;
 mod rows;
 mod runner;
@@ -42,7 +44,10 @@ fn main() -> ExitCode {
         Ok(Mode::Handshakes(setting)) => handshakes::run(&setting),
         Ok(Mode::Load(words)) => saker_load::run(words),
         Ok(Mode::Bench(arguments)) => bench(&arguments),
+        Ok(Mode::Table { summary, page }) => lab::table(&summary, page.as_deref()),
         Ok(Mode::Lab(setting)) => lab::run(&setting),
+        Ok(Mode::Paced(setting)) => paced::run(&setting),
+        Ok(Mode::Neighbour(setting)) => neighbour::run(&setting),
         Ok(Mode::Stage { address, arguments }) => stage::serve(address, &arguments),
         Err(complaint) => Err(complaint),
     };

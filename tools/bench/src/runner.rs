@@ -17,7 +17,6 @@ use crate::{
 use saker_testkit::{Peer, TempDir, bench_files, missing, raise_descriptor_limit, require};
 use std::{env, net::Ipv4Addr, path::PathBuf, sync::Arc, thread, time::Duration};
 
-const WARM_UP_S: u64 = 1;
 /// lighttpd takes half of its descriptors for connections.
 const DESCRIPTORS: u64 = 40_000;
 /// Switches are about a percent or less: they take more rounds than comparisons.
@@ -72,7 +71,7 @@ impl Series {
         match outcome {
             Ok(trial) => self.trials.push(trial),
             Err(complaint) => {
-                eprintln!("saker-bench: {complaint}");
+                eprintln!("saker-bench: {}: {complaint}", self.contender);
                 self.complaints.push(complaint);
             }
         }
@@ -104,8 +103,8 @@ pub struct Trial {
 pub trait Progress {
     fn trial(&self, row: &Row, round: usize, contender: Contender);
 
-    /// Whether there is time for this round, which is not the first.
-    fn has_time(&self, _row: &Row) -> bool {
+    /// Whether there is time for this round (from 0), which is not the first.
+    fn has_time(&self, _row: &Row, _round: usize) -> bool {
         true
     }
 }
@@ -125,11 +124,20 @@ pub struct Bench<'a> {
     stage: Option<Arc<Stage>>,
 }
 
+/// What of a comparison this machine does.
+pub enum Part {
+    Everything,
+    /// The servers are on a stage.
+    Load(Arc<Stage>),
+    /// It is the stage.
+    Servers,
+}
+
 impl<'a> Bench<'a> {
-    /// `stage`: another machine, which has the servers.
-    pub fn prepare(arguments: &'a Arguments, rows: &[&'static Row], stage: Option<Arc<Stage>>) -> Result<Bench<'a>, String> {
+    pub fn prepare(arguments: &'a Arguments, rows: &[&'static Row], part: Part) -> Result<Bench<'a>, String> {
         raise_descriptor_limit(DESCRIPTORS).map_err(|error| format!("descriptor limit: {error}"))?;
-        require_programs(arguments, rows)?;
+        require_programs(arguments, rows, &part)?;
+        let stage = if let Part::Load(stage) = part { Some(stage) } else { None };
         let work = TempDir::new("bench").map_err(|error| error.to_string())?;
         let root = work.join("root");
         bench_files::write(&root).map_err(|error| format!("{}: {error}", root.display()))?;
@@ -144,7 +152,7 @@ impl<'a> Bench<'a> {
             },
             saker: absolute(&arguments.saker)?,
             // What stands behind stands there, too.
-            behind: Behind::start(if stage.is_some() { &[] } else { rows }, &root, &work, load_core)?,
+            behind: Behind::start(if stage.is_some() { &[] } else { rows }, &root, &work, load_core, arguments.sessions)?,
             arguments,
             work,
             root,
@@ -170,7 +178,7 @@ impl<'a> Bench<'a> {
             return RowResult { plan, load_command, series };
         }
         for round in 0..plan.rounds {
-            if round > 0 && !progress.has_time(plan.row) {
+            if round > 0 && !progress.has_time(plan.row, round) {
                 break;
             }
             self.run_round(plan, round, &mut series, &mut load_command, progress);
@@ -204,8 +212,8 @@ impl<'a> Bench<'a> {
         let (tool, paths, connections): (_, &[&str], _) = match plan.row.kind {
             Kind::Compare { tool, paths, connections, .. } => (tool, paths, connections),
             Kind::Switch { feature, connections, .. } => (Tool::Wrk, switch_path(feature), connections),
-            Kind::Idle { protocol, connections, .. } => return idle_trial(contender, protocol, connections, ground),
-            Kind::Link { .. } => return links::trial(plan, contender, ground, self.load_core, load_command),
+            Kind::Idle { protocol, connections, .. } => return idle_trial(contender, protocol, connections, ground, sheets),
+            Kind::Link { .. } => return links::trial(plan, contender, ground, self.load_core, load_command, sheets),
             Kind::Own(workload) => {
                 let asked = workload.load();
                 (asked.tool, asked.paths, asked.connections)
@@ -223,7 +231,7 @@ impl<'a> Bench<'a> {
         setting.note(load_command)?;
         let cpu = || stand.cpu_time();
         if !tool.warms_up_itself() {
-            LoadSetting { amount: Amount::Seconds(WARM_UP_S), ..setting }.run(cpu)?;
+            setting.warm_up(cpu)?;
         }
         let (load, line) = sampling::record(&stand, self.load_core, plan.idle, || setting.run(cpu));
         let load = load?;
@@ -269,6 +277,7 @@ impl<'a> Bench<'a> {
             tls: row.is_over_tls().then(|| self.certificate.files()),
             core: self.server_core,
             site: self.behind.site(row.site()),
+            sessions: self.behind.sessions(),
             congestion: Congestion::Usual,
         }
     }
@@ -310,7 +319,7 @@ impl<'a> Bench<'a> {
 
 pub fn run(arguments: &Arguments) -> Result<Vec<RowResult>, String> {
     let rows: Vec<&'static Row> = rows::chosen(&arguments.only).collect();
-    let bench = Bench::prepare(arguments, &rows, None)?;
+    let bench = Bench::prepare(arguments, &rows, Part::Everything)?;
     Ok(rows.into_iter().map(|row| bench.run_row(plan(row, arguments), &Lines)).collect())
 }
 
@@ -350,12 +359,16 @@ fn absolute(path: &PathBuf) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-fn require_programs(arguments: &Arguments, rows: &[&'static Row]) -> Result<(), String> {
-    let mut tools = vec!["wrk", "ab", "h2load", "siege", "httperf", "strace", "taskset"];
+fn require_programs(arguments: &Arguments, rows: &[&'static Row], part: &Part) -> Result<(), String> {
+    let mut tools = vec!["taskset"];
+    if !matches!(part, Part::Servers) {
+        tools.extend(["wrk", "ab", "h2load", "siege", "httperf", "strace"]);
+    }
     if rows.iter().any(|row| row.name.starts_with("h3") || row.name.starts_with("b2")) {
         tools.extend(["nginx", "nsenter"]);
     }
-    let programs: Vec<&str> = arguments.peers.iter().map(|peer| peer.program()).chain(tools).collect();
+    let peers = arguments.peers.iter().filter(|_| !matches!(part, Part::Load(_)));
+    let programs: Vec<&str> = peers.map(|peer| peer.program()).chain(tools).collect();
     let complaints: Vec<String> = missing(&programs).into_iter().filter_map(|program| require(program).err()).collect();
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
 }
@@ -400,8 +413,15 @@ fn cost(paths: &[&str], load: &Load) -> f64 {
     load.cpu.as_secs_f64() * 1e6 / requests
 }
 
-fn idle_trial(contender: Contender, protocol: Protocol, connections: usize, ground: Ground<'_>) -> Result<Trial, String> {
+fn idle_trial(
+    contender: Contender,
+    protocol: Protocol,
+    connections: usize,
+    ground: Ground<'_>,
+    sheets: &mut Vec<Sheet>,
+) -> Result<Trial, String> {
     let stand = contender.start(ground)?;
+    *sheets = stand.sheets(ground);
     let idle = idle::measure(stand.front()?, protocol, ground.tls, connections).map_err(|error| format!("{contender}: {error}"))?;
     let memory = stand.memory();
     Ok(Trial {

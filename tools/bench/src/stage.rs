@@ -40,9 +40,10 @@ mod tests {
     use super::*;
     use crate::{
         arguments::Arguments,
+        behind::SessionStore,
         contender::Ground,
         rows::{self, Congestion},
-        runner::Bench,
+        runner::{Bench, Part},
         stand::Stand,
     };
     use saker_testkit::{Client, Peer, PeerSite, require};
@@ -62,6 +63,7 @@ mod tests {
             tls: None,
             core: None,
             site: PeerSite::Files,
+            sessions: SessionStore::Files,
             congestion: Congestion::Usual,
         };
         stand.sheets(ground).iter().any(|sheet| sheet.command.contains("lighttpd") && !sheet.files.is_empty())
@@ -75,7 +77,7 @@ mod tests {
         thread::spawn(move || {
             let arguments = Arguments { peers: vec![Peer::Lighttpd], saker: "/none".into(), ..Arguments::default() };
             let rows: Vec<&'static Row> = rows::all().filter(|row| row.name == "small-100").collect();
-            let bench = Bench::prepare(&arguments, &rows, None).expect("prepared");
+            let bench = Bench::prepare(&arguments, &rows, Part::Servers).expect("prepared");
             serve::converse(&listener.accept().expect("accepted").0, &bench, &rows)
         });
         let stage = Arc::new(Stage::connect(&address.to_string()).expect("connected"));

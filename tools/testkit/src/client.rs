@@ -55,6 +55,11 @@ impl Client {
         when_up(|| Client::over(Box::new(UnixStream::connect(path.as_ref())?)))
     }
 
+    /// Over a connection that somebody has made: from an address of his own, say.
+    pub fn over_tcp(stream: TcpStream) -> io::Result<Client> {
+        Client::over(Box::new(stream))
+    }
+
     /// Over a connection that somebody has made: a program on the other end, say.
     pub fn over_unix(stream: UnixStream) -> io::Result<Client> {
         Client::over(Box::new(stream))

@@ -9,6 +9,7 @@ mod client;
 pub mod conformance;
 mod dice;
 pub mod frames;
+pub mod mmdb;
 pub mod pebble;
 mod peers;
 mod process;

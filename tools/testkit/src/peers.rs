@@ -76,6 +76,8 @@ pub enum PeerSite<'a> {
     Logged { log: &'a Path, workers: usize },
     /// The shop's page as before, the other files from the folder; Varnish keeps those, too.
     Shop { upstream: SocketAddr },
+    /// The files, each connection at so many bytes per second (Saker, nginx, lighttpd).
+    Paced { bytes_per_s: u64 },
 }
 
 /// Who has it is logged in to the store.
@@ -265,6 +267,7 @@ fn nginx_site(site: PeerSite<'_>, work: &Path) -> (String, String) {
     let upstream = |server: String| format!("    upstream behind {{ server {server}; keepalive {KEPT}; }}\n");
     match site {
         PeerSite::Files | PeerSite::Htaccess | PeerSite::Logged { .. } | PeerSite::StoreBehind { .. } => Default::default(),
+        PeerSite::Paced { bytes_per_s } => (String::new(), format!("limit_rate {bytes_per_s};")),
         PeerSite::Permalinks => (String::new(), "location /blog/ { try_files $uri $uri/ /blog/index.html; }".to_owned()),
         PeerSite::Store { socket } => {
             let (upstream, location) = nginx_site(PeerSite::Php { socket }, work);
@@ -361,6 +364,7 @@ mimetype.assign = ( \".html\" => \"text/html\", \".css\" => \"text/css\", \".js\
 fn lighttpd_site(site: PeerSite<'_>) -> String {
     match site {
         PeerSite::Files | PeerSite::Htaccess | PeerSite::Permalinks => String::new(),
+        PeerSite::Paced { bytes_per_s } => format!("connection.kbytes-per-second = {}\n", bytes_per_s.div_ceil(1024)),
         PeerSite::Logged { log, workers } => {
             let workers = if workers > 1 { format!("server.max-worker = {workers}\n") } else { String::new() };
             let format = "%h - - %t \\\"%r\\\" %>s %b \\\"%{Referer}i\\\" \\\"%{User-Agent}i\\\"";
@@ -424,7 +428,7 @@ listen:
 fn h2o_site(site: PeerSite<'_>, root: &Path) -> String {
     let files = format!("        file.dir: {}\n", root.display());
     match site {
-        PeerSite::Files | PeerSite::Htaccess | PeerSite::Permalinks | PeerSite::Logged { .. } => files,
+        PeerSite::Files | PeerSite::Htaccess | PeerSite::Permalinks | PeerSite::Paced { .. } | PeerSite::Logged { .. } => files,
         PeerSite::Php { socket } | PeerSite::Store { socket } => format!(
             "{files}        file.custom-handler:\n          extension: .php\n          fastcgi.connect:\n            port: {}\n            type: unix\n",
             socket.display()

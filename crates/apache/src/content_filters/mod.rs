@@ -131,7 +131,7 @@ const LIST: &[&dyn ContentFilter] = &[
 
 /// The filter of a name.
 pub fn find<'h>(host: &'h Host, name: &str) -> Option<&'h dyn ContentFilter> {
-    let external = || host.external_filters.iter().find(|filter| filter.name.eq_ignore_ascii_case(name));
+    let external = || host.process.external_filters.iter().find(|filter| filter.name.eq_ignore_ascii_case(name));
     let own = LIST.iter().copied().find(|filter| filter.name().eq_ignore_ascii_case(name));
     own.or_else(|| external().map(|filter| filter as &dyn ContentFilter))
 }

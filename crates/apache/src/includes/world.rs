@@ -67,7 +67,7 @@ impl World for PageWorld<'_> {
 
     fn is_accessible(&mut self, path: &[u8]) -> bool {
         let Origin { exchange, host, watcher, .. } = self.origin;
-        ahead::by_path(self.inside.rules(), exchange, host, watcher, path).is_some_and(|ahead| ahead.status.0 < 400)
+        ahead::by_path(self.inside.rules(), exchange, host, watcher, path).is_ok_and(|ahead| ahead.status.0 < 400)
     }
 
     fn complain(&mut self, fault: String) {

@@ -87,9 +87,6 @@ fn add_map(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<
     let settings = local.rewrite.of_place(&reading.place);
     settings.add_map(name, source, words.get(2).map(String::as_str), path).map(drop).map_err(|error| error.to_string())?;
     let lower = source.to_ascii_lowercase();
-    if lower.starts_with("dbd:") || lower.starts_with("fastdbd:") {
-        reading.warn(node, format!("the map {name} has no values: SQL data bases are not asked; a map of the kind prg can ask them"));
-    }
     if lower.starts_with("prg:") && words.len() > 2 {
         reading.warn(node, format!("the program of the map {name} runs as the server's own user"));
     }

@@ -8,7 +8,7 @@ use crate::{
     facts::Seen,
     host::Host,
     local::{Local, Set},
-    modules::ssl,
+    modules::{geo, ssl},
     reading::{Place, Reading},
     state::{peek, state},
 };
@@ -87,7 +87,7 @@ pub fn may_vary(host: &Host, local: &Local, name: Option<&[u8]>) -> bool {
     }
     let rules = host.defaults.setenvif.server.iter().chain(&local.setenvif.section);
     let sets = |rule: &Rule| name.is_none_or(|name| rule.changes.iter().any(|(known, _)| **known == *name));
-    rules.filter(|rule| rule.varies).any(|rule| sets(rule)) || ssl::may_vary(host, local, name)
+    rules.filter(|rule| rule.varies).any(|rule| sets(rule)) || ssl::may_vary(host, local, name) || geo::may_vary(host, local, name)
 }
 
 /// Before everything else.

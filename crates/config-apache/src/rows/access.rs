@@ -28,11 +28,9 @@ const AUTHZ_DBM: &[&str] = &["authz_dbm_module"];
 const AUTHZ_GROUPFILE: &[&str] = &["authz_groupfile_module"];
 
 const NO_FORMS: Treatment = Denies("use Basic authentication, or log in within the application");
-const USERS_TO_A_FILE: Treatment = Denies("export the users to a file for AuthUserFile");
-const USERS_IN_MEMORY: Treatment = NoEffect("users are looked up in memory; no cache of the look-ups is needed");
+const USERS_IN_MEMORY: Treatment = NoEffect("files of users are looked up in memory, and a database is asked each time");
 const OTHER_PROVIDERS: Treatment = Denies("use one of the providers file, dbm, anon");
 const NO_DIRECTORY_SERVICE: Treatment = Denies("export users and groups to files, or authenticate within the application");
-const GROUPS_TO_A_FILE: Treatment = Denies("export the groups to a file for AuthGroupFile");
 
 pub(super) const ROWS: &[Row] = &[
     row("order", ACCESS_COMPAT, A, "dh", One, LIMIT, NOWHERE, Honoured),
@@ -74,8 +72,8 @@ pub(super) const ROWS: &[Row] = &[
     row("AuthType", AUTHN_CORE, A, "dh", One, AUTH_CONFIG, NOWHERE, Honoured),
     row("AuthName", AUTHN_CORE, A, "dh", One, AUTH_CONFIG, NOWHERE, Honoured),
     row("<AuthnProviderAlias", AUTHN_CORE, A, "s", Section, SERVER, VIRTUAL_HOST, Honoured),
-    row("AuthDBDUserPWQuery", AUTHN_DBD, B, "d", One, ACCESS, NOWHERE, USERS_TO_A_FILE),
-    row("AuthDBDUserRealmQuery", AUTHN_DBD, B, "d", One, ACCESS, NOWHERE, USERS_TO_A_FILE),
+    row("AuthDBDUserPWQuery", AUTHN_DBD, B, "d", One, ACCESS, NOWHERE, Honoured),
+    row("AuthDBDUserRealmQuery", AUTHN_DBD, B, "d", One, ACCESS, NOWHERE, Honoured),
     row("AuthDBMUserFile", AUTHN_DBM, B, "dh", One, AUTH_CONFIG, NOWHERE, Honoured),
     row("AuthDBMType", AUTHN_DBM, B, "dh", One, AUTH_CONFIG, NOWHERE, Honoured),
     row("AuthUserFile", AUTHN_FILE, A, "dh", One, AUTH_CONFIG, NOWHERE, Honoured),
@@ -112,9 +110,9 @@ pub(super) const ROWS: &[Row] = &[
     row("<RequireNone", AUTHZ_CORE, A, "dh", Section, AUTH_CONFIG, NOWHERE, Honoured),
     row("AuthMerging", AUTHZ_CORE, A, "dh", One, AUTH_CONFIG, NOWHERE, Honoured),
     row("AuthzSendForbiddenOnFailure", AUTHZ_CORE, A, "dh", Flag, AUTH_CONFIG, NOWHERE, Honoured),
-    row("AuthzDBDLoginToReferer", AUTHZ_DBD, B, "d", Flag, ACCESS, NOWHERE, GROUPS_TO_A_FILE),
-    row("AuthzDBDQuery", AUTHZ_DBD, B, "d", One, ACCESS, NOWHERE, GROUPS_TO_A_FILE),
-    row("AuthzDBDRedirectQuery", AUTHZ_DBD, B, "d", One, ACCESS, NOWHERE, GROUPS_TO_A_FILE),
+    row("AuthzDBDLoginToReferer", AUTHZ_DBD, B, "d", Flag, ACCESS, NOWHERE, Honoured),
+    row("AuthzDBDQuery", AUTHZ_DBD, B, "d", One, ACCESS, NOWHERE, Honoured),
+    row("AuthzDBDRedirectQuery", AUTHZ_DBD, B, "d", One, ACCESS, NOWHERE, Honoured),
     row("AuthDBMGroupFile", AUTHZ_DBM, B, "dh", One, AUTH_CONFIG, NOWHERE, Honoured),
     row("AuthzDBMType", AUTHZ_DBM, B, "dh", One, AUTH_CONFIG, NOWHERE, Honoured),
     row("AuthGroupFile", AUTHZ_GROUPFILE, A, "dh", One, AUTH_CONFIG, NOWHERE, Honoured),

@@ -10,9 +10,11 @@ mod language;
 mod listing;
 mod logging;
 mod mapping;
+mod neighbours;
 mod output;
 mod process;
 mod programs;
+mod security;
 mod storage;
 mod tls;
 mod users;
@@ -36,6 +38,8 @@ const TABLES: &[&[Row]] = &[
     cache::ROWS,
     storage::ROWS,
     programs::ROWS,
+    neighbours::ROWS,
+    security::ROWS,
     users::ROWS,
 ];
 

@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{B, C},
     NOWHERE, Row, SERVER,
     Shape::{Each, Flag, One, OneOrTwo, Raw, TwoOrThree},
-    Treatment::{self, Unsupported},
+    Treatment::{self, Honoured, NoEffect, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -20,7 +20,8 @@ const SESSION_CRYPTO: &[&str] = &["session_crypto_module"];
 const SESSION_DBD: &[&str] = &["session_dbd_module"];
 
 const NO_WEBDAV: Treatment = Unsupported("serve WebDAV by an application behind a proxy");
-const NO_DATABASES: Treatment = Unsupported("use files or DBM files for users and maps");
+const BY_LABEL: Treatment = NoEffect("rewrite maps, users and groups have queries of their own; nothing else here asks by a label");
+const KEEPS_FEWEST: Treatment = NoEffect("connections beyond DBDMin end when nobody has needed them for DBDExptime");
 const NO_LDAP: Treatment = Unsupported("export users and groups to files");
 const NO_SESSIONS: Treatment = Unsupported("keep sessions within the application");
 
@@ -32,15 +33,15 @@ pub(super) const ROWS: &[Row] = &[
     row("DAVLockDiscovery", DAV, B, "svdh", Flag, ACCESS.or(SERVER), NOWHERE, NO_WEBDAV),
     row("DAVLockDB", DAV_FS, B, "sv", One, SERVER, NOWHERE, NO_WEBDAV),
     row("DAVGenericLockDB", DAV_LOCK, B, "svd", One, ACCESS, NOWHERE, NO_WEBDAV),
-    row("DBDriver", DBD, B, "sv", One, SERVER, NOWHERE, NO_DATABASES),
-    row("DBDParams", DBD, B, "sv", One, SERVER, NOWHERE, NO_DATABASES),
-    row("DBDPersist", DBD, B, "sv", Flag, SERVER, NOWHERE, NO_DATABASES),
-    row("DBDPrepareSQL", DBD, B, "sv", OneOrTwo, SERVER, NOWHERE, NO_DATABASES),
-    row("DBDInitSQL", DBD, B, "sv", One, SERVER, NOWHERE, NO_DATABASES),
-    row("DBDMin", DBD, B, "sv", One, SERVER, NOWHERE, NO_DATABASES),
-    row("DBDKeep", DBD, B, "sv", One, SERVER, NOWHERE, NO_DATABASES),
-    row("DBDMax", DBD, B, "sv", One, SERVER, NOWHERE, NO_DATABASES),
-    row("DBDExptime", DBD, B, "sv", One, SERVER, NOWHERE, NO_DATABASES),
+    row("DBDriver", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
+    row("DBDParams", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
+    row("DBDPersist", DBD, B, "sv", Flag, SERVER, NOWHERE, Honoured),
+    row("DBDPrepareSQL", DBD, B, "sv", OneOrTwo, SERVER, NOWHERE, BY_LABEL),
+    row("DBDInitSQL", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
+    row("DBDMin", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
+    row("DBDKeep", DBD, B, "sv", One, SERVER, NOWHERE, KEEPS_FEWEST),
+    row("DBDMax", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
+    row("DBDExptime", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
     row("LDAPSharedCacheSize", LDAP, B, "s", One, SERVER, VIRTUAL_HOST, NO_LDAP),
     row("LDAPSharedCacheFile", LDAP, B, "s", One, SERVER, VIRTUAL_HOST, NO_LDAP),
     row("LDAPCacheEntries", LDAP, B, "s", One, SERVER, VIRTUAL_HOST, NO_LDAP),

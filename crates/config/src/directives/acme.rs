@@ -7,7 +7,7 @@ use crate::{
     diagnostic::quoted,
     model::{Acme, AcmeChallenge, AcmeDirectory, ExternalAccount},
     reader::{Reader, Table},
-    row::{ACME, ACME_DIRECTORY, Fault, Kind, ROW, Row, Set, TableKind, Target, Word},
+    row::{ACME, ACME_DIRECTORY, Fault, Kind, ROW, Row, Set, TableKind, Word},
     source::At,
     value::{Given, Value},
 };
@@ -39,14 +39,7 @@ pub struct DirectoryDraft {
     hmac_key: Option<(Vec<u8>, At)>,
 }
 
-impl Target for DirectoryDraft {
-    fn take(&mut self, set: &Set, given: Given) {
-        match set {
-            Set::AcmeDirectory(set) => set(self, given),
-            _ => debug_assert!(false, "not a setter for a directory: {set:?}"),
-        }
-    }
-}
+target!(DirectoryDraft AcmeDirectory);
 
 /// `[acme]` on its way into the model.
 #[derive(Debug, Default)]

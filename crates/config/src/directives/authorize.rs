@@ -43,7 +43,7 @@ pub static ROWS: &[Row] = &[
         summary: "Who is asked before each request, by GET, with its fields and without its content: an answer of 2xx lets it pass, one of 3xx or 4xx \
                   goes to the client as it is, everything else is 503. A FastCGI program is asked in the role of authorizer: 200 lets pass, and \
                   what it says by `Variable-NAME` are variables for programs and logs. Servers are told X-Original-Method, X-Original-URI, \
-                  X-Forwarded-Method, -URI, -Proto, -Host and -For.",
+                  X-Original-URL, X-Forwarded-Method, -URI, -Proto, -Host and -For by us; what clients say by these names is left out.",
         apache: Some("AuthnzFcgiDefineProvider"),
         aliases: &["auth_request", "forward_auth", "authorizer"],
         set: Set::Settings(|settings, given| {

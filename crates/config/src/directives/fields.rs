@@ -6,7 +6,7 @@ use super::row_for;
 use crate::{
     model::{FieldEdit, FieldEditAction},
     reader::{Reader, Table},
-    row::{FIELD, Fault, KeyKind, Kind, ROUTE, ROW, Row, SITE, Set, TableKind, Target, Word},
+    row::{FIELD, Fault, KeyKind, Kind, ROUTE, ROW, Row, SITE, Set, TableKind, Word},
     source::At,
     value::{Given, Value},
 };
@@ -34,14 +34,7 @@ pub struct FieldDraft {
     always: bool,
 }
 
-impl Target for FieldDraft {
-    fn take(&mut self, set: &Set, given: Given) {
-        match set {
-            Set::Field(set) => set(self, given),
-            _ => debug_assert!(false, "not a setter for a field: {set:?}"),
-        }
-    }
-}
+target!(FieldDraft Field);
 
 pub static ROWS: &[Row] = &[
     Row {

@@ -5,14 +5,23 @@
 
 use super::listener::NETWORK;
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Severity},
     load::Loader,
     model::{Addresses, Admittance, Consequence, Guard, Origin, ServerGuard, Settings},
-    row::{FILE, GUARD, Kind, ROUTE, ROW, Row, SITE, SITE_GUARD, Set},
-    value::Given,
+    row::{FILE, Fault, GUARD, Kind, ROUTE, ROW, Row, SITE, SITE_GUARD, Set, Word},
+    value::{Given, Value},
 };
-use saker_addresses::AddressList;
+use saker_addresses::{AddressList, GeoDatabase, ListFault};
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
+
+static COUNTRY: Word = Word {
+    expects: "the two letters of a country, such as \"DE\"",
+    pattern: "^[A-Za-z]{2}$",
+    read: |text| match text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        true => Ok(Value::Text(text.to_ascii_uppercase())),
+        false => Err(Fault::plain(None)),
+    },
+};
 
 const DAY_MS: u64 = 86_400_000;
 const NETWORKS: Kind = Kind::ListOf(&Kind::Word(&NETWORK));
@@ -25,6 +34,20 @@ const fn networks(name: &'static str, contexts: crate::row::Contexts, summary: &
 
 const fn files(name: &'static str, contexts: crate::row::Contexts, summary: &'static str, set: Set) -> Row {
     Row { name, contexts, kind: FILES, example: Some("[\"lists/bad.txt\"]"), summary, since: "0.9", set, ..ROW }
+}
+
+const DENIED: &str = "Clients of these countries are treated as `deny` has it; by two letters, and the databases of `geoip` in [guard].";
+const ALLOWED: &str = "Clients of these countries are treated as `allow` has it; by two letters, and the databases of `geoip` in [guard].";
+const COUNTRIES: Kind = Kind::ListOf(&Kind::Word(&COUNTRY));
+const NUMBERS: Kind = Kind::ListOf(&Kind::Integer { min: 1, max: u32::MAX as u64 });
+
+const fn countries(name: &'static str, contexts: crate::row::Contexts, summary: &'static str, set: Set) -> Row {
+    Row { name, contexts, kind: COUNTRIES, example: Some("[\"XA\", \"XB\"]"), summary, since: "0.9", set, ..ROW }
+}
+
+const fn numbers_of_networks(name: &'static str, contexts: crate::row::Contexts, set: Set) -> Row {
+    let summary = "The same by numbers of autonomous systems.";
+    Row { name, contexts, kind: NUMBERS, example: Some("[64500]"), summary, since: "0.9", set, ..ROW }
 }
 
 const fn count(name: &'static str, summary: &'static str, set: Set) -> Row {
@@ -156,12 +179,62 @@ pub static ROWS: &[Row] = &[
         "The same by files.",
         Set::Settings(|settings, given| of(settings).admittance.allow.lists = lists(given)),
     ),
+    countries("deny_countries", GUARD, DENIED, Set::Guard(|guard, given| guard.admittance.deny.countries = given.texts())),
+    numbers_of_networks("deny_networks", GUARD, Set::Guard(|guard, given| guard.admittance.deny.autonomous_systems = numbers(given))),
+    countries("allow_countries", GUARD, ALLOWED, Set::Guard(|guard, given| guard.admittance.allow.countries = given.texts())),
+    numbers_of_networks("allow_networks", GUARD, Set::Guard(|guard, given| guard.admittance.allow.autonomous_systems = numbers(given))),
+    countries(
+        "deny_countries",
+        SITE_GUARD,
+        DENIED,
+        Set::Settings(|settings, given| of(settings).admittance.deny.countries = given.texts()),
+    ),
+    numbers_of_networks(
+        "deny_networks",
+        SITE_GUARD,
+        Set::Settings(|settings, given| of(settings).admittance.deny.autonomous_systems = numbers(given)),
+    ),
+    countries(
+        "allow_countries",
+        SITE_GUARD,
+        ALLOWED,
+        Set::Settings(|settings, given| of(settings).admittance.allow.countries = given.texts()),
+    ),
+    numbers_of_networks(
+        "allow_networks",
+        SITE_GUARD,
+        Set::Settings(|settings, given| of(settings).admittance.allow.autonomous_systems = numbers(given)),
+    ),
+    Row {
+        name: "geoip",
+        contexts: GUARD,
+        kind: FILES,
+        example: Some("[\"/var/lib/GeoIP/GeoLite2-Country.mmdb\", \"/var/lib/GeoIP/GeoLite2-ASN.mmdb\"]"),
+        summary: "MaxMind databases (.mmdb) that say where addresses are; the first that knows a thing has the word. Changed files are read again.",
+        apache: Some("MaxMindDBFile, GeoIPDBFile"),
+        since: "0.9",
+        set: Set::Guard(|guard, given| guard.admittance.databases = databases(given)),
+        ..ROW
+    },
+    Row {
+        name: "locate",
+        contexts: SITE_GUARD,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        summary: "Tell programs and logs where the client is: GEOIP_COUNTRY_CODE, GEOIP_COUNTRY_NAME, GEOIP_CONTINENT_CODE, GEOIP_REGION, GEOIP_CITY, \
+                  GEOIP_ASN and GEOIP_ORGANIZATION, as far as the databases of `geoip` in [guard] know.",
+        apache: Some("MaxMindDBEnable, GeoIPEnable"),
+        since: "0.9",
+        set: Set::Settings(|settings, given| of(settings).locates = given.boolean()),
+        ..ROW
+    },
     Row {
         name: "denied",
         contexts: SITE_GUARD,
-        kind: Kind::Choice(&["403", "429", "503", "drop"]),
+        kind: Kind::Choice(&["403", "429", "503", "drop", "challenge"]),
         default: Some("\"403\""),
-        summary: "What those meet that are refused: an answer with this status, or the end of the connection without one.",
+        summary: "What those meet that are refused: an answer with this status, the end of the connection without one, or the page of `challenge`, \
+                  whose work lets them in.",
         since: "0.9",
         set: Set::Settings(|settings, given| of(settings).denied = consequence(&given.text())),
         ..ROW
@@ -174,11 +247,27 @@ pub(crate) fn of(settings: &mut Settings) -> &mut Guard {
 }
 
 pub(crate) fn consequence(text: &str) -> Consequence {
-    text.parse().map_or(Consequence::Drop, Consequence::Refuse)
+    match text {
+        "challenge" => Consequence::Challenge,
+        _ => text.parse().map_or(Consequence::Drop, Consequence::Refuse),
+    }
 }
 
 fn lists(given: Given) -> Vec<Arc<AddressList>> {
     given.list().into_iter().map(|one| Arc::new(AddressList::new(one.path()))).collect()
+}
+
+fn databases(given: Given) -> Vec<Arc<GeoDatabase>> {
+    given.list().into_iter().map(|one| Arc::new(GeoDatabase::new(one.path()))).collect()
+}
+
+fn numbers(given: Given) -> Vec<u64> {
+    given.list().into_iter().map(Given::number).collect()
+}
+
+fn report(fault: ListFault) -> Diagnostic {
+    let origin = Origin { file: fault.path.display().to_string().into(), line: fault.line, column: u32::from(fault.line != 0) };
+    Diagnostic::without_source(origin, fault.message)
 }
 
 /// Makes sets of networks, and reads the lists; what can't be read is reported.
@@ -186,6 +275,8 @@ pub(crate) fn finish(loader: &mut Loader) {
     let mut known: HashMap<PathBuf, Arc<AddressList>> = HashMap::new();
     let mut found = Vec::new();
     let mut guards: Vec<&mut Addresses> = Vec::new();
+    let databases = loader.guard.as_ref().map(|(guard, _)| guard.admittance.databases.clone()).unwrap_or_default();
+    found.extend(databases.iter().filter_map(|database| database.refresh().err()).map(report));
     if let Some((ServerGuard { admittance, exempt, .. }, _)) = &mut loader.guard {
         guards.extend([&mut admittance.allow, &mut admittance.deny, exempt]);
     }
@@ -193,7 +284,14 @@ pub(crate) fn finish(loader: &mut Loader) {
         let routes = site.routes.iter_mut().map(|route| Arc::make_mut(&mut route.settings));
         for settings in std::iter::once(&mut site.settings).chain(routes) {
             if let Some(guard) = &mut settings.guard {
-                let Admittance { allow, deny } = &mut Arc::make_mut(guard).admittance;
+                let guard = Arc::make_mut(guard);
+                let is_by_place = guard.locates || guard.admittance.allow.is_by_place() || guard.admittance.deny.is_by_place();
+                if is_by_place && databases.is_empty() {
+                    let message = "nobody knows where clients are: `geoip` in [guard] names no database";
+                    found.push(Diagnostic::new(Severity::Error, &site.at, message.into(), None));
+                }
+                guard.admittance.databases.clone_from(&databases);
+                let Admittance { allow, deny, .. } = &mut guard.admittance;
                 guards.extend([allow, deny]);
             }
         }
@@ -206,12 +304,12 @@ pub(crate) fn finish(loader: &mut Loader) {
                 continue;
             }
             if let Err(fault) = list.refresh() {
-                let origin = Origin { file: fault.path.display().to_string().into(), line: fault.line, column: u32::from(fault.line != 0) };
-                found.push(Diagnostic::without_source(origin, fault.message));
+                found.push(report(fault));
             }
             known.insert(list.path().to_owned(), Arc::clone(list));
         }
     }
     loader.diagnostics.extend(found);
     loader.lists = known.into_values().collect();
+    loader.databases = databases;
 }

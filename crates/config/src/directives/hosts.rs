@@ -9,7 +9,7 @@ use saker_http::Status;
 
 static DATABASE: Word = Word {
     expects: "the URL of a database, such as \"mysql://saker:password@localhost/panel\"",
-    pattern: "^(mysql|mariadb|postgres|postgresql|sqlite|ldap|ldapi):",
+    pattern: "^(mysql|mariadb|postgres|postgresql|sqlite|ldap|ldapi|ldaps):",
     read: |text| match DatabaseKind::of(text) {
         Some(_) => Ok(Value::Text(text.to_owned())),
         None => Err(Fault::with_help("this is none of the databases that are known", "mysql, mariadb, postgres, sqlite and ldap are")),
@@ -35,8 +35,10 @@ pub static ROWS: &[Row] = &[
         ..row(
             "database",
             Kind::Word(&DATABASE),
-            "The database: `mysql://` (MariaDB, too), `postgres://` or `ldap://` with `user:password@host:port/name`, or `sqlite:///path`. \
-             `?socket=/path` is MySQL's way to a Unix socket, `?host=/folder` PostgreSQL's.",
+            "The database: `mysql://` (MariaDB, too), `postgres://`, `ldap://` or `ldaps://` with `user:password@host:port/name`, or \
+             `sqlite:///path`. `?socket=/path` is MySQL's way to a Unix socket, `?host=/folder` PostgreSQL's. TLS is used where the \
+             database has it; `?ssl-mode=VERIFY_IDENTITY&ssl-ca=/path` (of PostgreSQL `?sslmode=verify-full&sslrootcert=/path`) insists \
+             on it, and on who it is.",
             |hosts, given| hosts.database = Some(DatabaseUrl(given.text().into())),
         )
     },

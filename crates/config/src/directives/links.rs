@@ -7,7 +7,7 @@ use crate::{
     diagnostic::quoted,
     model::{PathPattern, ReferrerPattern, Referrers, Refusal, SignAlgorithm, SignForm, SignPart, SignedUrls, TokenForm, Trigger},
     reader::{Reader, Table},
-    row::{Fault, Kind, REFERRERS, ROUTE, ROW, Row, SIGNED, SITE, Set, TRIGGER, TableKind, Target, Word},
+    row::{Fault, Kind, REFERRERS, ROUTE, ROW, Row, SIGNED, SITE, Set, TRIGGER, TableKind, Word},
     source::At,
     value::{Given, Value},
 };
@@ -120,18 +120,6 @@ pub struct TriggerDraft {
     refusal: RefusalDraft,
 }
 
-macro_rules! target {
-    ($draft:ident $variant:ident) => {
-        impl Target for $draft {
-            fn take(&mut self, set: &Set, given: Given) {
-                match set {
-                    Set::$variant(set) => set(self, given),
-                    _ => debug_assert!(false, "not a setter for this table: {set:?}"),
-                }
-            }
-        }
-    };
-}
 target!(ReferrersDraft Referrers);
 target!(SignedDraft Signed);
 target!(TriggerDraft Trigger);

@@ -3,7 +3,7 @@
 use crate::{
     model::{Address, Congestion, Http3, Listener, ListenerTls},
     reader::{Reader, Table, is_meant},
-    row::{Fault, Kind, LISTENER, ROW, Row, Set, Target, Word},
+    row::{Fault, Kind, LISTENER, ROW, Row, Set, Word},
     source::At,
     value::{Given, Value},
 };
@@ -38,14 +38,7 @@ pub struct ListenerDraft {
     terms: Http3,
 }
 
-impl Target for ListenerDraft {
-    fn take(&mut self, set: &Set, given: Given) {
-        match set {
-            Set::Listener(set) => set(self, given),
-            _ => debug_assert!(false, "not a setter for a listener: {set:?}"),
-        }
-    }
-}
+target!(ListenerDraft Listener);
 
 pub static ROWS: &[Row] = &[
     Row {

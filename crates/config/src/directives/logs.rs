@@ -4,7 +4,7 @@ use super::site::SiteDraft;
 use crate::{
     model::{AccessLog, AccessLogTarget, LogLevel},
     reader::{Reader, Table},
-    row::{ACCESS_LOG, Fault, Kind, ROW, Row, SERVER, SITE, Set, TableKind, Target, Word},
+    row::{ACCESS_LOG, Fault, Kind, ROW, Row, SERVER, SITE, Set, TableKind, Word},
     source::At,
     value::{Given, Value},
 };
@@ -31,14 +31,7 @@ pub struct AccessLogDraft {
     format: Option<String>,
 }
 
-impl Target for AccessLogDraft {
-    fn take(&mut self, set: &Set, given: Given) {
-        match set {
-            Set::AccessLog(set) => set(self, given),
-            _ => debug_assert!(false, "not a setter for an access log: {set:?}"),
-        }
-    }
-}
+target!(AccessLogDraft AccessLog);
 
 pub static ROWS: &[Row] = &[
     Row {

@@ -1,6 +1,20 @@
 //! The table of directives: one file per feature, with its rows, its own kinds of values, and how its values are laid over
 //! others. The order here is the order of the reference page.
 
+/// A table whose rows all have one kind of setter.
+macro_rules! target {
+    ($draft:ident $variant:ident) => {
+        impl crate::row::Target for $draft {
+            fn take(&mut self, set: &crate::row::Set, given: crate::value::Given) {
+                match set {
+                    crate::row::Set::$variant(set) => set(self, given),
+                    _ => debug_assert!(false, "not a setter for this table: {set:?}"),
+                }
+            }
+        }
+    };
+}
+
 pub(crate) mod acme;
 pub(crate) mod authorize;
 pub(crate) mod cache;
@@ -17,6 +31,7 @@ pub(crate) mod links;
 pub(crate) mod listener;
 pub(crate) mod logs;
 pub(crate) mod media;
+pub(crate) mod modsecurity;
 pub(crate) mod php;
 pub(crate) mod redirect;
 pub(crate) mod route;
@@ -45,6 +60,7 @@ pub(crate) use throttle::{RateDraft, RequestRateDraft};
 pub(crate) use tls::{CertificateDraft, SiteTlsDraft};
 pub(crate) use upstream::UpstreamDraft;
 pub(crate) use upstream_server::ServerDraft;
+pub(crate) use visitors::ChallengeDraft;
 
 use crate::row::{Contexts, Row};
 use std::sync::LazyLock;
@@ -77,6 +93,7 @@ static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
         guard::ROWS,
         links::ROWS,
         visitors::ROWS,
+        modsecurity::ROWS,
         logs::ROWS,
     ];
     features.into_iter().flatten().collect()

@@ -3,10 +3,10 @@
 use crate::{
     model::{Excess, Rate, RequestRate},
     reader::{Reader, Table},
-    row::{Fault, Kind, RATE, REQUEST_RATE, ROUTE, ROW, Row, SITE, Set, THROTTLE, TableKind, Target, Word},
+    row::{Fault, Kind, RATE, REQUEST_RATE, ROUTE, ROW, Row, SITE, Set, THROTTLE, TableKind, Word},
     source::At,
     units,
-    value::{Given, Value},
+    value::Value,
 };
 
 static BANDWIDTH: Word = Word {
@@ -54,23 +54,9 @@ pub struct RequestRateDraft {
     delay_max_ms: Option<(u64, At)>,
 }
 
-impl Target for RateDraft {
-    fn take(&mut self, set: &Set, given: Given) {
-        match set {
-            Set::Rate(set) => set(self, given),
-            _ => debug_assert!(false, "not a setter for a rate: {set:?}"),
-        }
-    }
-}
+target!(RateDraft Rate);
 
-impl Target for RequestRateDraft {
-    fn take(&mut self, set: &Set, given: Given) {
-        match set {
-            Set::RequestRate(set) => set(self, given),
-            _ => debug_assert!(false, "not a setter for a request rate: {set:?}"),
-        }
-    }
-}
+target!(RequestRateDraft RequestRate);
 
 /// A row of bandwidth, which differ in nothing but what they bound.
 const fn bandwidth_row(name: &'static str, summary: &'static str, apache: Option<&'static str>, set: Set) -> Row {
@@ -207,10 +193,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "over",
         contexts: THROTTLE,
-        kind: Kind::Choice(&["403", "429", "503", "drop"]),
+        kind: Kind::Choice(&["403", "429", "503", "drop", "challenge"]),
         example: Some("\"503\""),
-        summary: "What requests over a limit meet: an answer with this status (with `Retry-After`), or the end of the connection without one. \
-                  Without it 429 where the client is over its limit, 503 where the site is.",
+        summary: "What requests over a limit meet: an answer with this status (with `Retry-After`), the end of the connection without one, or the \
+                  page of `challenge`. Without it 429 where the client is over its limit, 503 where the site is.",
         aliases: &["limit_req_status", "limit_conn_status"],
         since: "0.9",
         set: Set::Settings(|s, given| s.throttle.over = Some(super::guard::consequence(&given.text()))),

@@ -7,7 +7,7 @@
 use crate::{
     model::{Automatic, CertificateFiles, CipherSuite, ClientCertificates, Group, SiteTls, TlsVersion},
     reader::{Reader, Table, is_meant},
-    row::{CERTIFICATE, Fault, Kind, ROW, Row, SITE, SITE_TLS, Set, TLS, TableKind, Target, Word},
+    row::{CERTIFICATE, Fault, Kind, ROW, Row, SITE, SITE_TLS, Set, TLS, TableKind, Word},
     source::At,
     suggest,
     value::{Given, Value},
@@ -72,14 +72,7 @@ pub struct CertificateDraft {
     ocsp: Option<PathBuf>,
 }
 
-impl Target for CertificateDraft {
-    fn take(&mut self, set: &Set, given: Given) {
-        match set {
-            Set::Certificate(set) => set(self, given),
-            _ => debug_assert!(false, "not a setter for a certificate: {set:?}"),
-        }
-    }
-}
+target!(CertificateDraft Certificate);
 
 pub static ROWS: &[Row] = &[
     Row { name: "tls", contexts: SITE, kind: Kind::Section(SITE_TLS), summary: "The site over TLS.", ..ROW },

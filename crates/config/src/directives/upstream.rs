@@ -12,9 +12,9 @@ use crate::{
     load::Loader,
     model::{Action, Authorize, Balance, Member, Origin, Protocol, Proxy, Sticky, Tuning, Upstream},
     reader::{Reader, Table},
-    row::{Fault, Kind, ROW, Row, Set, Target, UPSTREAM, Word},
+    row::{Fault, Kind, ROW, Row, Set, UPSTREAM, Word},
     source::At,
-    value::{Given, Value},
+    value::Value,
 };
 use std::{collections::HashMap, sync::Arc};
 
@@ -35,14 +35,7 @@ pub struct UpstreamDraft {
     internal_redirects: Option<bool>,
 }
 
-impl Target for UpstreamDraft {
-    fn take(&mut self, set: &Set, given: Given) {
-        match set {
-            Set::Upstream(set) => set(self, given),
-            _ => debug_assert!(false, "not a setter for an upstream: {set:?}"),
-        }
-    }
-}
+target!(UpstreamDraft Upstream);
 
 /// The same, or a name.
 pub static PROXY: Word = Word {

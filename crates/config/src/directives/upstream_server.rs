@@ -4,9 +4,9 @@ use crate::{
     diagnostic::quoted,
     model::{Backend, BackendAddress, BackendTls, Member, Protocol, Tuning},
     reader::{Reader, Table},
-    row::{Fault, Kind, ROW, Row, Set, TableKind, Target, UPSTREAM_SERVER, Word},
+    row::{Fault, Kind, ROW, Row, Set, TableKind, UPSTREAM_SERVER, Word},
     source::At,
-    value::{Given, Value},
+    value::Value,
 };
 use std::sync::Arc;
 
@@ -28,14 +28,7 @@ pub struct ServerDraft {
     is_standby: bool,
 }
 
-impl Target for ServerDraft {
-    fn take(&mut self, set: &Set, given: Given) {
-        match set {
-            Set::UpstreamServer(set) => set(self, given),
-            _ => debug_assert!(false, "not a setter for a server of an upstream: {set:?}"),
-        }
-    }
-}
+target!(ServerDraft UpstreamServer);
 
 static SERVER: Word = Word {
     expects: "a URL, such as \"http://127.0.0.1:3000\", \"fcgi://127.0.0.1:9000\" or \"http+unix:/run/app.sock\"",

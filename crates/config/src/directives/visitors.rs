@@ -1,14 +1,28 @@
 //! `[site.challenge]`, `[site.logins]`, `[site.robots]`: who visits. Each is a table that stands for itself, as in `links`.
 
 use crate::{
-    model::{Challenge, LoginAction, Logins, Robots},
+    model::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots},
     reader::{Reader, Table},
-    row::{CHALLENGE, Fault, Kind, LOGINS, ROBOTS, ROUTE, ROW, Row, SITE, Set, TableKind, Target, Word},
+    row::{CHALLENGE, Fault, Kind, LOGINS, ROBOTS, ROUTE, ROW, Row, SITE, Set, TableKind, Word},
     source::At,
-    value::{Given, Value},
+    value::Value,
 };
 use saker_http::Status;
-use std::sync::Arc;
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// It is in memory, and sent to who may be an attacker.
+const PAGE_BYTES_MAX: u64 = 256 << 10;
+
+#[derive(Debug, Default)]
+pub struct ChallengeDraft {
+    rule: Challenge,
+    page: Option<(PathBuf, At)>,
+}
 
 static ROBOT: Word = Word {
     expects: "a robot and its domains, such as \"ExampleBot: bots.example.org example.net\"",
@@ -30,19 +44,7 @@ static RESOLVER: Word = Word {
 
 const OFF: Kind = Kind::Choice(&["off"]);
 
-macro_rules! target {
-    ($draft:ident $variant:ident) => {
-        impl Target for $draft {
-            fn take(&mut self, set: &Set, given: Given) {
-                match set {
-                    Set::$variant(set) => set(self, given),
-                    _ => debug_assert!(false, "not a setter for this table: {set:?}"),
-                }
-            }
-        }
-    };
-}
-target!(Challenge Challenge);
+target!(ChallengeDraft Challenge);
 target!(Logins Logins);
 target!(Robots Robots);
 
@@ -93,7 +95,7 @@ pub static ROWS: &[Row] = &[
         default: Some("\"over-limit\""),
         summary: "For clients that are over a request rate of `throttle`, or for all.",
         since: "0.9",
-        set: Set::Challenge(|rule, given| rule.always = given.text() == "always"),
+        set: Set::Challenge(|draft, given| draft.rule.always = given.text() == "always"),
         ..ROW
     },
     Row {
@@ -104,7 +106,7 @@ pub static ROWS: &[Row] = &[
         unit: Some("bits"),
         summary: "How much work: each more doubles it. 16 takes a browser about a second.",
         since: "0.9",
-        set: Set::Challenge(|rule, given| rule.difficulty = given.number() as u32),
+        set: Set::Challenge(|draft, given| draft.rule.difficulty = given.number() as u32),
         ..ROW
     },
     Row {
@@ -115,7 +117,7 @@ pub static ROWS: &[Row] = &[
         summary: "How long a visitor is not asked again.",
         since: "0.9",
         aliases: &["expire"],
-        set: Set::Challenge(|rule, given| rule.life_s = given.number() / 1000),
+        set: Set::Challenge(|draft, given| draft.rule.life_s = given.number() / 1000),
         ..ROW
     },
     Row {
@@ -125,7 +127,22 @@ pub static ROWS: &[Row] = &[
         default: Some("503"),
         summary: "Status of the page: 503 or 403.",
         since: "0.9",
-        set: Set::Challenge(|rule, given| rule.status = Status(given.number() as u16)),
+        set: Set::Challenge(|draft, given| draft.rule.status = Status(given.number() as u16)),
+        ..ROW
+    },
+    Row {
+        name: "page",
+        contexts: CHALLENGE,
+        kind: Kind::Path,
+        example: Some("\"/etc/saker/challenge.html\""),
+        summary: "A page of your own in place of the server's: HTML (UTF-8, 256 KiB at most) with `{challenge}` where what does the work stands. Read \
+                  when the configuration is.",
+        since: "0.9",
+        aliases: &["challenge_page"],
+        set: Set::Challenge(|draft, given| {
+            let at = given.at.clone();
+            draft.page = Some((given.path(), at));
+        }),
         ..ROW
     },
     Row {
@@ -208,12 +225,34 @@ fn robot(text: &str) -> Option<(String, Vec<String>)> {
 }
 
 fn read_challenge(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
-    let mut rule = Challenge::default();
-    reader.fill(table, CHALLENGE, &at, &mut rule);
+    let mut draft = ChallengeDraft::default();
+    reader.fill(table, CHALLENGE, &at, &mut draft);
+    let ChallengeDraft { mut rule, page } = draft;
+    if let Some((path, page_at)) = page {
+        match page_of(&path) {
+            Ok(text) => rule.page = Some(text.into()),
+            Err(complaint) => reader.error(&page_at, complaint, Some(format!("it is HTML with {CHALLENGE_PLACE} once in its body"))),
+        }
+    }
     if !matches!(rule.status.0, 403 | 503) {
         reader.error(&at, format!("`status` is 503 or 403, not {}", rule.status.0), None);
     }
     Some(Value::Challenge(Arc::new(rule)))
+}
+
+fn page_of(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(PAGE_BYTES_MAX + 1).read_to_string(&mut text));
+    match read.map_err(|error| (error.kind(), error)) {
+        Err((io::ErrorKind::InvalidData, _)) => Err("this page is not in UTF-8".into()),
+        Err((_, error)) => Err(format!("this page is not to be had: {error}")),
+        Ok(bytes) if bytes as u64 > PAGE_BYTES_MAX => Err("this page is over 256 KiB".into()),
+        Ok(_) => match text.matches(CHALLENGE_PLACE).count() {
+            1 => Ok(text),
+            0 => Err(format!("this page has no {CHALLENGE_PLACE}")),
+            many => Err(format!("this page has {CHALLENGE_PLACE} {many} times")),
+        },
+    }
 }
 
 fn read_logins(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {

@@ -1,6 +1,6 @@
 //! Who is let in, and what those meet who are not: lists of addresses, and bounds on what one address may keep open.
 
-use saker_addresses::{AddressList, AddressSet};
+use saker_addresses::{AddressList, AddressSet, GeoDatabase, Place, place_of};
 use saker_net::Network;
 use std::{net::IpAddr, sync::Arc};
 
@@ -11,6 +11,8 @@ pub enum Consequence {
     Refuse(u16),
     /// The connection ends without an answer.
     Drop,
+    /// A page that has the browser do some work; who has done it is let in where a list is against him, and else refused by a status.
+    Challenge,
 }
 
 impl Consequence {
@@ -25,11 +27,26 @@ pub struct Addresses {
     pub lists: Vec<Arc<AddressList>>,
     /// What `networks` come to.
     pub set: Arc<AddressSet>,
+    /// By two letters (ISO 3166-1).
+    pub countries: Vec<String>,
+    /// By numbers of autonomous systems.
+    pub autonomous_systems: Vec<u64>,
 }
 
 impl Addresses {
     pub fn is_empty(&self) -> bool {
-        self.networks.is_empty() && self.lists.is_empty()
+        self.networks.is_empty() && self.lists.is_empty() && !self.is_by_place()
+    }
+
+    /// Whether it has to be known where an address is.
+    pub fn is_by_place(&self) -> bool {
+        !self.countries.is_empty() || !self.autonomous_systems.is_empty()
+    }
+
+    fn contains_place(&self, place: &Place) -> bool {
+        let is_country = |known: &&str| self.countries.iter().any(|country| country.eq_ignore_ascii_case(known));
+        place.country.as_deref().as_ref().is_some_and(is_country)
+            || place.network.is_some_and(|known| self.autonomous_systems.contains(&u64::from(known)))
     }
 
     pub fn contains(&self, address: IpAddr) -> bool {
@@ -39,7 +56,8 @@ impl Addresses {
 
 impl PartialEq for Addresses {
     fn eq(&self, other: &Addresses) -> bool {
-        self.networks == other.networks && self.lists == other.lists
+        (&self.networks, &self.lists) == (&other.networks, &other.lists)
+            && (&self.countries, &self.autonomous_systems) == (&other.countries, &other.autonomous_systems)
     }
 }
 
@@ -50,6 +68,8 @@ impl Eq for Addresses {}
 pub struct Admittance {
     pub allow: Addresses,
     pub deny: Addresses,
+    /// Which say where an address is.
+    pub databases: Vec<Arc<GeoDatabase>>,
 }
 
 impl Admittance {
@@ -61,7 +81,12 @@ impl Admittance {
         if self.is_idle() || self.allow.contains(address) {
             return true;
         }
-        if self.deny.is_empty() { self.allow.is_empty() } else { !self.deny.contains(address) }
+        let is_by_place = self.allow.is_by_place() || self.deny.is_by_place();
+        let place = if is_by_place { place_of(&self.databases, address) } else { Place::default() };
+        if self.allow.contains_place(&place) {
+            return true;
+        }
+        if self.deny.is_empty() { self.allow.is_empty() } else { !self.deny.contains(address) && !self.deny.contains_place(&place) }
     }
 
     pub fn lists(&self) -> impl Iterator<Item = &Arc<AddressList>> {
@@ -73,23 +98,42 @@ impl Admittance {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guard {
     pub admittance: Admittance,
+    /// Rules, programs and logs have variables that say where the client is.
+    pub locates: bool,
     pub denied: Consequence,
 }
 
 impl Default for Guard {
     fn default() -> Guard {
-        Guard { admittance: Admittance::default(), denied: Consequence::FORBIDDEN }
+        Guard { admittance: Admittance::default(), locates: false, denied: Consequence::FORBIDDEN }
     }
 }
 
 impl Guard {
     pub fn is_idle(&self) -> bool {
-        self.admittance.is_idle()
+        self.admittance.is_idle() && !self.locates
+    }
+}
+
+/// Apache's mod_evasive, with its defaults.
+#[derive(Clone, Debug)]
+pub struct Evasive {
+    pub page_count_max: u32,
+    pub page_interval_s: u32,
+    pub site_count_max: u32,
+    pub site_interval_s: u32,
+    pub blocking_s: u32,
+    pub whitelist: Arc<AddressSet>,
+}
+
+impl Default for Evasive {
+    fn default() -> Evasive {
+        Evasive { page_count_max: 2, page_interval_s: 1, site_count_max: 50, site_interval_s: 1, blocking_s: 10, whitelist: Arc::default() }
     }
 }
 
 /// Of the whole server: who may connect, and what one address may keep open.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ServerGuard {
     /// Asked when a connection comes in; who is denied is not answered at all.
     pub admittance: Admittance,
@@ -106,6 +150,8 @@ pub struct ServerGuard {
     pub refused_requests_max: u64,
     /// Of an IPv6 address, what stands for one client.
     pub ipv6_prefix: u8,
+    /// Only Apache's configuration has such.
+    pub evasive: Option<Evasive>,
 }
 
 impl Default for ServerGuard {
@@ -119,6 +165,7 @@ impl Default for ServerGuard {
             bad_requests_max: 0,
             refused_requests_max: 0,
             ipv6_prefix: 64,
+            evasive: None,
         }
     }
 }
@@ -139,7 +186,7 @@ mod tests {
         Addresses {
             set: Arc::new(networks.iter().filter_map(|network| network.to_string().parse().ok()).collect()),
             networks,
-            lists: Vec::new(),
+            ..Addresses::default()
         }
     }
 
@@ -156,7 +203,7 @@ mod tests {
             (&["192.0.2.1"], &["0.0.0.0/0", "::/0"], "::1", false),
         ];
         for (allow, deny, address, expected) in rows {
-            let admittance = Admittance { allow: addresses(allow), deny: addresses(deny) };
+            let admittance = Admittance { allow: addresses(allow), deny: addresses(deny), ..Admittance::default() };
             assert_eq!(admittance.admits(address.parse().unwrap()), *expected, "{allow:?} {deny:?} {address}");
         }
     }

@@ -29,7 +29,7 @@ impl DatabaseKind {
             "mysql" | "mariadb" => DatabaseKind::Mysql,
             "postgres" | "postgresql" => DatabaseKind::Postgres,
             "sqlite" => DatabaseKind::Sqlite,
-            "ldap" | "ldapi" => DatabaseKind::Ldap,
+            "ldap" | "ldapi" | "ldaps" => DatabaseKind::Ldap,
             _ => return None,
         })
     }

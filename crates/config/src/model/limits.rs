@@ -70,7 +70,7 @@ impl Default for Limits {
             keep_alive_timeout_ms: 30_000,
             write_timeout_ms: 60_000,
             tls_handshake_timeout_ms: 10_000,
-            http2_streams_max: 128,
+            http2_streams_max: 100,
             http2_window_bytes: 0,
             http2_resets_max: 1000,
             http2_pings_max: 100,

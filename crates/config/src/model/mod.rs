@@ -12,6 +12,7 @@ mod limits;
 mod links;
 mod listener;
 mod media;
+mod modsecurity;
 mod origin;
 mod php;
 mod server;
@@ -26,7 +27,7 @@ pub use account::{Account, HostAccounts};
 pub use action::{Action, Proxy, Redirect, RedirectPiece};
 pub use authorize::Authorize;
 pub use cache::{CacheOffer, CacheStore, CacheUse};
-pub use guard::{Addresses, Admittance, Consequence, Guard, ServerGuard};
+pub use guard::{Addresses, Admittance, Consequence, Evasive, Guard, ServerGuard};
 pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, Standing};
 pub use host_pattern::{HostPattern, is_plain_name};
 pub use hosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
@@ -34,6 +35,7 @@ pub use limits::Limits;
 pub use links::{Links, ReferrerPattern, Referrers, Refusal, SignAlgorithm, SignForm, SignPart, SignedUrls, TokenForm, Trigger};
 pub use listener::{Address, Congestion, Http3, Listener};
 pub use media::{FlvStart, Media};
+pub use modsecurity::{ModSecurity, ModSecurityMode, RulesText};
 pub use origin::{Origin, Sourced};
 pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue};
 pub use saker_net::program::ProgramUser;
@@ -49,9 +51,9 @@ pub use tls::{
     ExternalAccount, Group, ListenerTls, Passphrase, PassphraseDialog, Revocation, ServerTls, SiteTls, Stapling, TlsVersion,
 };
 pub use upstream::{Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky, Through, Tuning, Upstream};
-pub use visitors::{Challenge, LoginAction, Logins, Robots, Visitors};
+pub use visitors::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 
-use saker_addresses::AddressList;
+use saker_addresses::{AddressList, GeoDatabase};
 use std::{path::PathBuf, sync::Arc};
 
 /// A whole configuration.
@@ -64,6 +66,8 @@ pub struct Model {
     pub guard: ServerGuard,
     /// Files of addresses that guards ask, each once.
     pub address_lists: Vec<Arc<AddressList>>,
+    /// Which say where addresses are.
+    pub geo_databases: Vec<Arc<GeoDatabase>>,
     pub php: Php,
     pub hosts: Hosts,
     /// What there is of it, once that has been looked for.

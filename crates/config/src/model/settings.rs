@@ -1,6 +1,6 @@
 //! Settings that may differ from path to path: the site's, with a route's (later: a directory's, a .htaccess file's) laid over.
 
-use super::{Authorize, CacheUse, Guard, Links, Origin, PhpUse, ProgramUser, Throttle, Visitors};
+use super::{Authorize, CacheUse, Guard, Links, ModSecurity, Origin, PhpUse, ProgramUser, Throttle, Visitors};
 use saker_http::Status;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -17,6 +17,8 @@ pub struct Settings {
     pub guard: Option<Arc<Guard>>,
     pub links: Links,
     pub visitors: Visitors,
+    /// Rules that requests are put to.
+    pub modsecurity: Option<Arc<ModSecurity>>,
     /// What the page cache does; shared by all paths for which it does the same.
     pub cache: Arc<CacheUse>,
     /// What is done with audio and video files.

@@ -28,11 +28,16 @@ pub struct Challenge {
     pub life_s: u64,
     /// 503 or 403.
     pub status: Status,
+    /// The site's own page, HTML with [`CHALLENGE_PLACE`] once.
+    pub page: Option<Arc<str>>,
 }
+
+/// Where a page of the site's own has what does the work.
+pub const CHALLENGE_PLACE: &str = "{challenge}";
 
 impl Default for Challenge {
     fn default() -> Self {
-        Challenge { always: false, difficulty: 16, life_s: 86_400, status: Status::SERVICE_UNAVAILABLE }
+        Challenge { always: false, difficulty: 16, life_s: 86_400, status: Status::SERVICE_UNAVAILABLE, page: None }
     }
 }
 

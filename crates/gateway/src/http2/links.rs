@@ -85,7 +85,7 @@ impl Links {
                 return self.connect(pool, tuning, !shares, desk).await;
             }
             let Some(receiver) = self.waiting.join(share(tuning.queue_max, workers)) else { return Err(Failure::QueueFull) };
-            match timeout_at(until, receiver).await {
+            match Box::pin(timeout_at(until, receiver)).await {
                 Ok(Ok(false)) => return Err(Failure::Unreachable(io::ErrorKind::NotConnected.into())),
                 Ok(_) => {}
                 Err(_) => return Err(Failure::QueueTimeout),

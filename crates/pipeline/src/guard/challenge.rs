@@ -3,20 +3,30 @@
 //! The solution comes in a cookie with the request that is asked again, so nothing has to be kept and no address is taken from the site. A
 //! ready head is sent: no field that a site sets for its own pages may keep the script from running.
 
-use super::cookie;
-use crate::{Body, Chunk, Exchange, ReadyHead, Response, Services};
+use super::{GuardState, cookie};
+use crate::{Body, Chunk, Exchange, ReadyHead, Response};
 use saker_config::model::Challenge;
 use saker_guard::work::{self, Page, Visitor};
 use saker_http::{Fields, Method};
-use std::rc::Rc;
+use std::{rc::Rc, sync::Arc};
 
 const PASS: &str = "saker_pass";
 const WORK: &str = "saker_work";
+/// What a page of the site's own may load besides.
+const OWN_POLICY: &str = "style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:";
+
+/// What the settings say of it, or what goes without saying.
+pub(crate) fn rule(exchange: &Exchange) -> Arc<Challenge> {
+    exchange.settings.visitors.challenge.clone().unwrap_or_default()
+}
 
 /// Whether the visitor has a pass, or brings a solution, for which he gets one.
-pub(crate) fn has_passed(exchange: &mut Exchange, services: &Services, rule: &Challenge) -> bool {
+pub(crate) fn has_passed(exchange: &mut Exchange, guard: &GuardState, rule: &Challenge) -> bool {
     exchange.depends_on_request();
-    let keys = &services.guard.keys;
+    if exchange.guarded.as_ref().is_some_and(|guarded| guarded.pass.is_some()) {
+        return true;
+    }
+    let keys = &guard.keys;
     let visitor = Visitor { address: exchange.client.ip(), host: &exchange.host };
     if cookie(exchange, PASS).is_some_and(|pass| work::has_pass(keys, visitor, pass, exchange.now)) {
         return true;
@@ -43,11 +53,11 @@ pub(crate) fn pass_of(exchange: &Exchange) -> Vec<u8> {
     fresh.unwrap_or_else(|| cookie(exchange, PASS).unwrap_or_default().to_vec())
 }
 
-pub(crate) fn page(exchange: &mut Exchange, services: &Services, rule: &Challenge, retry_after_s: u64) -> Response {
+pub(crate) fn page(exchange: &mut Exchange, guard: &GuardState, rule: &Challenge, retry_after_s: u64) -> Response {
     exchange.depends_on_request();
     exchange.trace("guard", None, || format!("`challenge`: work of {} bits is asked for", rule.difficulty));
     let visitor = Visitor { address: exchange.client.ip(), host: &exchange.host };
-    let Some(puzzle) = work::puzzle(&services.guard.keys, visitor, rule.difficulty, exchange.now) else {
+    let Some(puzzle) = work::puzzle(&guard.keys, visitor, rule.difficulty, exchange.now) else {
         return Response::new(rule.status);
     };
     let nonce = puzzle.split('.').nth(1).unwrap_or_default();
@@ -58,8 +68,10 @@ pub(crate) fn page(exchange: &mut Exchange, services: &Services, rule: &Challeng
         failed: cookie(exchange, WORK).is_some(),
         is_secure: exchange.client.secure,
         nonce,
+        own: rule.page.as_deref(),
     });
-    let policy = format!("default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; base-uri 'none'");
+    let more = if rule.page.is_some() { OWN_POLICY } else { "style-src 'unsafe-inline'" };
+    let policy = format!("default-src 'none'; {more}; script-src 'nonce-{nonce}'; base-uri 'none'");
     let mut fields = Fields::new();
     fields.append("Content-Type", &b"text/html; charset=utf-8"[..]);
     fields.append("Content-Length", page.len().to_string().into_bytes());

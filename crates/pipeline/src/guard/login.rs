@@ -2,7 +2,7 @@
 
 use super::challenge;
 use crate::{Body, BodyError, Chunk, Exchange, NoBody, RequestBody, Response, Services, Verdict, throttle::Over};
-use saker_config::model::{Challenge, Consequence, LoginAction, Logins, Throttle};
+use saker_config::model::{Consequence, LoginAction, Logins, Throttle};
 use saker_guard::{
     Remembered, Who,
     login::{self, Attempts, Calls, Door},
@@ -79,13 +79,13 @@ fn refuse(exchange: &mut Exchange, services: &Services, rule: &Logins, used: u64
     if rule.action != LoginAction::Challenge {
         return Some(Verdict::Answer(super::meet(exchange, services, over)));
     }
-    let challenge = exchange.settings.visitors.challenge.clone().unwrap_or_else(|| Arc::new(Challenge::default()));
+    let challenge = challenge::rule(exchange);
     // A pass is worth as many attempts again.
-    if used < u64::from(rule.attempts) * 1990 && challenge::has_passed(exchange, services, &challenge) {
+    if used < u64::from(rule.attempts) * 1990 && challenge::has_passed(exchange, &services.guard, &challenge) {
         return None;
     }
     drop(super::meet(exchange, services, over));
-    Some(Verdict::Answer(challenge::page(exchange, services, &challenge, retry_after_s(rule))))
+    Some(Verdict::Answer(challenge::page(exchange, &services.guard, &challenge, retry_after_s(rule))))
 }
 
 /// Until one is regained.

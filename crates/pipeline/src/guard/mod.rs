@@ -16,7 +16,7 @@ use crate::{
     Exchange, Response, Services, Verdict,
     throttle::{self, Account, Admission, Over, requests},
 };
-use saker_config::model::{Refusal, Visitors};
+use saker_config::model::{Consequence, Refusal, Visitors};
 use saker_guard::{KeyRing, Remembered, Who};
 use saker_http::{KnownField, Status};
 use std::sync::Arc;
@@ -98,9 +98,9 @@ fn visitor(exchange: &mut Exchange, services: &Services) -> Verdict {
     }
     if let Some(rule) = challenge.filter(|rule| rule.always && !is_for_robots(&exchange.path))
         && !is_robot(exchange)
-        && !challenge::has_passed(exchange, services, &rule)
+        && !challenge::has_passed(exchange, &services.guard, &rule)
     {
-        return Verdict::Answer(challenge::page(exchange, services, &rule, RETRY_AFTER_S));
+        return Verdict::Answer(challenge::page(exchange, &services.guard, &rule, RETRY_AFTER_S));
     }
     logins.map_or(Verdict::Pass, |rule| login::check(exchange, services, &rule))
 }
@@ -116,12 +116,12 @@ pub(crate) fn is_robot(exchange: &Exchange) -> bool {
 
 /// For a client that is over its request rate, what it may do about it. `None`: nothing.
 pub(crate) fn over_rate(exchange: &mut Exchange, services: &Services, over: Over) -> Option<Result<Admission, Response>> {
-    let rule = exchange.settings.visitors.challenge.clone()?;
-    if !challenge::has_passed(exchange, services, &rule) {
-        // To the log and towards a ban it is a refusal as any other.
-        let retry_after_s = over.retry_after_s;
-        drop(meet(exchange, services, over));
-        return Some(Err(challenge::page(exchange, services, &rule, retry_after_s)));
+    if over.consequence != Consequence::Challenge && exchange.settings.visitors.challenge.is_none() {
+        return None;
+    }
+    let rule = challenge::rule(exchange);
+    if !challenge::has_passed(exchange, &services.guard, &rule) {
+        return Some(Err(meet(exchange, services, Over { consequence: Consequence::Challenge, ..over })));
     }
     let rate = exchange.settings.throttle.static_requests?;
     // Each pass is worth the rate once more, so that those who share an address don't share that.
@@ -132,8 +132,14 @@ pub(crate) fn over_rate(exchange: &mut Exchange, services: &Services, over: Over
     }
 }
 
+/// Whether the client has done the work that is asked for here.
+pub(crate) fn has_worked(exchange: &mut Exchange, services: &Services) -> bool {
+    let rule = challenge::rule(exchange);
+    challenge::has_passed(exchange, &services.guard, &rule)
+}
+
 pub(crate) fn meet(exchange: &mut Exchange, services: &Services, over: Over) -> Response {
-    throttle::meet(exchange, &services.generation, &services.neighbours, (services.now_ns)(), over)
+    throttle::meet(exchange, &services.generation, &services.neighbours, &services.guard, (services.now_ns)(), over)
 }
 
 impl Exchange {

@@ -5,14 +5,19 @@
 
 use crate::{
     Client, Exchange, Response, Services, guard,
-    throttle::{Admission, Over, ProgramGate, meet, requests},
+    throttle::{Admission, Over, ProgramGate, requests},
 };
+use saker_addresses::place_of;
 use saker_config::model::{ClientCertificates, Consequence, Throttle};
 use saker_http::Status;
 use std::{rc::Rc, sync::Arc};
 
 pub(super) fn access(exchange: &mut Exchange, services: &Services) -> Option<Response> {
-    if let Some(refused) = handshake(exchange).or_else(|| asker(exchange, services)).or_else(|| throttle(exchange, services)) {
+    if let Some(refused) = handshake(exchange)
+        .or_else(|| asker(exchange, services))
+        .or_else(|| evade(exchange, services))
+        .or_else(|| throttle(exchange, services))
+    {
         return Some(refused);
     }
     let limit = body_bytes_max(exchange, services);
@@ -49,8 +54,37 @@ fn asker(exchange: &mut Exchange, services: &Services) -> Option<Response> {
         let guard = exchange.settings.guard.as_ref()?;
         (!guard.admittance.admits(address)).then_some(("deny", guard.denied))
     };
-    let (rule, consequence) = banned.or_else(denied)?;
+    // Work opens what a list closes, where that is wanted.
+    let refused =
+        banned.or_else(denied).filter(|(_, consequence)| *consequence != Consequence::Challenge || !guard::has_worked(exchange, services));
+    let Some((rule, consequence)) = refused else {
+        locate(exchange);
+        return None;
+    };
     Some(refuse(exchange, services, Over { rule, consequence, retry_after_s: 0, is_offence: false }))
+}
+
+/// mod_evasive, which looks at what clients ask for, never at what that leads to.
+fn evade(exchange: &mut Exchange, services: &Services) -> Option<Response> {
+    let evasive = services.generation.model.guard.evasive.as_ref()?;
+    exchange.depends_on_request();
+    if exchange.is_admitted || exchange.redirects > 0 || exchange.stands_in_for.is_some() || exchange.trace.is_some() {
+        return None;
+    }
+    let is_admitted = services.neighbours.repeats.admit(evasive, exchange.client.ip(), &exchange.path, exchange.now);
+    let over = Over { rule: "evasive", consequence: Consequence::FORBIDDEN, retry_after_s: 0, is_offence: true };
+    (!is_admitted).then(|| refuse(exchange, services, over))
+}
+
+/// Tells programs and logs where the client is.
+fn locate(exchange: &mut Exchange) {
+    let Some(guard) = exchange.settings.guard.clone().filter(|guard| guard.locates) else { return };
+    exchange.depends_on_request();
+    let place = place_of(&guard.admittance.databases, exchange.client.ip());
+    place.variables().for_each(|(name, value)| exchange.environment.set(name.as_bytes(), value.as_bytes()));
+    if let Some(number) = place.network {
+        exchange.environment.set(b"GEOIP_ASN", number.to_string().as_bytes());
+    }
 }
 
 /// Limits of the client's address and of the site, and the pace of the body. A delay is left in the exchange and waited for before the content.
@@ -93,12 +127,12 @@ fn throttle(exchange: &mut Exchange, services: &Services) -> Option<Response> {
 }
 
 fn refuse(exchange: &mut Exchange, services: &Services, over: Over) -> Response {
-    meet(exchange, &services.generation, &services.neighbours, (services.now_ns)(), over)
+    guard::meet(exchange, services, over)
 }
 
-/// Whom a proxy names has an account of his own.
+/// Whom a proxy names has an account of his own, and so has everybody where only rules of another front-end know that something is counted.
 fn open_account(exchange: &mut Exchange, services: &Services) {
-    if exchange.client.account.is_none() && exchange.client.address.ip() != exchange.client.peer.ip() && services.generation.throttles {
+    if exchange.client.account.is_none() {
         let mut client = Client::clone(&exchange.client);
         client.account = Some(services.neighbours.addresses.state(client.ip()));
         exchange.client = Rc::new(client);
@@ -158,6 +192,7 @@ fn program_gate(exchange: &Exchange, throttle: &Throttle, services: &Services, i
     (throttle.counts_dynamic() || throttle.dynamic_requests.is_some()).then(|| ProgramGate {
         generation: Arc::clone(&services.generation),
         neighbours: Arc::clone(&services.neighbours),
+        guard: Arc::clone(&services.guard),
         address: exchange.client.account.clone().filter(|_| !is_exempt),
         site_index: exchange.site_index,
         sleep: services.sleep,

@@ -19,7 +19,7 @@ pub use challenge::CHALLENGES;
 pub use post_read::trace_answer;
 pub use server_rewrite::to_https;
 
-use crate::{Exchange, Response, Rules, Services, Verdict, guard, throttle::Admission};
+use crate::{Exchange, Response, Rules, Services, Verdict, guard, modsecurity, throttle::Admission};
 use saker_http::Status;
 use std::time::Duration;
 
@@ -36,6 +36,7 @@ pub const PHASES: &[Phase] = &[
     Phase { name: "server_rewrite", run: server_rewrite },
     Phase { name: "map_to_storage", run: map_to_storage },
     Phase { name: "access", run: access },
+    Phase { name: "content_rules", run: modsecurity::content },
     Phase { name: "fixups", run: fixups },
 ];
 
@@ -65,6 +66,7 @@ pub async fn descend_inside(exchange: &mut Exchange, services: &Services) -> Opt
     // The rate is that of the request around it.
     exchange.admission = Some(Admission::Pass);
     exchange.is_admitted = true;
+    exchange.is_inside = true;
     before_content(exchange, services, BEHIND_HOST).await
 }
 
@@ -141,13 +143,20 @@ fn map_to_storage(exchange: &mut Exchange, services: &Services) -> Verdict {
 }
 
 fn access(exchange: &mut Exchange, services: &Services) -> Verdict {
-    let Some(rules) = rules(exchange, services) else {
-        return access::access(exchange, services).map_or_else(|| authorize::authorize(exchange, services), Verdict::Answer);
-    };
-    // What is in force is known by now.
-    match guard::check(exchange, services) {
-        Verdict::Pass => access::access(exchange, services).map_or_else(|| rules.access(exchange), Verdict::Answer),
-        other => other,
+    let rules = rules(exchange, services);
+    if rules.is_some() {
+        // What is in force is known by now.
+        match guard::check(exchange, services) {
+            Verdict::Pass => {}
+            other => return other,
+        }
+    }
+    if let Some(refused) = access::access(exchange, services).or_else(|| modsecurity::head(exchange)) {
+        return Verdict::Answer(refused);
+    }
+    match rules {
+        Some(rules) => rules.access(exchange),
+        None => authorize::authorize(exchange, services),
     }
 }
 

@@ -3,19 +3,28 @@
 //! Place in the walk: a driver asks [`Paced::piece`] before it writes or reads, and tells [`Paced::passed`] after; a body under
 //! several limits goes by the smallest piece and the longest wait.
 //! Difficulty: timers fire late, by a millisecond or more, and what is lost by that is never regained without some tolerance. So
-//! every limit has at least [`TOLERANCE_NS`] of burst; over ten seconds that is a tenth of a percent.
+//! every limit has at least [`TOLERANCE_NS`] of burst; over ten seconds that is a fifth of a percent.
 
 use super::{Account, NS_PER_S, scale};
 use saker_config::model::Rate;
 
-/// Pieces are this part of what a second allows: short enough to flow evenly and to be within 2 % of the rate over ten seconds.
-const PIECES_PER_S: u64 = 20;
+/// So often a second a body goes on where few are paced: evenly, and within 2 % of the rate over ten seconds.
+pub const PIECES_PER_S_MAX: u64 = 20;
+/// The least: half a second's worth at a time, with which players and people still see something flow.
+const PIECES_PER_S_MIN: u64 = 2;
+/// What all paced bodies of a worker share, because each piece costs a timer, a turn and a system call however long it is.
+const PIECES_PER_S_OF_ALL: u64 = 1000;
 /// Less is not worth a system call; a rate below 80 KiB/s waits longer instead.
 pub const PIECE_BYTES_MIN: u64 = 4 << 10;
 /// More than that at once is of no use to a socket.
 pub const PIECE_BYTES_MAX: u64 = 256 << 10;
 /// What a late timer may catch up with.
-const TOLERANCE_NS: u64 = NS_PER_S / 100;
+const TOLERANCE_NS: u64 = NS_PER_S / 50;
+
+/// How finely each of so many bodies is cut that one worker paces.
+pub fn pieces_per_s(bodies: u64) -> u64 {
+    (PIECES_PER_S_OF_ALL / bodies.max(1)).clamp(PIECES_PER_S_MIN, PIECES_PER_S_MAX)
+}
 
 /// Charges `bytes` that went and says how long to wait before more may go, in nanoseconds and never 0; `None` where the rate does
 /// not bite. Ignores `after_bytes`, see [`Paced`].
@@ -26,13 +35,13 @@ pub fn take(account: &Account, rate: Rate, bytes: u64, now_ns: u64) -> Option<u6
 }
 
 /// How many bytes may go now in one piece; 0 where [`wait_ns`] says to wait. Charges nothing.
-pub fn piece(account: &Account, rate: Rate, now_ns: u64) -> u64 {
+pub fn piece(account: &Account, rate: Rate, pieces_per_s: u64, now_ns: u64) -> u64 {
     let (debt_ns, burst_ns) = (account.debt_ns(now_ns), burst_ns(rate));
     if debt_ns > burst_ns {
         return 0;
     }
     let left = scale(burst_ns - debt_ns, rate.bytes_per_s, NS_PER_S);
-    left.max(rate.bytes_per_s / PIECES_PER_S).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
+    left.max(rate.bytes_per_s / pieces_per_s.max(1)).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
 }
 
 /// How long until [`piece`] is not 0; `None` where it is not 0 now. Asked again after a wait, because others may share the account.
@@ -47,7 +56,7 @@ pub fn takes_whole(account: &Account, rate: &Rate, bytes: u64, now_ns: u64) -> b
         return bytes <= rate.after_bytes;
     }
     let is_calm = bytes <= PIECE_BYTES_MIN && account.debt_ns(now_ns) <= TOLERANCE_NS;
-    is_calm || piece(account, *rate, now_ns) >= bytes.max(1)
+    is_calm || piece(account, *rate, PIECES_PER_S_MAX, now_ns) >= bytes.max(1)
 }
 
 /// Charges a whole body that [`takes_whole`] let go.
@@ -71,8 +80,8 @@ impl Paced {
     }
 
     /// How many bytes may go now; 0: wait for [`Paced::wait_ns`].
-    pub fn piece(&self, account: &Account, now_ns: u64) -> u64 {
-        if self.free_bytes > 0 { self.free_bytes } else { piece(account, self.rate, now_ns) }
+    pub fn piece(&self, account: &Account, pieces_per_s: u64, now_ns: u64) -> u64 {
+        if self.free_bytes > 0 { self.free_bytes } else { piece(account, self.rate, pieces_per_s, now_ns) }
     }
 
     /// How long to wait before anything may go.

@@ -1,12 +1,12 @@
 //! What somebody meets who is over a limit or on a list: the one place where that is decided, counted, and told to the log.
 //!
-//! Place in the walk: the access phase and the gate before programs come here. A further consequence (a page that asks for a proof, say) is one
-//! more variant of [`Consequence`] and one more arm in [`meet`].
+//! Place in the walk: the access phase and the gate before programs come here. A further consequence is one more variant of [`Consequence`] and
+//! one more arm in [`meet`].
 //! Difficulty: whoever keeps coming though he is refused may be banned, and a ban is for the address that the request is from: behind a trusted
 //! proxy that is the client, never the proxy.
 
-use super::{AddressState, AddressTable, requests};
-use crate::{Exchange, Generation, Response, throttle::Admission};
+use super::{AddressState, AddressTable, evasive::Repeats, requests};
+use crate::{Exchange, Generation, GuardState, Response, guard::challenge, throttle::Admission};
 use saker_addresses::{Ban, Bans, Block};
 use saker_config::model::{Consequence, Excess, RequestRate, ServerGuard};
 use saker_http::Status;
@@ -21,11 +21,12 @@ const NO_RESPONSE: Status = Status(444);
 pub struct Neighbours {
     pub addresses: Arc<AddressTable>,
     pub bans: Arc<Bans>,
+    pub repeats: Repeats,
 }
 
 impl Default for Neighbours {
     fn default() -> Neighbours {
-        Neighbours { addresses: Arc::new(AddressTable::new(0)), bans: Arc::default() }
+        Neighbours { addresses: Arc::new(AddressTable::new(0)), bans: Arc::default(), repeats: Repeats::default() }
     }
 }
 
@@ -42,7 +43,14 @@ pub struct Over {
 }
 
 /// Tells the log, counts the offence, and answers.
-pub fn meet(exchange: &mut Exchange, generation: &Generation, neighbours: &Neighbours, now_ns: u64, over: Over) -> Response {
+pub fn meet(
+    exchange: &mut Exchange,
+    generation: &Generation,
+    neighbours: &Neighbours,
+    guard: &GuardState,
+    now_ns: u64,
+    over: Over,
+) -> Response {
     exchange.trace("access", None, || format!("the client is refused: {}", over.rule));
     if exchange.trace.is_none() {
         tell(exchange, &over);
@@ -53,18 +61,28 @@ pub fn meet(exchange: &mut Exchange, generation: &Generation, neighbours: &Neigh
     // Saying no takes no place.
     exchange.counted.clear();
     match over.consequence {
-        Consequence::Refuse(status) => {
-            let mut response = Response::new(Status(status));
-            if over.retry_after_s > 0 && status != Status::FORBIDDEN.0 {
-                response.fields_mut().set("Retry-After", over.retry_after_s.to_string().into_bytes());
+        Consequence::Refuse(status) => refused(status, over.retry_after_s),
+        Consequence::Challenge => {
+            let rule = challenge::rule(exchange);
+            match challenge::has_passed(exchange, guard, &rule) {
+                // More than work can buy.
+                true => refused(if over.is_offence { 429 } else { 503 }, over.retry_after_s),
+                false => challenge::page(exchange, guard, &rule, over.retry_after_s),
             }
-            response
         }
         Consequence::Drop => {
             exchange.drops_connection = true;
             Response::new(NO_RESPONSE)
         }
     }
+}
+
+fn refused(status: u16, retry_after_s: u64) -> Response {
+    let mut response = Response::new(Status(status));
+    if retry_after_s > 0 && status != Status::FORBIDDEN.0 {
+        response.fields_mut().set("Retry-After", retry_after_s.to_string().into_bytes());
+    }
+    response
 }
 
 /// A line whose form stays: `address=… rule=… site=…`, for fail2ban and its like.

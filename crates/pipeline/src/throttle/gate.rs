@@ -10,7 +10,7 @@ use super::{
     addresses::{AddressState, Counted},
     meet, requests,
 };
-use crate::{Exchange, Generation, LocalFuture, Response, generation::SiteAccounts};
+use crate::{Exchange, Generation, GuardState, LocalFuture, Response, generation::SiteAccounts};
 use saker_config::model::{Consequence, Throttle};
 use std::{
     future::{Future, poll_fn},
@@ -23,6 +23,7 @@ use std::{
 pub struct ProgramGate {
     pub generation: Arc<Generation>,
     pub neighbours: Arc<Neighbours>,
+    pub guard: Arc<GuardState>,
     /// The client's; `None` where no limit is for it.
     pub address: Option<Arc<AddressState>>,
     pub site_index: usize,
@@ -63,7 +64,8 @@ impl ProgramGate {
                 Shut::TooLong => ("dynamic_queue_time", 503, 1, false),
             };
             let consequence = throttle.over.unwrap_or(Consequence::Refuse(status));
-            meet(exchange, &self.generation, &self.neighbours, (self.now_ns)(), Over { rule, consequence, retry_after_s, is_offence })
+            let over = Over { rule, consequence, retry_after_s, is_offence };
+            meet(exchange, &self.generation, &self.neighbours, &self.guard, (self.now_ns)(), over)
         })
     }
 

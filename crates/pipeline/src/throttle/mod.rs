@@ -10,6 +10,7 @@
 pub mod addresses;
 pub mod bandwidth;
 pub mod consequence;
+pub mod evasive;
 pub mod gate;
 pub mod places;
 pub mod requests;

@@ -1,5 +1,6 @@
 //! Pairs of endpoints over memory.
 
+mod acks;
 mod begin;
 mod carry;
 mod end;

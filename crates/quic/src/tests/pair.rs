@@ -226,6 +226,9 @@ pub struct Pair {
     pub secrets: Secrets,
     pub settings: Settings,
     pub client_config: ClientConfig,
+    /// The server has no turn for so long after each: other processes have theirs.
+    pub server_sleeps: Duration,
+    server_awakes: Instant,
     sessions: Arc<dyn StoresServerSessions>,
 }
 
@@ -245,7 +248,21 @@ impl Pair {
         let client = Endpoint::client(&Settings::default(), &Secrets::random().unwrap(), true);
         let (server_card, client_card) = (Card::new(SERVER, now), Card::new(CLIENT, now));
         let client_config = client_config();
-        Pair { now, server, client, server_card, client_card, door: Admitting(true), secrets, settings, client_config, sessions }
+        let (door, server_sleeps) = (Admitting(true), Duration::ZERO);
+        Pair {
+            now,
+            server,
+            client,
+            server_card,
+            client_card,
+            door,
+            secrets,
+            settings,
+            client_config,
+            server_sleeps,
+            server_awakes: now,
+            sessions,
+        }
     }
 
     /// Another server process' worth of memory, with the same secrets.
@@ -259,7 +276,14 @@ impl Pair {
     }
 
     pub fn established(settings: Settings) -> (Pair, Id) {
+        Pair::established_over(settings, Path::default().latency)
+    }
+
+    /// So far from each other.
+    pub fn established_over(settings: Settings, latency: Duration) -> (Pair, Id) {
         let mut pair = Pair::new(settings);
+        pair.server_card.path.latency = latency;
+        pair.client_card.path.latency = latency;
         let id = pair.connect();
         pair.run(Duration::from_millis(500));
         assert!(pair.client(id).1.has(&Event::Established), "{:?}", pair.client(id).1.events);
@@ -290,10 +314,10 @@ impl Pair {
         let end = self.now + for_time;
         loop {
             self.step();
-            let queues = [&self.server_card.queue, &self.client_card.queue];
-            let arrivals = queues.iter().filter_map(|queue| queue.front()).map(|packet| packet.due);
-            let limits = [self.server.next_limit(), self.client.next_limit()];
-            let Some(next) = arrivals.chain(limits.into_iter().flatten()).min().filter(|next| *next <= end) else { break };
+            let due = |card: &Card, limit: Option<Instant>| card.queue.front().map(|packet| packet.due).into_iter().chain(limit).min();
+            let of_server = due(&self.client_card, self.server.next_limit()).map(|due| due.max(self.server_awakes));
+            let of_client = due(&self.server_card, self.client.next_limit());
+            let Some(next) = of_server.into_iter().chain(of_client).min().filter(|next| *next <= end) else { break };
             self.now = self.now.max(next);
         }
         self.now = end;
@@ -302,11 +326,14 @@ impl Pair {
     fn step(&mut self) {
         let now = self.now;
         (self.server_card.now, self.client_card.now) = (now, now);
-        let to_server = take_due(&mut self.client_card.queue, now, self.server_card.address);
-        deliver(&mut self.server, to_server, now, &mut self.door, &mut self.server_card);
+        if now >= self.server_awakes {
+            let to_server = take_due(&mut self.client_card.queue, now, self.server_card.address);
+            deliver(&mut self.server, to_server, now, &mut self.door, &mut self.server_card);
+            turn(&mut self.server, now, &mut self.server_card);
+            self.server_awakes = now + self.server_sleeps;
+        }
         let to_client = take_due(&mut self.server_card.queue, now, self.client_card.address);
         deliver(&mut self.client, to_client, now, &mut Admitting(false), &mut self.client_card);
-        turn(&mut self.server, now, &mut self.server_card);
         turn(&mut self.client, now, &mut self.client_card);
     }
 }
@@ -347,10 +374,10 @@ fn server_crypto(sessions: &Arc<dyn StoresServerSessions>) -> ServerCrypto {
     config.alpn_protocols = vec![b"h3".to_vec()];
     config.max_early_data_size = u32::MAX;
     config.session_storage = Arc::clone(sessions);
-    ServerCrypto::new(Arc::new(config), || None).unwrap()
+    ServerCrypto::new(Arc::new(Arc::new(config)), || None).unwrap()
 }
 
-pub fn client_config() -> ClientConfig {
+pub fn client_crypto() -> ClientCrypto {
     let mut roots = RootCertStore::empty();
     roots.add(IDENTITY.cert.der().clone()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -358,7 +385,15 @@ pub fn client_config() -> ClientConfig {
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![b"h3".to_vec()];
     config.enable_early_data = true;
-    let mut config = ClientConfig::new(Arc::new(ClientCrypto::new(Arc::new(config)).unwrap()));
+    ClientCrypto::new(Arc::new(config)).unwrap()
+}
+
+pub fn client_config() -> ClientConfig {
+    client_config_with(Arc::new(client_crypto()))
+}
+
+pub fn client_config_with(crypto: Arc<dyn quinn_proto::crypto::ClientConfig>) -> ClientConfig {
+    let mut config = ClientConfig::new(crypto);
     config.transport_config(Arc::new(
         Settings { stream_window_bytes: 64 << 20, connection_window_bytes: 64 << 20, ..Settings::default() }.transport(),
     ));

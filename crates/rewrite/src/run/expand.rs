@@ -101,7 +101,9 @@ impl Run<'_> {
                 MapSource::Random(_) => [Dependency::Maps, Dependency::Chance].iter().for_each(|one| self.dependencies.add(*one)),
                 _ => self.dependencies.add(Dependency::Maps),
             }
-            let value = map.look_up(&key, self.world).filter(|value| !value.is_empty());
+            // What a database knows to be empty is a value.
+            let is_value = |value: &Vec<u8>| !value.is_empty() || matches!(map.source, MapSource::Dbd { .. });
+            let value = map.look_up(&key, self.world).filter(is_value);
             self.trace_map(map, &key, value.as_deref());
             value
         });

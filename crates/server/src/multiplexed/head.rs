@@ -39,7 +39,7 @@ pub fn write(sink: &mut impl HeadSink, response: &Response, length: Option<u64>,
 /// Fields as they are, but for those that are not sent.
 pub fn append_fields(fields: &Fields, sink: &mut impl HeadSink) {
     for (name, value) in fields.iter().filter(|line| is_sent(line.0)) {
-        sink.field(name.as_bytes(), value, indexing(name));
+        sink.field(name.as_bytes(), trimmed(value), indexing(name));
     }
 }
 
@@ -48,9 +48,17 @@ pub fn encode_ready(ready: &ReadyHead, status: fn(u16, &mut Vec<u8>), field: fn(
     let mut block = Vec::with_capacity(256);
     status(ready.status.0, &mut block);
     for (name, value) in ready.fields.iter().filter(|line| is_sent(line.0)) {
-        field(name.as_bytes(), value, &mut block);
+        field(name.as_bytes(), trimmed(value), &mut block);
     }
     block.into()
+}
+
+/// What HTTP/1 takes for no part of a value makes a response malformed here (RFC 9113 section 8.2.1, RFC 9114 section 10.3). A certificate as a value ends so.
+fn trimmed(value: &[u8]) -> &[u8] {
+    match value {
+        [b' ' | b'\t', ..] | [.., b' ' | b'\t'] => value.trim_ascii(),
+        _ => value,
+    }
 }
 
 const NOT_SENT: [&str; 7] = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "te", "date"];

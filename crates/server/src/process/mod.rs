@@ -227,7 +227,11 @@ fn shared(workers: usize, started: Instant, descriptors_max: u64, starter: Optio
         connections: Default::default(),
         busy: Default::default(),
         quic: OnceLock::new(),
-        neighbours: Arc::new(Neighbours { addresses: Arc::new(AddressTable::new(ADDRESSES_MAX)), bans: Arc::default() }),
+        neighbours: Arc::new(Neighbours {
+            addresses: Arc::new(AddressTable::new(ADDRESSES_MAX)),
+            bans: Arc::default(),
+            repeats: Default::default(),
+        }),
         guard: Arc::default(),
         challenges: Arc::default(),
         logs: LogFiles::default(),

@@ -4,7 +4,7 @@
 //! whoever banned somebody is told that it is done; what the server itself bans follows within a second.
 
 use crate::control::{BAN_LIST_MAX, BanVerb};
-use saker_addresses::{AddressList, Ban, Bans, Block};
+use saker_addresses::{AddressList, Ban, Bans, Block, GeoDatabase};
 use saker_telemetry::{error_log, message};
 use serde_json::{Value, json};
 use std::{
@@ -136,8 +136,15 @@ fn list(bans: &Bans, now_s: i64) -> Value {
     json!({ "ok": true, "count": all.len(), "bans": shown.collect::<Vec<_>>() })
 }
 
-/// Reads the lists whose files have changed. Runs where waiting is no harm.
-pub fn refresh(lists: &[Arc<AddressList>]) {
+/// Reads the lists and databases whose files have changed. Runs where waiting is no harm.
+pub fn refresh(lists: &[Arc<AddressList>], databases: &[Arc<GeoDatabase>]) {
+    for database in databases {
+        match database.refresh() {
+            Ok(true) => error_log::log(&message::LIST_READ, format_args!("{}", database.path().display())),
+            Ok(false) => {}
+            Err(fault) => error_log::log(&message::LIST_REFUSED, format_args!("{fault}")),
+        }
+    }
     for list in lists {
         match list.refresh() {
             Ok(true) => {

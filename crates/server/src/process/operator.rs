@@ -255,10 +255,13 @@ impl Operator {
             if std::mem::replace(&mut told, bans.changes()) != bans.changes() {
                 self.workers.tell_all(|| Command::LookAtBans);
             }
-            let lists = self.generation.borrow().model.address_lists.clone();
-            if !lists.is_empty() {
+            let (lists, databases) = {
+                let model = &self.generation.borrow().model;
+                (model.address_lists.clone(), model.geo_databases.clone())
+            };
+            if !lists.is_empty() || !databases.is_empty() {
                 // A worker thread that ended in a panic has said so.
-                let _ = tokio::task::spawn_blocking(move || neighbours::refresh(&lists)).await;
+                let _ = tokio::task::spawn_blocking(move || neighbours::refresh(&lists, &databases)).await;
             }
         }
     }

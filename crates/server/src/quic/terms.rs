@@ -3,9 +3,9 @@
 use super::Driver;
 use crate::worker::Worker;
 use saker_config::model::{Address, Congestion, Http3, Limits, Listener, Model};
-use saker_quic::{Secrets, ServerCrypto, Settings, Unusable};
-use saker_tls::{Acceptor, EarlySessions, take_shown};
-use std::{collections::BTreeSet, iter};
+use saker_quic::{ChooseConfig, Chosen, Secrets, ServerCrypto, Settings, Unusable};
+use saker_tls::{Acceptor, EarlySessions, QuicAnswer, QuicConfigurations, take_shown};
+use std::{collections::BTreeSet, iter, sync::Arc};
 
 /// Of the process: all workers', and kept over reloads.
 pub struct QuicShared {
@@ -53,8 +53,21 @@ impl Terms {
 
     pub fn crypto(&self, shared: &QuicShared) -> Result<ServerCrypto, Unusable> {
         let sessions = self.http3.early_data.then_some((&shared.sessions, self.promises.as_bytes()));
-        let config = self.acceptor.rustls_config_for_quic(sessions).map_err(|error| Unusable(error.to_string()))?;
-        ServerCrypto::new(config, take_shown)
+        let configurations = self.acceptor.for_quic(sessions).map_err(|error| Unusable(error.to_string()))?;
+        ServerCrypto::new(Arc::new(BySite(configurations)), take_shown)
+    }
+}
+
+/// Sites differ in what they demand of a handshake.
+struct BySite(QuicConfigurations);
+
+impl ChooseConfig for BySite {
+    fn choose(&self, message: &[u8]) -> Chosen {
+        match self.0.answer(message) {
+            QuicAnswer::NotYet => Chosen::NotYet,
+            QuicAnswer::Configuration(config) => Chosen::Config(config),
+            QuicAnswer::Refused { alert, reason } => Chosen::Refused { alert, reason },
+        }
     }
 }
 

@@ -2,10 +2,13 @@
 //!
 //! A body is under up to four limits at once (its connection's, its client address's, its site's, its own); the smallest piece and the longest
 //! wait decide. Where no limit is set, no pace is made and nothing is paid.
+//! Difficulty: a thousand bodies that trickle must not keep a core busy. So the more of them a worker has, the longer are the pieces, and
+//! their timers ring together ([`TOGETHER_NS`]): what costs is the piece and the turn, hardly the bytes.
 
 use saker_config::model::{HostAccounts, Rate, Throttle};
 use saker_pipeline::throttle::{Account, AddressState, Paced, bandwidth};
 use std::{
+    cell::Cell,
     future::Future,
     pin::Pin,
     rc::Rc,
@@ -13,7 +16,15 @@ use std::{
     task::{Context, Poll, ready},
     time::Duration,
 };
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
+
+/// Sleeps end at multiples of that where many bodies are paced: well within what [`bandwidth`] lets a late timer catch up with.
+const TOGETHER_NS: u64 = 10_000_000;
+
+thread_local! {
+    /// Bodies of this worker that have had to wait for their pace.
+    static HELD: Cell<u64> = const { Cell::new(0) };
+}
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +77,33 @@ impl Payer {
 pub struct Pace {
     direction: Direction,
     limits: Vec<(Paced, Payer)>,
-    sleep: Option<Pin<Box<Sleep>>>,
+    /// What may still go of the last piece.
+    granted: u64,
+    sleep: Option<HeldSleep>,
+}
+
+/// A sleep that is set again for each wait, and its body's place among those that are held.
+struct HeldSleep {
+    sleep: Pin<Box<Sleep>>,
+    is_set: bool,
+}
+
+impl HeldSleep {
+    fn until(due: Instant) -> HeldSleep {
+        HELD.set(HELD.get() + 1);
+        HeldSleep { sleep: Box::pin(tokio::time::sleep_until(due)), is_set: true }
+    }
+
+    fn set(&mut self, due: Instant) {
+        self.sleep.as_mut().reset(due);
+        self.is_set = true;
+    }
+}
+
+impl Drop for HeldSleep {
+    fn drop(&mut self) {
+        HELD.set(HELD.get().saturating_sub(1));
+    }
 }
 
 impl Pace {
@@ -88,21 +125,30 @@ impl Pace {
         if let Some(rate) = throttle.out_response.filter(|_| direction == Direction::Out) {
             limits.push((Paced::new(rate), Payer::Response(Account::new())));
         }
-        (!limits.is_empty()).then_some(Pace { direction, limits, sleep: None })
+        (!limits.is_empty()).then_some(Pace { direction, limits, granted: 0, sleep: None })
     }
 
-    /// How much may go now; waits until that is something.
+    /// How much may go now; waits until that is something. A piece that went in part goes on without a wait.
     pub fn poll_allowance(&mut self, cx: &mut Context<'_>) -> Poll<u64> {
-        loop {
-            if let Some(sleep) = &mut self.sleep {
-                ready!(sleep.as_mut().poll(cx));
-                self.sleep = None;
+        while self.granted == 0 {
+            if let Some(held) = self.sleep.as_mut().filter(|held| held.is_set) {
+                ready!(held.sleep.as_mut().poll(cx));
+                held.is_set = false;
             }
             let now_ns = saker_net::clock::monotonic_precise_ns();
             match self.wait_ns(now_ns) {
-                Some(wait_ns) => self.sleep = Some(Box::pin(tokio::time::sleep(Duration::from_nanos(wait_ns)))),
-                None => return Poll::Ready(self.piece(now_ns)),
+                Some(wait_ns) => self.sleep_for(rounded(wait_ns, now_ns, pieces_per_s())),
+                None => self.granted = self.piece(now_ns),
             }
+        }
+        Poll::Ready(self.granted)
+    }
+
+    fn sleep_for(&mut self, wait_ns: u64) {
+        let due = Instant::now() + Duration::from_nanos(wait_ns);
+        match &mut self.sleep {
+            Some(held) => held.set(due),
+            None => self.sleep = Some(HeldSleep::until(due)),
         }
     }
 
@@ -111,6 +157,7 @@ impl Pace {
         if bytes == 0 {
             return;
         }
+        self.granted = self.granted.saturating_sub(bytes);
         let now_ns = saker_net::clock::monotonic_precise_ns();
         for (paced, payer) in &mut self.limits {
             paced.passed(payer.account(self.direction), bytes, now_ns);
@@ -122,8 +169,23 @@ impl Pace {
     }
 
     fn piece(&self, now_ns: u64) -> u64 {
-        self.limits.iter().map(|(paced, payer)| paced.piece(payer.account(self.direction), now_ns)).min().unwrap_or(u64::MAX).max(1)
+        let pieces_per_s = pieces_per_s();
+        let pieces = self.limits.iter().map(|(paced, payer)| paced.piece(payer.account(self.direction), pieces_per_s, now_ns));
+        pieces.min().unwrap_or(u64::MAX).max(1)
     }
+}
+
+fn pieces_per_s() -> u64 {
+    bandwidth::pieces_per_s(HELD.get())
+}
+
+/// A wait that ends together with others', where there are many.
+fn rounded(wait_ns: u64, now_ns: u64, pieces_per_s: u64) -> u64 {
+    if pieces_per_s == bandwidth::PIECES_PER_S_MAX {
+        return wait_ns;
+    }
+    let due_ns = now_ns.saturating_add(wait_ns);
+    due_ns.checked_next_multiple_of(TOGETHER_NS).unwrap_or(due_ns) - now_ns
 }
 
 fn rates(direction: Direction, throttle: &Throttle) -> (Option<Rate>, Option<Rate>, Option<Rate>) {
@@ -151,4 +213,37 @@ pub fn charge_at_once(throttle: &Throttle, accounts: &Accounts, site: usize, byt
         limits().for_each(|(rate, account)| bandwidth::charge_whole(account, rate, bytes, now_ns));
     }
     fits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn many_wake_together_and_few_on_time() {
+        assert_eq!(rounded(3 * MS, 44 * MS, bandwidth::PIECES_PER_S_MAX), 3 * MS);
+        for (wait_ns, want_ns) in [(1, 6 * MS), (6 * MS, 6 * MS), (7 * MS, 16 * MS), (u64::MAX, u64::MAX - 44 * MS)] {
+            assert_eq!(rounded(wait_ns, 44 * MS, 2), want_ns, "{wait_ns}");
+        }
+    }
+
+    #[tokio::test]
+    async fn those_that_wait_are_counted_until_they_go() {
+        let throttle =
+            Throttle { out_connection: Some(Rate { bytes_per_s: 1_000, burst_bytes: 0, after_bytes: 0 }), ..Throttle::default() };
+        let accounts = Accounts { connection: Rc::default(), address: None, sites: Arc::new([]) };
+        let mut pace = Pace::new(Direction::Out, &throttle, &accounts, 0).expect("a limit");
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert_eq!((pace.poll_allowance(&mut cx), HELD.get()), (Poll::Ready(4096), 0));
+        pace.charge(96);
+        assert_eq!(pace.poll_allowance(&mut cx), Poll::Ready(4000), "the rest of the piece");
+        pace.charge(4000);
+        for _ in 0..2 {
+            assert_eq!((pace.poll_allowance(&mut cx), HELD.get()), (Poll::Pending, 1));
+        }
+        drop(pace);
+        assert_eq!(HELD.get(), 0);
+    }
 }

@@ -30,6 +30,8 @@ pub enum Content {
     Bytes(Vec<u8>),
     /// Of a kind, with a key and its value on each line.
     Database(String, String),
+    /// Statements.
+    Sqlite(String),
     Directory,
 }
 
@@ -102,6 +104,7 @@ impl Topic {
             ["file", path @ ..] => case.files.push((path.join(" "), Content::Text(unblanked(content)))),
             ["bytes", path] => case.files.push((path.to_string(), Content::Bytes(bytes(&content)?))),
             ["dbm", path, kind] => case.files.push((path.to_string(), Content::Database(kind.to_string(), content))),
+            ["sqlite", path] => case.files.push((path.to_string(), Content::Sqlite(content))),
             ["files", paths @ ..] => {
                 // Each says where it is.
                 let named = |path: &&str| (path.to_string(), Content::Text(format!("{}/{path}\n", case.name)));

@@ -9,8 +9,15 @@ mod backend;
 mod case;
 mod compare;
 mod differences;
+#[path = "../http3_client/mod.rs"]
+mod http3_client;
+#[path = "../operate/mod.rs"]
+mod operate;
+mod over_h3;
 mod pair;
 mod tls;
+#[path = "../tls_site/mod.rs"]
+mod tls_site;
 
 use case::{Case, Topic};
 use differences::Differences;
@@ -76,11 +83,12 @@ fn run(topic: &Topic, differences: &Differences) -> Vec<String> {
             let (apache, saker) = (pair.ask_apache(case, request), pair.ask_saker(case, request));
             let found = compare::compare(&apache, &saker, request, differences);
             let name = name(topic, case, request);
-            let found: Vec<String> = found
+            let mut found: Vec<String> = found
                 .into_iter()
                 .filter(|difference| !differences.accept(&name, &difference.what))
                 .map(|difference| difference.text)
                 .collect();
+            found.extend(pair.differences_over_h3(&apache, case, request));
             (!found.is_empty()).then(|| format!("{name}\n{}\n", found.join("\n")))
         }));
     }

@@ -5,7 +5,7 @@
 use crate::{
     backend,
     case::{Case, Content, Request, Topic},
-    tls,
+    over_h3, tls,
 };
 use saker_testkit::{Client, Response, ServerProcess, TempDir, free_port, require};
 use std::{
@@ -34,6 +34,8 @@ const MODULES: &[&str] = &[
     "authn_core",
     "authn_anon",
     "authn_dbm",
+    "dbd",
+    "authn_dbd",
     "authn_socache",
     "authz_core",
     "authz_host",
@@ -41,6 +43,7 @@ const MODULES: &[&str] = &[
     "authz_user",
     "authz_owner",
     "authz_dbm",
+    "authz_dbd",
     "access_compat",
     "auth_basic",
     "auth_digest",
@@ -110,6 +113,14 @@ impl Pair {
 
     pub fn ask_saker(&self, case: &Case, request: &Request) -> Result<Response, String> {
         self.ask(self.saker.address(), case, request)
+    }
+
+    /// Of topics over TLS: Saker's answer over HTTP/3 beside apache2's over TCP.
+    pub fn differences_over_h3(&self, apache: &Result<Response, String>, case: &Case, request: &Request) -> Vec<String> {
+        match self.tls {
+            true => over_h3::differences(apache, self.saker.address(), &self.dir, case, request),
+            false => Vec::new(),
+        }
     }
 
     /// On a connection of its own: some answers end it.
@@ -223,6 +234,7 @@ fn write_files(dir: &TempDir, topic: &Topic) -> io::Result<()> {
                 }
                 Content::Bytes(bytes) => drop(aged(dir.write(&path, bytes)?)?),
                 Content::Database(kind, text) => write_database(dir, &path, kind, &filled(text, dir, &root, 0))?,
+                Content::Sqlite(text) => write_sqlite(dir, &path, &filled(text, dir, &root, 0))?,
                 Content::Directory => fs::create_dir_all(dir.join(&path))?,
                 Content::Link(target) => {
                     let path = dir.join(&path);
@@ -248,6 +260,18 @@ fn write_database(dir: &TempDir, path: &str, kind: &str, text: &str) -> io::Resu
         fs::set_permissions(file, fs::Permissions::from_mode(0o644))?;
     }
     Ok(())
+}
+
+/// Both servers write to it, the one of them as somebody else: in a folder of its own, since SQLite makes files beside it.
+fn write_sqlite(dir: &TempDir, path: &str, text: &str) -> io::Result<()> {
+    let source = dir.write(&format!("{path}.source"), text)?;
+    let database = dir.join(path);
+    let output = Command::new(require("sqlite3").map_err(io::Error::other)?).arg(&database).stdin(fs::File::open(source)?).output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(format!("{path}: {}", String::from_utf8_lossy(&output.stderr))));
+    }
+    fs::set_permissions(&database, fs::Permissions::from_mode(0o666))?;
+    database.parent().map_or(Ok(()), |folder| fs::set_permissions(folder, fs::Permissions::from_mode(0o777)))
 }
 
 fn aged(path: std::path::PathBuf) -> io::Result<std::path::PathBuf> {

@@ -1,8 +1,12 @@
-//! Databases of the tests' own: MariaDB, PostgreSQL, SQLite and slapd from Debian's packages, each in a folder and on a Unix socket there.
+//! Databases of the tests' own: MariaDB, PostgreSQL, SQLite and slapd from Debian's packages, each in a folder and on a Unix socket there;
+//! over TCP, with TLS, where a test wants that.
 // Each test program uses its part; a test that fails may say so as it likes.
 #![allow(dead_code, clippy::panic)]
 
+pub mod certificates;
+
 use crate::operate::until;
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
     io::Write,
@@ -23,6 +27,10 @@ impl Running {
     pub fn end(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).expect("signalled");
     }
 }
 
@@ -46,11 +54,17 @@ fn feed(command: &mut Command, input: &str, package: &str) -> bool {
 
 pub struct Mariadb {
     folder: PathBuf,
+    more: Vec<String>,
     process: Running,
 }
 
 impl Mariadb {
     pub fn start(folder: &Path) -> Mariadb {
+        Mariadb::start_with(folder, &["--skip-networking".to_owned()])
+    }
+
+    /// Reached over the Unix socket, and by what the options say.
+    pub fn start_with(folder: &Path, more: &[String]) -> Mariadb {
         let made = run(
             Command::new("mariadb-install-db")
                 .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"])
@@ -58,7 +72,7 @@ impl Mariadb {
             "mariadb-server",
         );
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let database = Mariadb { process: Mariadb::serve(folder), folder: folder.to_owned() };
+        let database = Mariadb { process: Mariadb::serve(folder, more), folder: folder.to_owned(), more: more.to_vec() };
         until("MariaDB answers", || database.ask("SELECT 1"));
         assert!(
             database
@@ -67,10 +81,11 @@ impl Mariadb {
         database
     }
 
-    fn serve(folder: &Path) -> Running {
+    fn serve(folder: &Path, more: &[String]) -> Running {
         Running::start(
             Command::new("/usr/sbin/mariadbd")
-                .args(["--no-defaults", "--skip-networking", "--user=root", "--innodb-flush-log-at-trx-commit=0"])
+                .args(["--no-defaults", "--user=root", "--innodb-flush-log-at-trx-commit=0"])
+                .args(more)
                 .arg(format!("--datadir={}", folder.join("mysql").display()))
                 .arg(format!("--socket={}", folder.join("mysql.sock").display())),
             "mariadb-server",
@@ -83,15 +98,24 @@ impl Mariadb {
 
     pub fn ask(&self, statements: &str) -> bool {
         let socket = format!("--socket={}", self.folder.join("mysql.sock").display());
-        feed(Command::new("mariadb").args(["--no-defaults", "-uroot", &socket]), statements, "mariadb-server")
+        feed(Command::new("mariadb").args(["--no-defaults", "--skip-ssl", "-uroot", &socket]), statements, "mariadb-server")
     }
 
     pub fn end(&mut self) {
         self.process.end();
     }
 
+    /// It keeps its connections, takes new ones in, and says nothing.
+    pub fn freeze(&self) {
+        self.process.signal(Signal::STOP);
+    }
+
+    pub fn thaw(&self) {
+        self.process.signal(Signal::CONT);
+    }
+
     pub fn start_again(&mut self) {
-        self.process = Mariadb::serve(&self.folder);
+        self.process = Mariadb::serve(&self.folder, &self.more);
         until("MariaDB answers again", || self.ask("SELECT 1"));
     }
 }
@@ -99,12 +123,17 @@ impl Mariadb {
 pub struct Postgres {
     folder: PathBuf,
     programs: PathBuf,
-    _process: Running,
+    port: String,
+    process: Running,
 }
 
 impl Postgres {
-    /// It does not run as root.
     pub fn start(folder: &Path) -> Postgres {
+        Postgres::start_with(folder, &[("listen_addresses", "")], None)
+    }
+
+    /// With settings, and who may come by which way (pg_hba.conf) besides over the Unix socket. It does not run as root.
+    pub fn start_with(folder: &Path, settings: &[(&str, &str)], ways: Option<&str>) -> Postgres {
         let versions = fs::read_dir("/usr/lib/postgresql").expect("apt-get install postgresql").flatten();
         let programs = versions.map(|version| version.path().join("bin")).find(|bin| bin.join("postgres").exists());
         let programs = programs.expect("apt-get install postgresql");
@@ -119,9 +148,16 @@ impl Postgres {
             "postgresql",
         );
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        if let Some(ways) = ways {
+            // Written anew in place, so that it stays its owner's.
+            fs::write(home.join("data/pg_hba.conf"), format!("local all all trust\n{ways}\n")).expect("written");
+        }
         let mut command = as_postgres(&programs.join("postgres"));
-        command.args(["-c", "listen_addresses=", "-F", "-k"]).arg(&home).arg("-D").arg(home.join("data"));
-        let database = Postgres { _process: Running::start(&mut command, "postgresql"), folder: home, programs };
+        command.args(settings.iter().flat_map(|(name, value)| ["-c".to_owned(), format!("{name}={value}")]));
+        command.args(["-F", "-k"]).arg(&home).arg("-D").arg(home.join("data"));
+        // Its Unix socket is named after it, too.
+        let port = settings.iter().find(|(name, _)| *name == "port").map_or("5432", |(_, port)| port).to_owned();
+        let database = Postgres { process: Running::start(&mut command, "postgresql"), folder: home, programs, port };
         until("PostgreSQL answers", || database.ask("SELECT 1"));
         database
     }
@@ -130,10 +166,19 @@ impl Postgres {
         format!("postgres://saker@localhost/postgres?host={}", self.folder.display())
     }
 
+    pub fn end(&mut self) {
+        self.process.end();
+    }
+
+    /// As libpq has it.
+    pub fn words(&self) -> String {
+        format!("host={} user=saker dbname=postgres", self.folder.display())
+    }
+
     pub fn ask(&self, statements: &str) -> bool {
         let mut command = Command::new(self.programs.join("psql"));
         feed(
-            command.args(["-q", "-U", "saker", "-d", "postgres", "-v", "ON_ERROR_STOP=1", "-h"]).arg(&self.folder),
+            command.args(["-q", "-U", "saker", "-d", "postgres", "-v", "ON_ERROR_STOP=1", "-p", &self.port, "-h"]).arg(&self.folder),
             statements,
             "postgresql",
         )
@@ -173,6 +218,11 @@ pub struct Slapd {
 
 impl Slapd {
     pub fn start(folder: &Path, entries: &str) -> Slapd {
+        Slapd::start_with(folder, entries, "", "")
+    }
+
+    /// With more of its configuration, and URLs that it listens at besides its Unix socket.
+    pub fn start_with(folder: &Path, entries: &str, more: &str, urls: &str) -> Slapd {
         let home = folder.join("ldap");
         fs::create_dir_all(home.join("data")).expect("folder");
         let text = format!(
@@ -180,7 +230,7 @@ impl Slapd {
              attributetype ( 1.1.2.1.1 NAME 'documentRoot' EQUALITY caseExactMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 SINGLE-VALUE )\n\
              attributetype ( 1.1.2.1.2 NAME 'suspended' EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 SINGLE-VALUE )\n\
              objectclass ( 1.1.2.2.1 NAME 'webHost' SUP top STRUCTURAL MUST cn MAY ( documentRoot $ suspended ) )\n\
-             database mdb\nsuffix \"dc=test\"\nrootdn \"cn=admin,dc=test\"\nrootpw secret\ndirectory {}\nmaxsize 10485760\n\
+             {more}\ndatabase mdb\nsuffix \"dc=test\"\nrootdn \"cn=admin,dc=test\"\nrootpw secret\ndirectory {}\nmaxsize 10485760\n\
              access to * by dn=\"cn=admin,dc=test\" write by * auth\n",
             home.join("data").display()
         );
@@ -194,7 +244,7 @@ impl Slapd {
         assert!(feed(&mut load(), &format!("{base}{entries}"), "slapd"), "{entries}");
         let url = format!("ldapi://{}", home.join("ldap.sock").display().to_string().replace('/', "%2F"));
         let mut command = Command::new("/usr/sbin/slapd");
-        command.arg("-f").arg(home.join("slapd.conf")).args(["-d", "0", "-h", &url]);
+        command.arg("-f").arg(home.join("slapd.conf")).args(["-d", "0", "-h", &format!("{url} {urls}")]);
         let directory = Slapd { _process: Running::start(&mut command, "slapd"), folder: home };
         until("slapd listens", || std::os::unix::net::UnixStream::connect(directory.folder.join("ldap.sock")).is_ok());
         directory

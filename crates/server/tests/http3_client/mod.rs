@@ -12,7 +12,7 @@ use quinn_proto::ClientConfig;
 use rustls::{
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
 use saker_http3::{Connection as Machine, ErrorCode, Event as Meaning, HeadStore, Indexing, Limits, Outgoing};
 use saker_net::{Arrival, Departure};
@@ -21,6 +21,7 @@ use std::{
     collections::BTreeMap,
     io::ErrorKind,
     net::{SocketAddr, UdpSocket},
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -40,10 +41,29 @@ pub struct Client {
 
 impl Default for Client {
     fn default() -> Client {
+        Client::new(None)
+    }
+}
+
+/// A client's certificate and its key.
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+impl Client {
+    /// Shows the certificate of `NAME.pem` and `NAME.key` where it is asked for one.
+    pub fn who_shows(dir: &Path, name: &str) -> Client {
+        let chain = CertificateDer::pem_file_iter(dir.join(format!("{name}.pem"))).unwrap().map(Result::unwrap).collect();
+        Client::new(Some((chain, PrivateKeyDer::from_pem_file(dir.join(format!("{name}.key"))).unwrap())))
+    }
+
+    fn new(identity: Option<Identity>) -> Client {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider));
         let builder = builder.with_protocol_versions(&[&rustls::version::TLS13]).unwrap();
-        let mut tls = builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider))).with_no_client_auth();
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)));
+        let mut tls = match identity {
+            Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
+            None => builder.with_no_client_auth(),
+        };
         tls.alpn_protocols = vec![b"h3".to_vec()];
         tls.enable_early_data = true;
         Client { tls: Arc::new(tls), name: "localhost".into(), limits: Limits::default(), settings: Settings::default() }

@@ -140,7 +140,8 @@ impl Identities {
     /// Whether a session that named this server may carry requests for that host: not if their sites demand different things of a
     /// handshake (client certificates, versions). Where it may not, the answer is 421 (RFC 9110 section 15.5.20).
     pub fn may_serve(&self, server_name: Option<&str>, host: &str) -> bool {
-        self.table().have_same_policy(server_name, &host.to_ascii_lowercase())
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.is_uniform() || table.have_same_policy(server_name, &host.to_ascii_lowercase())
     }
 
     pub(crate) fn table(&self) -> Arc<Table> {

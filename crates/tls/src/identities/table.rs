@@ -86,10 +86,14 @@ impl Table {
         self.site(name)?.policy
     }
 
-    /// Whether the sites of both names demand the same of a handshake.
+    /// Whether all sites demand the same of a handshake.
+    pub fn is_uniform(&self) -> bool {
+        self.policies.len() == 1 && !self.has_unusable
+    }
+
+    /// Whether the sites of both names do; in lower case.
     pub fn have_same_policy(&self, name: Option<&str>, other: &str) -> bool {
-        let is_uniform = self.policies.len() == 1 && !self.has_unusable;
-        is_uniform || self.policy(Some(other)).is_some_and(|policy| self.policy(name) == Some(policy))
+        self.policy(Some(other)).is_some_and(|policy| self.policy(name) == Some(policy))
     }
 
     /// Whether the certificate for this name is to be made when it is asked for.

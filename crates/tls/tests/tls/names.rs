@@ -10,8 +10,8 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
     version::TLS13,
 };
-use saker_config::model::{CipherSuite, Group, ListenerTls, TlsVersion};
-use saker_tls::{Acceptor, Fault, Tickets, Version, Whose};
+use saker_config::model::{CipherSuite, ClientCertificates, Group, ListenerTls, TlsVersion};
+use saker_tls::{Acceptor, EarlySessions, Fault, QuicAnswer, Tickets, Version, Whose};
 use std::{sync::Arc, time::Duration};
 
 /// Believes everything, but checks only the given signatures.
@@ -252,13 +252,44 @@ fn a_session_may_serve_hosts_with_the_same_demands_only() {
     assert!(identities.may_serve(Some("c.example"), "c.example"));
 }
 
+/// A ClientHello as QUIC carries it.
+fn hello_over_quic(name: &'static str) -> Vec<u8> {
+    let mut config = gullible(&ALL);
+    config.alpn_protocols = vec![b"h3".to_vec()];
+    let mut client =
+        rustls::quic::ClientConnection::new(Arc::new(config), rustls::quic::Version::V1, name.try_into().unwrap(), Vec::new()).unwrap();
+    let mut hello = Vec::new();
+    assert!(client.write_hs(&mut hello).is_none());
+    hello
+}
+
 #[test]
-fn the_configuration_for_quic() {
+fn over_quic_the_same_sites_make_the_same_demands() {
     let authority = Authority::new("A");
-    let leaf = authority.leaf(Key::Ecdsa, &["a.example"]);
-    let config = Sites::new().with(&["a.example"], &[&leaf]).acceptor().rustls_config_for_quic(None).unwrap();
-    assert_eq!(config.alpn_protocols, [b"h3"]);
-    assert_eq!(config.max_early_data_size, 0);
-    let connection = rustls::quic::ServerConnection::new(config, rustls::quic::Version::V1, Vec::new());
-    assert!(connection.is_ok());
+    let leaf = authority.leaf(Key::Ecdsa, &["a.example", "b.example", "old.example"]);
+    let sites = Sites::new()
+        .with(&["a.example"], &[&leaf])
+        .with(&["b.example"], &[&leaf])
+        .where_tls(|tls, dir| {
+            tls.client_certificates = ClientCertificates::Required;
+            tls.client_ca = Some(dir.write("clients.pem", authority.pem()).unwrap());
+        })
+        .with(&["old.example"], &[&leaf])
+        .where_tls(|tls, _| tls.without_tls13 = true);
+    let strict =
+        Acceptor::new(sites.identities(), &ListenerTls { strict_sni: true }, Arc::new(Tickets::own(Duration::from_secs(60))), &[b"h2"]);
+    let (sessions, promises) = (EarlySessions::default(), b"promises");
+    let answers = strict.for_quic(Some((&sessions, promises))).unwrap();
+    for (name, early_bytes) in [("a.example", u32::MAX), ("b.example", 0)] {
+        let hello = hello_over_quic(name);
+        assert!((0..hello.len()).all(|length| matches!(answers.answer(&hello[..length]), QuicAnswer::NotYet)), "{name}");
+        let QuicAnswer::Configuration(config) = answers.answer(&hello) else { panic!("{name}") };
+        assert_eq!((&config.alpn_protocols[..], config.max_early_data_size), (&[b"h3".to_vec()][..], early_bytes), "{name}");
+    }
+    // protocol_version, unrecognized_name, illegal_parameter (RFC 8446 section 6).
+    for (message, wanted) in [(hello_over_quic("old.example"), 70), (hello_over_quic("nobody.example"), 112), (vec![1, 0, 0x40, 1], 47)] {
+        assert!(matches!(answers.answer(&message), QuicAnswer::Refused { alert, .. } if alert == wanted), "{wanted}");
+    }
+    let old = Sites::new().with(&["old.example"], &[&leaf]).where_tls(|tls, _| tls.without_tls13 = true);
+    assert!(old.acceptor().for_quic(None).is_err(), "nobody could come");
 }

@@ -4,7 +4,8 @@ use crate::arguments::{self, Arguments};
 use saker_testkit::{Peer, require};
 use std::{path::PathBuf, time::Duration};
 
-const MINUTES: u64 = 55;
+/// With what comes before and after under an hour.
+const MINUTES: u64 = 57;
 const QUICK_MINUTES: u64 = 4;
 const OUT: &str = "lab";
 /// Who takes part where it can, besides those that a row names.
@@ -18,6 +19,8 @@ pub struct Setting {
     pub minutes: Option<u64>,
     /// The machine that has the servers.
     pub stage: Option<String>,
+    /// Nothing is measured, what would be is said.
+    pub is_plan_only: bool,
     /// Peers that would take part and are not installed, and what to do about it.
     pub absent: Vec<String>,
 }
@@ -40,21 +43,24 @@ pub fn help() -> String {
   lab             all of it, in {MINUTES} minutes of measuring
   --quick         one or two rows of each comparison, in {QUICK_MINUTES}
   --minutes N     in so many: more of them buy more rounds and longer ones
+  --plan          says which rows, rounds and seconds that makes, and measures nothing
   --out FOLDER    index.html, report.md, summary.json and raw.json go there ({OUT})
+  table SUMMARY [PAGE]  not a run: the README's table of one, by its summary.json; into PAGE between its marks, if given
   --stage HOST:PORT  the servers are on another machine, which runs `saker-bench stage --listen HOST:PORT` with the same --peers
-  and of the options above --saker, --only, --peers, --peer
+  and of the options above --saker, --only, --peers, --peer, --sessions
 "
     )
 }
 
 pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Setting, String> {
     let (mut out, mut minutes, mut has_peers, mut rest) = (PathBuf::from(OUT), None, false, Vec::new());
-    let mut stage = None;
+    let (mut stage, mut is_plan_only) = (None, false);
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
             "--out" => out = value()?.into(),
+            "--plan" => is_plan_only = true,
             "--stage" => stage = Some(value()?),
             "--minutes" => minutes = Some(arguments::at_least_one(&value()?)?),
             _ => {
@@ -71,7 +77,7 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Setting, String>
         let missing: Vec<Peer> = missing;
         absent = missing.into_iter().filter_map(|peer| require(peer.program()).err()).collect();
     }
-    Ok(Setting { bench, out, minutes, stage, absent })
+    Ok(Setting { bench, out, minutes, stage, is_plan_only, absent })
 }
 
 #[cfg(test)]
@@ -90,7 +96,8 @@ mod tests {
             (Duration::from_secs(1200), "/tmp/x".into(), vec!["noise".to_owned()])
         );
         assert_eq!((setting.bench.peers, setting.absent), (vec![Peer::Nginx], Vec::new()));
-        let quick = parsed("--quick").expect("parsed");
+        let quick = parsed("--quick --plan").expect("parsed");
+        assert!(quick.is_plan_only && !setting.is_plan_only);
         assert!(quick.is_quick() && quick.budget() < Duration::from_secs(300));
         assert_eq!(quick.bench.peers.len() + quick.absent.len(), PEERS.len());
     }

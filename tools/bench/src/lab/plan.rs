@@ -1,11 +1,12 @@
 //! Which rows, how many rounds of them, how long: what fits into the time there is.
 //!
-//! Every kind of trial has a cost that is known well enough beforehand. Rounds are bought before seconds, since a median of one is none.
-//! What is planned may still take longer on a slow machine; then later rows get fewer rounds (`progress`), and their report says so.
+//! Every kind of trial has a cost that is known well enough beforehand. Rounds are bought before seconds, since a median of one is none, and the
+//! published sizes over links before either. What is planned may still take longer on a slow machine; then later rows get fewer rounds
+//! (`progress`), and their report says so. `--plan` prints what comes of it here.
 
-use super::{arguments::Setting, groups};
+use super::{arguments::Setting, groups, progress::clock};
 use crate::{
-    rows::{self, Kind, Row},
+    rows::{self, Kind, Protocol, Row, Tool},
     runner::RowPlan,
     stage,
 };
@@ -17,6 +18,10 @@ pub struct Entry {
     pub plan: RowPlan,
     pub expected: Duration,
 }
+
+/// What names of rows begin with.
+pub const NOISE: &str = "noise";
+const VISITORS: [&str; 3] = ["b1-browse-10", "b1-category-10", "b1-cached-10"];
 
 /// Of a quick run: some rows of each comparison.
 const QUICK: [&str; 10] = [
@@ -39,26 +44,76 @@ const FURTHER: [&str; 16] = [
     "tls-handshake", "tls-resumed", "idle-tls", "idle-h2", "h3-100x10", "h3-large", "idle-h3",
 ];
 
-/// Rounds and seconds, from the best down.
-const LADDER: [(usize, u64); 9] = [(5, 20), (5, 10), (3, 10), (3, 5), (3, 3), (3, 2), (3, 1), (2, 1), (1, 1)];
-/// Rounds, and the part of the requests, of rows over links.
-const LINK_LADDER: [(usize, u64); 6] = [(3, 1), (2, 1), (3, 10), (2, 10), (1, 10), (1, 50)];
-/// Of the time that may go to rows over links.
-const LINK_SHARE: f64 = 0.35;
-/// Warm-up, start, stop and a pause.
-const TRIAL: Duration = Duration::from_millis(1900);
-const IDLE_TRIAL: Duration = Duration::from_secs(7);
+/// Rows over links that take half an hour by themselves, or were not published: in runs that have the time, or when they are named.
+const LONG: [&str; 9] = [
+    "b2-100k-100ms",
+    "b2-100k-20ms",
+    "b2-100k-10ms",
+    "b2-loss1-reno",
+    "b2-loss3-reno",
+    "b2-reorder-reno",
+    "b2-loss1-bbr",
+    "b2-loss3-bbr",
+    "b2-reorder-bbr",
+];
+const LONG_FROM: Duration = Duration::from_secs(100 * 60);
+
+/// What a run buys for its time.
+#[derive(Clone, Copy)]
+struct Step {
+    rounds: usize,
+    seconds: u64,
+    link_rounds: usize,
+    /// Of trials that the link alone makes long: they hardly differ.
+    slow_link_rounds: usize,
+    /// So small a part of the requests of rows that have more of them than `REQUESTS_WHOLE`.
+    divisor: u64,
+}
+
+/// From the best down.
+const STEPS: [Step; 14] = [
+    step((5, 20), (3, 3), 1),
+    step((5, 10), (3, 3), 1),
+    step((5, 5), (3, 3), 1),
+    step((3, 10), (3, 3), 2),
+    step((3, 5), (3, 3), 2),
+    step((3, 3), (3, 2), 5),
+    step((3, 2), (3, 1), 5),
+    step((3, 1), (3, 1), 5),
+    step((3, 1), (3, 1), 10),
+    step((3, 1), (2, 1), 10),
+    step((2, 1), (2, 1), 10),
+    step((2, 1), (1, 1), 10),
+    step((1, 1), (1, 1), 10),
+    step((1, 1), (1, 1), 50),
+];
+/// What all others are judged by has a median in every run.
+const NOISE_ROUNDS: usize = 3;
+const REQUESTS_WHOLE: u64 = 10_000;
+/// Longer than that over the link, and at that by its rate alone.
+const SLOW_LINK: Duration = Duration::from_secs(6);
+const SLOW_MBIT_PER_S: u64 = 50;
+
+/// Start and stop of a server, and the pause after it.
+const STAND: Duration = Duration::from_millis(500);
 const LINK_TRIAL: Duration = Duration::from_millis(1500);
-/// Of a first round, either side, where there is time for it.
+/// Strace, where a feature is switched.
+const SYSTEM_CALLS: Duration = Duration::from_secs(2);
+/// Before and after a first round, for the time lines: of visitors to the shop and of long runs as psrecord draws them, else as little as is seen.
 const IDLE: Duration = Duration::from_secs(1);
-const QUICK_IDLE: Duration = Duration::from_millis(400);
+const SHORT_IDLE: Duration = Duration::from_millis(200);
 /// Of requests that a client of ours makes over a link.
 const REQUESTS_PER_S: f64 = 15_000.0;
+
+const fn step((rounds, seconds): (usize, u64), (link_rounds, slow_link_rounds): (usize, usize), divisor: u64) -> Step {
+    Step { rounds, seconds, link_rounds, slow_link_rounds, divisor }
+}
 
 pub fn rows(setting: &Setting) -> Vec<&'static Row> {
     let mut rows: Vec<&'static Row> = if setting.bench.only.is_empty() {
         rows::all()
             .filter(|row| if setting.is_quick() { is_quick(row) } else { is_published(row) || FURTHER.contains(&row.name) })
+            .filter(|row| setting.budget() >= LONG_FROM || !LONG.contains(&row.name))
             .collect()
     } else {
         rows::chosen(&setting.bench.only).collect()
@@ -71,7 +126,7 @@ pub fn rows(setting: &Setting) -> Vec<&'static Row> {
         rows.retain(|row| stage::can_be_apart(row));
     }
     // A page is read in the order of the comparisons; the machine's noise comes first in time.
-    rows.sort_by_key(|row| (!row.name.starts_with("noise"), groups::ALL.iter().position(|group| *group == groups::of(row))));
+    rows.sort_by_key(|row| (!row.name.starts_with(NOISE), groups::ALL.iter().position(|group| *group == groups::of(row))));
     rows
 }
 
@@ -84,46 +139,94 @@ fn is_quick(row: &Row) -> bool {
     QUICK.iter().any(|name| rows::all().find(|candidate| candidate.name.starts_with(name)).is_some_and(|first| first.name == row.name))
 }
 
-/// `contenders` says how many take part in a row.
+/// `contenders` says how many take part in a row. The best step that fits.
 pub fn plan(rows: &[&'static Row], setting: &Setting, contenders: impl Fn(&Row) -> usize) -> Vec<Entry> {
-    let budget = setting.budget();
-    let idle = if setting.is_quick() { QUICK_IDLE } else { IDLE };
-    let with = |(rounds, seconds): (usize, u64), (link_rounds, divisor): (usize, u64)| -> Vec<Entry> {
+    let all = |step: Step| -> Vec<Entry> {
         let entry = |row: &&'static Row| {
-            let plan = match row.kind {
-                Kind::Link { .. } => RowPlan { row, rounds: link_rounds, seconds: 0, requests_divisor: divisor, idle },
-                Kind::Idle { .. } => RowPlan { row, rounds: 1, seconds: 0, requests_divisor: 1, idle },
-                Kind::Own(workload) => {
-                    RowPlan { row, rounds, seconds: seconds.max(workload.seconds_at_least(setting.is_quick())), requests_divisor: 1, idle }
-                }
-                _ => RowPlan { row, rounds, seconds, requests_divisor: 1, idle },
-            };
-            // So long a trial is its own median.
-            let plan = if plan.seconds > seconds.max(10) { RowPlan { rounds: 1, ..plan } } else { plan };
+            let plan = row_plan(row, step, setting.is_quick());
             Entry { plan, expected: expected(&plan, contenders(row)) }
         };
         rows.iter().map(entry).collect()
     };
-    let total = |entries: &[Entry], links: bool| -> Duration {
-        entries.iter().filter(|entry| matches!(entry.plan.row.kind, Kind::Link { .. }) == links).map(|entry| entry.expected).sum()
+    let fits = |entries: &Vec<Entry>| entries.iter().map(|entry| entry.expected).sum::<Duration>() <= setting.budget();
+    STEPS.into_iter().map(all).find(fits).unwrap_or_else(|| all(STEPS[STEPS.len() - 1]))
+}
+
+/// A line for each row, and the sum.
+pub fn listed(entries: &[Entry]) -> String {
+    let line = |entry: &Entry| {
+        let RowPlan { row, rounds, seconds, requests_divisor, .. } = entry.plan;
+        let part = if requests_divisor > 1 { format!(", 1/{requests_divisor} of the requests") } else { String::new() };
+        format!("{:<16} {:>6}  {rounds} x {seconds} s{part}\n", row.name, clock(entry.expected))
     };
-    let links = LINK_LADDER.into_iter().find(|step| total(&with(LADDER[LADDER.len() - 1], *step), true) <= budget.mul_f64(LINK_SHARE));
-    let links = links.unwrap_or(LINK_LADDER[LINK_LADDER.len() - 1]);
-    let fits = |entries: &Vec<Entry>| total(entries, true) + total(entries, false) <= budget;
-    LADDER.into_iter().map(|step| with(step, links)).find(fits).unwrap_or_else(|| with(LADDER[LADDER.len() - 1], links))
+    let total = entries.iter().map(|entry| entry.expected).sum();
+    entries.iter().map(line).collect::<String>() + &format!("{:<16} {:>6}\n", format!("{} rows", entries.len()), clock(total))
+}
+
+fn row_plan(row: &'static Row, step: Step, is_quick: bool) -> RowPlan {
+    let Step { rounds, seconds, .. } = step;
+    let plan = RowPlan { row, rounds, seconds, requests_divisor: 1, idle: SHORT_IDLE };
+    match row.kind {
+        Kind::Link { link, requests, .. } => {
+            let requests_divisor = if requests > REQUESTS_WHOLE { step.divisor } else { 1 };
+            let plan = RowPlan { seconds: 0, requests_divisor, idle: Duration::ZERO, ..plan };
+            let is_slow = link.mbit_per_s < SLOW_MBIT_PER_S && link_time(&plan) > SLOW_LINK;
+            RowPlan { rounds: if is_slow { step.slow_link_rounds } else { step.link_rounds }, ..plan }
+        }
+        Kind::Idle { .. } => RowPlan { rounds: 1, seconds: 0, idle: Duration::ZERO, ..plan },
+        Kind::Own(_) if row.name.starts_with(NOISE) => RowPlan { rounds: rounds.max(NOISE_ROUNDS), ..plan },
+        Kind::Own(workload) => {
+            let least = workload.seconds_at_least(is_quick);
+            let idle = if !is_quick && (least > 0 || VISITORS.contains(&row.name)) { IDLE } else { SHORT_IDLE };
+            // So long a trial is its own median.
+            let rounds = if least > seconds.max(10) { 1 } else { rounds };
+            RowPlan { rounds, seconds: seconds.max(least), idle, ..plan }
+        }
+        _ => plan,
+    }
 }
 
 fn expected(plan: &RowPlan, contenders: usize) -> Duration {
     let count = u32::try_from(contenders).unwrap_or(u32::MAX);
     let rounds = u32::try_from(plan.rounds).unwrap_or(u32::MAX);
+    let counted = Duration::from_secs(plan.seconds);
     let trial = match plan.row.kind {
-        Kind::Idle { .. } => IDLE_TRIAL,
+        Kind::Idle { protocol, .. } => idle_time(protocol),
         Kind::Link { .. } => LINK_TRIAL + link_time(plan),
-        _ => TRIAL + Duration::from_secs(plan.seconds),
+        Kind::Compare { tool, connections, .. } => STAND + warm_up(tool, connections) + counted,
+        Kind::Switch { connections, .. } => STAND + warm_up(Tool::Wrk, connections) + counted,
+        Kind::Own(workload) => STAND + warm_up(workload.load().tool, workload.load().connections) + counted,
     };
-    // What the answers are compared by takes a start each.
-    let check = if matches!(plan.row.kind, Kind::Own(_)) { Duration::from_millis(300) } else { Duration::ZERO };
-    (trial * rounds + plan.idle * 2 + check) * count
+    let once = match plan.row.kind {
+        // What the answers are compared by takes a start each.
+        Kind::Own(_) => STAND,
+        Kind::Switch { .. } => STAND + SYSTEM_CALLS,
+        _ => Duration::ZERO,
+    };
+    (trial * rounds + plan.idle * 2 + once) * count
+}
+
+/// What a tool takes beside the time that it counts: a warm-up, by itself or before it, and its own beginning and end.
+fn warm_up(tool: Tool, connections: usize) -> Duration {
+    let milliseconds = match tool {
+        Tool::Ab(_) => 300,
+        Tool::Siege { .. } => 2500,
+        Tool::Wrk | Tool::WrkGzip | Tool::WrkLoggedIn { .. } | Tool::Httperf => 1100,
+        Tool::H2load { .. } | Tool::H1load | Tool::H3load { .. } => 1100 + 2 * connections as u64,
+        Tool::Handshakes { resumed } => {
+            if resumed {
+                3000
+            } else {
+                1200
+            }
+        }
+    };
+    Duration::from_millis(milliseconds)
+}
+
+/// Ten thousand connections are opened one after the other.
+fn idle_time(protocol: Protocol) -> Duration {
+    Duration::from_secs(if protocol == Protocol::Http1 { 6 } else { 13 })
 }
 
 /// Bytes on the wire, round trips one after the other, and work, whichever is longest.
@@ -133,7 +236,10 @@ fn link_time(plan: &RowPlan) -> Duration {
     let bytes = requests * saker_testkit::bench_files::bytes_of(path).max(300) as f64;
     let on_the_wire = bytes * 8.0 / (link.mbit_per_s as f64 * 1e6);
     let turns = requests / (connections * streams) as f64 * link.round_trip_ms as f64 / 1e3;
-    Duration::from_secs_f64(1.15 * on_the_wire.max(turns).max(requests / REQUESTS_PER_S) + 4.0 * link.round_trip_ms as f64 / 1e3)
+    // What is lost is sent again, and slows down whoever takes it for a full queue.
+    let losses = if link.loss + link.reordering > 0.0 { 6.0 } else { 1.0 };
+    let longest = (on_the_wire * losses).max(turns).max(requests / REQUESTS_PER_S);
+    Duration::from_secs_f64(1.15 * longest + 4.0 * link.round_trip_ms as f64 / 1e3)
 }
 
 #[cfg(test)]
@@ -162,6 +268,22 @@ mod tests {
     }
 
     #[test]
+    fn links_have_the_published_sizes_and_noise_its_rounds() {
+        if rustix::process::geteuid().is_root() {
+            let (whole, _) = entries("");
+            let plan = |name: &str| whole.iter().find(|entry| entry.plan.row.name == name).map(|entry| entry.plan);
+            assert!(["b2-10k-100ms", "b2-100mb-10ms"].iter().all(|name| plan(name).is_some_and(|plan| plan.requests_divisor == 1)));
+            assert!(plan("b2-100k-100ms").is_none());
+            let (long, _) = entries("--minutes 240");
+            assert!(long.iter().any(|entry| entry.plan.row.name == "b2-100k-100ms"));
+        }
+        for line in ["", "--quick", "--minutes 1"] {
+            let (entries, _) = entries(line);
+            assert!(entries.iter().filter(|entry| entry.plan.row.name.starts_with(NOISE)).all(|entry| entry.plan.rounds >= 3), "{line}");
+        }
+    }
+
+    #[test]
     fn more_minutes_buy_more() {
         let (few, _) = entries("--only small-10 --minutes 1");
         let (many, _) = entries("--only small-10 --minutes 20");
@@ -170,6 +292,6 @@ mod tests {
 
     #[test]
     fn names_in_the_lists_are_rows() {
-        assert!(FURTHER.iter().all(|name| rows::all().any(|row| row.name == *name)));
+        assert!(FURTHER.iter().chain(&LONG).all(|name| rows::all().any(|row| row.name == *name)));
     }
 }

@@ -1,8 +1,9 @@
-//! How far the run is: one line that is written over on a terminal, a line per row elsewhere.
+//! How far the run is: one line that is written over on a terminal, elsewhere two lines for each row, when it begins and what it took.
 //!
-//! It also knows who is late: a further round of a row is run only while the whole is in time.
+//! It also knows who is late: a further round of a row is run only while the whole is in time, and when the time is over by far, rows that have
+//! not begun are left out, which the report says. The noise is measured whole in any case: all others are judged by it.
 
-use super::plan::Entry;
+use super::plan::{Entry, NOISE};
 use crate::{contender::Contender, rows::Row, runner::Progress};
 use std::{
     cell::RefCell,
@@ -11,8 +12,13 @@ use std::{
 };
 
 const WIDTH: u32 = 24;
-/// By so much a row may be late before its rounds are cut.
+/// By so much the whole may be late before rounds are cut: third ones and further.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// And by this part of what is left, besides, before second ones are.
+const PATIENCE_FOR_TWO: f64 = 0.2;
+/// No row begins that would end by so much beyond the budget.
+const OVER: f64 = 0.03;
+const OVER_LEAST: Duration = Duration::from_secs(30);
 
 pub struct Bar {
     begun: Instant,
@@ -30,6 +36,7 @@ struct State {
     done: Duration,
     /// Of the plan, with the row that runs.
     until: Duration,
+    row_begun: Option<Instant>,
 }
 
 impl Bar {
@@ -44,9 +51,11 @@ impl Bar {
     pub fn begin(&self, entry: &Entry) {
         let mut state = self.state.borrow_mut();
         state.until = state.done + entry.expected;
+        state.row_begun = Some(Instant::now());
         if !self.is_terminal {
             let begin = format!("{} of {}: {}", state.rows_done + 1, self.rows, entry.plan.row.name);
-            eprintln!("{begin} ({} rounds); {} left", entry.plan.rounds, clock(self.left(&state)));
+            let rounds = if entry.plan.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", entry.plan.rounds) };
+            eprintln!("{begin} ({rounds}); {} left", clock(self.left(&state)));
         }
     }
 
@@ -54,6 +63,16 @@ impl Bar {
         let mut state = self.state.borrow_mut();
         state.rows_done += 1;
         state.done += entry.expected;
+        let took = state.row_begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        if !self.is_terminal {
+            let (row, planned, since) = (entry.plan.row.name, clock(entry.expected), clock(self.begun.elapsed()));
+            eprintln!("  {row}: {} of {planned} planned; {since} since the beginning", clock(took));
+        }
+    }
+
+    /// Whether there is no time for this row.
+    pub fn is_over(&self, next: &Entry) -> bool {
+        self.begun.elapsed() + next.expected > self.budget + self.budget.mul_f64(OVER).max(OVER_LEAST)
     }
 
     pub fn finish(&self) {
@@ -80,19 +99,37 @@ impl Progress for Bar {
     }
 
     /// What the plan leaves free of the budget may be used by anybody.
-    fn has_time(&self, _row: &Row) -> bool {
+    fn has_time(&self, row: &Row, round: usize) -> bool {
+        let state = self.state.borrow();
         let spare = self.budget.saturating_sub(self.total);
-        self.begun.elapsed() < self.state.borrow().until + spare + PATIENCE.min(self.budget / 10)
+        let late = self.begun.elapsed().saturating_sub(state.until);
+        is_in_time(late, self.total.saturating_sub(state.until), spare + PATIENCE.min(self.budget / 10), round)
+            || row.name.starts_with(NOISE)
     }
 }
 
-fn clock(duration: Duration) -> String {
+/// `round` from 0; `late` by the plan, `left` of it, `allowed` to anybody.
+fn is_in_time(late: Duration, left: Duration, allowed: Duration, round: usize) -> bool {
+    let more = if round == 1 { left.mul_f64(PATIENCE_FOR_TWO) } else { Duration::ZERO };
+    late < allowed + more
+}
+
+pub fn clock(duration: Duration) -> String {
     format!("{}:{:02}", duration.as_secs() / 60, duration.as_secs() % 60)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn third_rounds_go_first() {
+        let seconds = Duration::from_secs;
+        let in_time = |late, round| is_in_time(seconds(late), seconds(1000), seconds(20), round);
+        assert_eq!([in_time(10, 1), in_time(10, 2)], [true, true]);
+        assert_eq!([in_time(100, 1), in_time(100, 2)], [true, false]);
+        assert_eq!([in_time(300, 1), in_time(300, 2)], [false, false]);
+    }
 
     #[test]
     fn minutes_and_seconds() {

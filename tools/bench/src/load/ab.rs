@@ -12,6 +12,17 @@ pub struct Ab {
     pub any_length: bool,
 }
 
+/// Of a warm-up.
+const FEW: u32 = 1000;
+
+impl Ab {
+    /// The same for a moment; of films fewer, but one for each connection.
+    pub fn few(self, connections: usize) -> Ab {
+        let least = u32::try_from(connections).unwrap_or(u32::MAX);
+        Ab { requests: Some(self.requests.map_or(FEW, |requests| requests / 10).max(least)), ..self }
+    }
+}
+
 pub fn words(setting: &LoadSetting<'_>, ab: Ab) -> Result<Vec<String>, String> {
     let (connections, seconds) = (setting.connections.to_string(), setting.amount.seconds().to_string());
     let mut words = vec![program("ab")?, "-q".into(), "-r".into()];
@@ -85,7 +96,9 @@ mod tests {
             words(&setting, ab).expect("ab is there").get(1..).expect("arguments").join(" ")
         };
         assert_eq!(said(by_time), "-q -r -c 10 -t 2 -n 100000000 http://127.0.0.1:80/a");
+        assert_eq!(by_time.few(2000).requests, Some(2000));
         let by_number = Ab { keep_alive: true, requests: Some(100), any_length: true };
         assert_eq!(said(by_number), "-q -r -k -l -c 10 -n 100 http://127.0.0.1:80/a");
+        assert_eq!((by_time.few(10).requests, by_number.few(4).requests), (Some(FEW), Some(10)));
     }
 }

@@ -3,6 +3,7 @@
 //! Everything is in a file of settings of our own, so that nobody's `~/.siege` decides. It takes pages uncompressed, since servers differ in what
 //! they compress. When its time is over it cancels its visitors wherever they are;
 //! now and then, on a busy machine, it then waits for itself for ever, or has counted next to nothing: such a run is made again.
+//! It ends when a second of the clock does: the last of those that were asked for is only a part of one, so it gets one more.
 //! Absent on purpose: percentiles, which it does not tell; its longest transaction comes in hundredths of a second.
 
 use super::{Load, LoadSetting, program};
@@ -17,7 +18,7 @@ pub fn words(setting: &LoadSetting<'_>, has_parser: bool) -> Result<Vec<String>,
     let settings = write(setting, &format!("siege-{kind}.conf"), &settings(has_parser))?;
     let urls: Vec<String> = setting.paths.iter().map(|path| setting.url_of(path)).collect();
     let list = write(setting, &format!("siege-{}.urls", urls.len()), &(urls.join("\n") + "\n"))?;
-    let (connections, time) = (format!("-c{}", setting.connections), format!("-t{}S", setting.amount.seconds()));
+    let (connections, time) = (format!("-c{}", setting.connections), format!("-t{}S", setting.amount.seconds() + 1));
     let words = ["-R", &settings.display().to_string(), "-b", &connections, &time, "-f", &list.display().to_string()].map(str::to_owned);
     Ok([vec![program("siege")?], words.to_vec()].concat())
 }

@@ -4,7 +4,7 @@ use super::{can_be_apart, text};
 use crate::{
     arguments::Arguments,
     rows::{self, Kind, Row},
-    runner::Bench,
+    runner::{Bench, Part},
     stand::Stand,
 };
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use std::{
 pub fn serve(address: SocketAddr, arguments: &Arguments) -> Result<(), String> {
     let SocketAddr::V4(address) = address else { return Err(format!("{address}: servers listen on IPv4 here")) };
     let rows: Vec<&'static Row> = rows::all().filter(|row| can_be_apart(row)).collect();
-    let bench = Bench::prepare(arguments, &rows, None)?.on_host(*address.ip());
+    let bench = Bench::prepare(arguments, &rows, Part::Servers)?.on_host(*address.ip());
     let listener = TcpListener::bind(address).map_err(|error| format!("{address}: {error}"))?;
     eprintln!("ready: on the other machine, saker-bench lab --stage {address}");
     for stream in listener.incoming() {

@@ -88,7 +88,7 @@ impl Workload for Shop {
     }
 
     fn prepare(&self, ground: Ground<'_>) -> Result<(), String> {
-        shop::write(ground.root, &ground.work.join("sessions")).map_err(|error| format!("the shop: {error}"))
+        shop::write(ground.root, &ground.work.join("sessions"), ground.sessions).map_err(|error| format!("the shop: {error}"))
     }
 
     fn start(&self, contender: Contender, ground: Ground<'_>) -> Result<Stand, String> {

@@ -77,10 +77,10 @@ pub fn bodies(address: SocketAddr, paths: &[&str], chain: Option<&Path>) -> Resu
     Ok(said)
 }
 
-/// Over the connection that is there, or a new one.
+/// Over the connection that is there, or a new one; with the load tools' `Host`, by which caches tell pages apart.
 fn plain_body(client: &mut Option<Client>, address: SocketAddr, path: &str) -> io::Result<Vec<u8>> {
     let mut connection = client.take().map_or_else(|| Client::connect(address), Ok)?;
-    let response = connection.get(&format!("/{path}"))?;
+    let response = connection.request("GET", &format!("/{path}"), &[("Host", &address.to_string())])?;
     if response.status != 200 {
         return Err(io::Error::other(format!("status {}", response.status)));
     }

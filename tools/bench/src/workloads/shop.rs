@@ -1,9 +1,11 @@
 //! The shop of B1: pages that PHP takes its time for, in place of Magento, below `store/` in the docroot.
 //!
 //! The programs are in `tools/bench/shop`; the catalogue and the images are made here from one seed, so that every run serves the same bytes.
-//! 4 categories of 40 products, an image for each, search, a cart, visitors with sessions in files.
-//! Absent on purpose: a database and Redis. They would be the same for all servers, behind PHP, which is not what is compared.
+//! 4 categories of 40 products, an image for each, search, a cart, visitors with sessions in files, MariaDB or Redis
+//! ([`behind`](crate::behind)). Absent on purpose: a database for the rest. It would be the same for all servers, behind PHP, which is not what
+//! is compared.
 
+use crate::behind::SessionStore;
 use saker_testkit::{Dice, bench_files};
 use std::{fmt::Write, fs, io, path::Path};
 
@@ -22,8 +24,9 @@ const DESCRIPTION_WORDS: usize = 60;
 const LARGE_IMAGE_BYTES: usize = 24_000;
 const LOGO_BYTES: usize = 3_000;
 
-const PROGRAMS: [(&str, &str); 9] = [
+const PROGRAMS: [(&str, &str); 10] = [
     ("lib.php", include_str!("../../shop/lib.php")),
+    ("sessions.php", include_str!("../../shop/sessions.php")),
     ("index.php", include_str!("../../shop/index.php")),
     ("category.php", include_str!("../../shop/category.php")),
     ("product.php", include_str!("../../shop/product.php")),
@@ -61,19 +64,19 @@ pub const PAGES: [&str; 20] = [
 /// With its 40 small images.
 pub const CATEGORY: &str = PAGES[1];
 
-/// Writes the shop below `root`; its sessions are kept in `sessions`.
-pub fn write(root: &Path, sessions: &Path) -> io::Result<()> {
-    let store = root.join(FOLDER);
-    fs::create_dir_all(store.join("img"))?;
+/// Writes the shop below `root`; its sessions are kept in `store`, files in `sessions`.
+pub fn write(root: &Path, sessions: &Path, store: SessionStore<'_>) -> io::Result<()> {
+    let folder = root.join(FOLDER);
+    fs::create_dir_all(folder.join("img"))?;
     fs::create_dir_all(sessions)?;
     for (name, text) in PROGRAMS {
-        fs::write(store.join(name), text)?;
+        fs::write(folder.join(name), text)?;
     }
-    fs::write(store.join("catalogue.php"), catalogue(sessions))?;
-    fs::write(store.join("img/logo.jpg"), image(PRODUCTS, LOGO_BYTES))?;
+    fs::write(folder.join("catalogue.php"), catalogue(sessions, store))?;
+    fs::write(folder.join("img/logo.jpg"), image(PRODUCTS, LOGO_BYTES))?;
     for number in 0..PRODUCTS {
-        fs::write(store.join(format!("img/small-{number}.jpg")), image(number, small_bytes(number)))?;
-        fs::write(store.join(format!("img/large-{number}.jpg")), image(number, LARGE_IMAGE_BYTES))?;
+        fs::write(folder.join(format!("img/small-{number}.jpg")), image(number, small_bytes(number)))?;
+        fs::write(folder.join(format!("img/large-{number}.jpg")), image(number, LARGE_IMAGE_BYTES))?;
     }
     Ok(())
 }
@@ -88,10 +91,15 @@ fn image(number: usize, size: usize) -> Vec<u8> {
 }
 
 /// PHP that names everything there is. No text in it has a quote or a backslash.
-fn catalogue(sessions: &Path) -> String {
+fn catalogue(sessions: &Path, store: SessionStore<'_>) -> String {
+    let (kind, place) = match store {
+        SessionStore::Files => ("files", sessions),
+        SessionStore::Mariadb { socket } => ("mariadb", socket),
+        SessionStore::Redis { socket } => ("redis", socket),
+    };
     let mut text = format!(
-        "<?php\n// Made by the bench.\nconst SESSIONS = '{}';\nconst CATEGORIES = ['{}'];\n",
-        sessions.display(),
+        "<?php\n// Made by the bench.\nconst SESSIONS_IN = '{kind}';\nconst SESSIONS = '{}';\nconst CATEGORIES = ['{}'];\n",
+        place.display(),
         CATEGORIES.join("', '")
     );
     text.push_str("// Name, category, price in cents, description.\nconst PRODUCTS = [\n");
@@ -113,29 +121,56 @@ fn pick<'a>(dice: &mut Dice, among: &[&'a str]) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        behind::{Behind, Sessions},
+        rows::{self, Row},
+    };
     use saker_testkit::{TempDir, require};
-    use std::process::Command;
+    use std::{path::PathBuf, process::Command};
 
     #[test]
     fn the_same_every_time() {
-        assert_eq!(catalogue(Path::new("/s")), catalogue(Path::new("/s")));
+        let catalogue = || catalogue(Path::new("/s"), SessionStore::Files);
+        assert_eq!(catalogue(), catalogue());
         assert_eq!(image(3, 1_600), image(3, 1_600));
-        assert_eq!(catalogue(Path::new("/s")).lines().filter(|line| line.starts_with("    [")).count(), PRODUCTS);
+        assert_eq!(catalogue().lines().filter(|line| line.starts_with("    [")).count(), PRODUCTS);
+    }
+
+    /// As PHP makes it for somebody with this cookie.
+    fn made(program: PathBuf, query: &str, cookie: &str) -> String {
+        let php = ["php-cgi", "php-cgi8.2"].into_iter().find_map(|name| require(name).ok());
+        let mut command = Command::new(php.expect("php-cgi is there: apt-get install php-cgi"));
+        command.env_clear().env("REDIRECT_STATUS", "200").env("REQUEST_METHOD", "GET").env("QUERY_STRING", query);
+        let output = command.env("HTTP_COOKIE", cookie).env("SCRIPT_FILENAME", program).output().expect("ran");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    #[test]
+    fn visitors_are_known_again_wherever_sessions_are() {
+        for (sessions, program) in [(Sessions::Files, "php-cgi"), (Sessions::Mariadb, "mariadbd"), (Sessions::Redis, "redis-server")] {
+            if require(program).is_err() {
+                continue; // Who chooses it is told so.
+            }
+            let dir = TempDir::new("shop-sessions").expect("made");
+            let rows: Vec<&'static Row> = rows::all().filter(|row| row.name == "b1-logged-in").collect();
+            let behind = Behind::start(&rows, &dir, &dir, None, sessions).expect("started");
+            write(&dir, &dir.join("sessions"), behind.sessions()).expect("written");
+            let cart = |query| made(dir.join(FOLDER).join("cart.php"), query, "shop_session=customer01");
+            let said = cart("add=5");
+            assert!(said.contains("Location: cart.php"), "{sessions:?}: {said}");
+            let said = cart("");
+            assert!(said.contains(">cart (3)<") && said.contains("Hello, customer"), "{sessions:?}: {said}");
+        }
     }
 
     /// Each page as PHP makes it, and every image that it names is there.
     #[test]
     fn pages_are_whole() {
         let dir = TempDir::new("shop").expect("made");
-        write(&dir, &dir.join("sessions")).expect("written");
-        let php =
-            ["php-cgi", "php-cgi8.2"].into_iter().find_map(|name| require(name).ok()).expect("php-cgi is there: apt-get install php-cgi");
+        write(&dir, &dir.join("sessions"), SessionStore::Files).expect("written");
         for page in [CATEGORY, PAGES[0], PAGES[5], PAGES[19]] {
             let (program, query) = page.split_once('?').unwrap_or((page, ""));
-            let mut command = Command::new(&php);
-            command.env_clear().env("REDIRECT_STATUS", "200").env("REQUEST_METHOD", "GET").env("QUERY_STRING", query);
-            let output = command.env("SCRIPT_FILENAME", dir.join(program)).output().expect("ran");
-            let said = String::from_utf8(output.stdout).expect("text");
+            let said = made(dir.join(program), query, "");
             assert!(said.contains("s-maxage=3600") && said.contains("X-LiteSpeed-Tag") && said.ends_with("</html>\n"), "{page}: {said}");
             let images: Vec<&str> = said.split("src=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
             assert!(images.len() > 2, "{page}: {said}");

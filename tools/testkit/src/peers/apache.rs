@@ -79,7 +79,7 @@ HostnameLookups Off
 /// Modules, and what they are told.
 fn by_site(site: PeerSite<'_>, work: &Path, mpm: Mpm) -> (&'static [&'static str], String) {
     match site {
-        PeerSite::Files | PeerSite::StoreBehind { .. } => (&[], String::new()),
+        PeerSite::Files | PeerSite::Paced { .. } | PeerSite::StoreBehind { .. } => (&[], String::new()),
         PeerSite::Logged { log, .. } => (
             // mod_log_config is part of Debian's program itself.
             &[],

@@ -20,6 +20,8 @@ pub enum Provider {
     File,
     /// DBM.
     Database,
+    /// mod_dbd's.
+    Sql,
     Anonymous,
     /// In front of others, which are looked up in memory anyway: knows nobody.
     Cache,
@@ -204,8 +206,9 @@ fn provider(word: &str, node: &Node, reading: &mut Reading<'_>) -> Result<Provid
         "file" => Provider::File,
         "dbm" => Provider::Database,
         "anon" => Provider::Anonymous,
+        "dbd" => Provider::Sql,
         "socache" => Provider::Cache,
-        name @ ("dbd" | "ldap" | "fcgi") => {
+        name @ ("ldap" | "fcgi") => {
             reading.warn(node, format!("the provider {name} is not honoured: whoever is asked for a password gets an error"));
             Provider::Missing(name.into())
         }

@@ -15,6 +15,7 @@ use crate::{
     facts::{Seen, note_dependencies},
     host::Host,
     local::Local,
+    rules::may_ask,
     state::{State, peek, state},
 };
 use saker_expressions::{Dependencies, Dependency, Evaluation, EvaluationError, Expression, StringExpression};
@@ -34,6 +35,8 @@ pub struct Inquiry<'e> {
     pub records: &'e mut RecordFiles,
     /// What [`Decision::Pending`] waits for; `None`: too many wait already.
     pub pause: Option<Pause>,
+    /// Where whoever is let in is sent (`dbd-login`).
+    pub leads_to: Option<Vec<u8>>,
     dependencies: Dependencies,
     stamps: Vec<Stamp>,
 }
@@ -50,7 +53,11 @@ enum Outcome {
 
 /// May this request be answered?
 pub fn access(exchange: &mut Exchange, host: &Host, watcher: &Watcher, records: &mut RecordFiles) -> Verdict {
-    let Some(own) = peek(exchange).cloned() else { return Verdict::Pass };
+    if peek(exchange).is_none() {
+        return Verdict::Pass;
+    }
+    may_ask(exchange, host);
+    let own = state(exchange).clone();
     let Some(local) = own.local.clone() else { return Verdict::Pass };
     if let Some(pause) = look_up(exchange, local.core.lookups) {
         return Verdict::Wait(pause);
@@ -68,17 +75,23 @@ pub fn access(exchange: &mut Exchange, host: &Host, watcher: &Watcher, records: 
         watcher,
         records,
         pause: None,
+        leads_to: None,
         dependencies: Dependencies::new(),
         stamps: Vec::new(),
     };
     let outcome = inquiry.decide();
-    let (dependencies, stamps) = (inquiry.dependencies, inquiry.stamps);
+    let (dependencies, stamps, leads_to) = (inquiry.dependencies, inquiry.stamps, inquiry.leads_to);
     state(exchange).vary.extend(dependencies.vary().map(str::to_owned));
     note_dependencies(exchange, &dependencies, stamps);
     if let Outcome::Wait(Some(pause)) = outcome {
         return Verdict::Wait(pause);
     }
     state(exchange).decided_by = Some((local, folder.into()));
+    if let (Outcome::Granted, Some(location)) = (&outcome, leads_to) {
+        let mut response = Response::new(Status::FOUND);
+        response.fields_mut().set("Location", location);
+        return Verdict::Answer(response);
+    }
     verdict(exchange, outcome, host.trace_enabled)
 }
 

@@ -6,7 +6,7 @@
 use super::{
     authn::{Digest, Provider},
     decide::Inquiry,
-    identify::{Identified, quoted},
+    identify::{Identified, Trouble, quoted},
     passwords::{is_same, secret},
 };
 use crate::state::state;
@@ -77,7 +77,9 @@ impl Inquiry<'_> {
 
     fn prove(&mut self, own: &Arc<Digest>, realm: &str, proof: &Proof) -> Identified {
         let hash = match self.digest_hash(own, realm, &proof.username) {
-            Err(()) => return Identified::Refused(Status::INTERNAL_SERVER_ERROR, None),
+            Err(Trouble::Wait(pause)) => return Identified::Wait(pause),
+            Err(Trouble::Busy) => return Identified::Refused(Status::SERVICE_UNAVAILABLE, None),
+            Err(Trouble::Error) => return Identified::Refused(Status::INTERNAL_SERVER_ERROR, None),
             Ok(None) => {
                 self.log(format_args!("user `{}' in realm `{realm}' not found: {}", proof.username, self.path()));
                 return self.ask_for_digest(false);
@@ -101,7 +103,7 @@ impl Inquiry<'_> {
         Identified::Yes
     }
 
-    fn digest_hash(&mut self, own: &Digest, realm: &str, user: &str) -> Result<Option<Vec<u8>>, ()> {
+    fn digest_hash(&mut self, own: &Digest, realm: &str, user: &str) -> Result<Option<Vec<u8>>, Trouble> {
         if own.providers.is_empty() {
             return self.realm_hash(&Provider::File, user, realm);
         }

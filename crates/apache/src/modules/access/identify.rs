@@ -37,6 +37,23 @@ pub enum Found {
     Busy,
 }
 
+/// Why nothing could be looked up.
+pub enum Trouble {
+    Error,
+    Wait(Pause),
+    Busy,
+}
+
+impl From<Trouble> for Found {
+    fn from(trouble: Trouble) -> Found {
+        match trouble {
+            Trouble::Error => Found::Error,
+            Trouble::Wait(pause) => Found::Wait(pause),
+            Trouble::Busy => Found::Busy,
+        }
+    }
+}
+
 impl Inquiry<'_> {
     /// AuthType in force; `None` or nothing: nobody is asked.
     pub fn auth_type(&mut self) -> Option<String> {
@@ -125,11 +142,16 @@ impl Inquiry<'_> {
 
     fn look_up(&mut self, provider: &Provider, user: &str, password: &[u8]) -> Found {
         match provider {
-            Provider::File | Provider::Database if self.local.authn.as_digest == Some(true) => {
+            Provider::File | Provider::Database | Provider::Sql if self.local.authn.as_digest == Some(true) => {
                 self.look_up_as_digest(provider, user, password)
             }
             Provider::File => judged(self.user_lines(user), password),
             Provider::Database => judged(self.database_value(user.as_bytes()), password),
+            Provider::Sql => match self.stored_password(user) {
+                Ok(Some(stored)) => compared(&stored, password),
+                Ok(None) => Found::Unknown,
+                Err(trouble) => trouble.into(),
+            },
             Provider::Cache => Found::Unknown,
             Provider::Anonymous => anonymous(&self.local.authn, user, password),
             Provider::Alias(name) => {
@@ -147,7 +169,7 @@ impl Inquiry<'_> {
     fn look_up_as_digest(&mut self, provider: &Provider, user: &str, password: &[u8]) -> Found {
         let realm = self.local.authn.name.clone().map(|name| self.text(&name)).unwrap_or_default();
         match self.realm_hash(provider, user, &realm) {
-            Err(()) => Found::Error,
+            Err(trouble) => trouble.into(),
             Ok(None) => Found::Unknown,
             Ok(Some(hash)) => {
                 let made = md5_hex(&[user.as_bytes(), b":", realm.as_bytes(), b":", password].concat());
@@ -157,23 +179,24 @@ impl Inquiry<'_> {
     }
 
     /// MD5 of name, realm and password, as `htdigest` writes it.
-    pub fn realm_hash(&mut self, provider: &Provider, user: &str, realm: &str) -> Result<Option<Vec<u8>>, ()> {
+    pub fn realm_hash(&mut self, provider: &Provider, user: &str, realm: &str) -> Result<Option<Vec<u8>>, Trouble> {
         match provider {
             Provider::File => {
-                let lines = self.user_lines(user).ok_or(())?;
+                let lines = self.user_lines(user).ok_or(Trouble::Error)?;
                 let of_realm = |line: &[u8]| Some(field(line.strip_prefix(realm.as_bytes())?.strip_prefix(b":")?).to_vec());
                 Ok(lines.iter().find_map(|line| of_realm(line)))
             }
             Provider::Alias(name) => {
-                let alias = self.local.authn.aliases.as_ref().and_then(|all| all.get(name)).cloned().ok_or(())?;
+                let alias = self.local.authn.aliases.as_ref().and_then(|all| all.get(name)).cloned().ok_or(Trouble::Error)?;
                 self.with_settings(&alias.local, |inquiry| inquiry.realm_hash(&alias.provider, user, realm))
             }
             Provider::Database => {
-                let values = self.database_value(&[user.as_bytes(), b":", realm.as_bytes()].concat()).ok_or(())?;
+                let values = self.database_value(&[user.as_bytes(), b":", realm.as_bytes()].concat()).ok_or(Trouble::Error)?;
                 Ok(values.first().map(|value| field(value).to_vec()))
             }
+            Provider::Sql => self.stored_hash(user, realm),
             Provider::Cache => Ok(None),
-            Provider::Anonymous | Provider::Missing(_) => Err(()),
+            Provider::Anonymous | Provider::Missing(_) => Err(Trouble::Error),
         }
     }
 
@@ -222,7 +245,11 @@ impl Inquiry<'_> {
 fn judged(lines: Option<Vec<Box<[u8]>>>, password: &[u8]) -> Found {
     let Some(lines) = lines else { return Found::Error };
     let Some(stored) = lines.first().map(|line| field(line)) else { return Found::Unknown };
-    match passwords::check(&String::from_utf8_lossy(stored), password) {
+    compared(&String::from_utf8_lossy(stored), password)
+}
+
+fn compared(stored: &str, password: &[u8]) -> Found {
+    match passwords::check(stored, password) {
         Answer::Known(true) => Found::Granted,
         Answer::Known(false) => Found::Denied,
         Answer::Wait(pause) => Found::Wait(pause),

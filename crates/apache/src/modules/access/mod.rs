@@ -15,6 +15,7 @@ mod identify;
 mod passwords;
 mod records;
 mod requirement;
+pub mod sql;
 
 pub use decide::{Inquiry, access};
 pub use fake::{fake_credentials, set_authorization};

@@ -61,6 +61,10 @@ pub enum Requirement {
     FileGroup,
     DatabaseGroup(Words),
     DatabaseFileGroup,
+    /// mod_authz_dbd's `dbd-group`.
+    SqlGroup(Words),
+    /// Its `dbd-login` and `dbd-logout`, by their names.
+    SqlSession(&'static str),
     /// `<AuthzProviderAlias>`.
     Alias(Box<[u8]>),
     /// Denies.
@@ -96,6 +100,9 @@ impl Requirement {
             b"file-group" => Requirement::FileGroup,
             b"dbm-group" => Requirement::DatabaseGroup(line(rest)?),
             b"dbm-file-group" => Requirement::DatabaseFileGroup,
+            b"dbd-group" => Requirement::SqlGroup(line(rest)?),
+            b"dbd-login" => Requirement::SqlSession("login"),
+            b"dbd-logout" => Requirement::SqlSession("logout"),
             lower if ELSEWHERE.iter().any(|known| known.as_bytes() == lower) => {
                 reading.warn(node, format!("Require {shown} is not honoured: it grants nothing to anybody"));
                 Requirement::Impossible
@@ -145,8 +152,7 @@ impl Requirement {
 }
 
 /// Providers of modules that are not here.
-const ELSEWHERE: &[&str] =
-    &["dbd-group", "dbd-login", "dbd-logout", "ldap-user", "ldap-group", "ldap-dn", "ldap-attribute", "ldap-filter", "ldap-search"];
+const ELSEWHERE: &[&str] = &["ldap-user", "ldap-group", "ldap-dn", "ldap-attribute", "ldap-filter", "ldap-search"];
 
 impl Inquiry<'_> {
     fn line(&mut self, words_of: &Words) -> Vec<Vec<u8>> {
@@ -214,6 +220,11 @@ impl Inquiry<'_> {
                 let group = self.owner_name(Path::new("/etc/group"), |metadata| metadata.gid());
                 return self.check_database_groups(&user, group.as_slice()).unwrap_or(Decision::Denied);
             }
+            Requirement::SqlGroup(words) => {
+                let line = self.line_text(words);
+                return self.is_in_sql_group(&user, &line);
+            }
+            Requirement::SqlSession(action) => return self.note_session(&user, action),
             _ => false,
         };
         if granted { Decision::Granted } else { Decision::Denied }

@@ -122,7 +122,7 @@ fn what_is_right_is_not_complained_about() {
 /// Nothing that can't be found out opens anything; and it is said.
 #[test]
 fn what_denies_is_said() {
-    for lines in ["Require ldap-group x", "Require dbd-group x", "SSLVerifyClient require", "AuthBasicProvider dbd"] {
+    for lines in ["Require ldap-group x", "Require ldap-user x", "SSLVerifyClient require", "AuthBasicProvider ldap"] {
         assert!(told_in_section(lines).first().is_some_and(|message| message.starts_with('(')), "{lines}: {:?}", told_in_section(lines));
     }
 }

@@ -1,0 +1,78 @@
+//! What a set of rules wants to see, read off its directives, because the library's interface does not tell.
+//!
+//! Too much wanted costs time and no more: the library decides by itself what it looks at. So whatever may switch something on from request
+//! to request (`ctl:`) counts as switched on.
+
+/// `SecRuleEngine`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    Off,
+    Detect,
+    On,
+}
+
+/// Of responses, where `SecResponseBodyMimeType` says nothing.
+const TYPES: [&str; 2] = ["text/plain", "text/html"];
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wants {
+    pub engine: Option<Engine>,
+    /// `SecRequestBodyAccess`; to the library, nothing said means On.
+    pub request: Option<bool>,
+    pub request_bytes: Option<u64>,
+    pub response: bool,
+    pub response_bytes: Option<u64>,
+    /// `None`: those of [`TYPES`].
+    types: Option<Vec<String>>,
+    by_rule: bool,
+    response_by_rule: bool,
+}
+
+impl Wants {
+    pub fn request_content(&self) -> bool {
+        self.request != Some(false) || self.by_rule
+    }
+
+    pub fn response_content(&self, media_type: &[u8]) -> bool {
+        if !self.response && !self.response_by_rule {
+            return false;
+        }
+        let essence = media_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let is_it = |known: &str| known.as_bytes().eq_ignore_ascii_case(essence);
+        match &self.types {
+            // None at all are looked at after SecResponseBodyMimeTypesClear; to the library, that is all.
+            Some(types) => types.is_empty() || types.iter().any(|known| is_it(known)),
+            None => TYPES.iter().any(|known| is_it(known)),
+        }
+    }
+
+    /// One directive, its name in lower case.
+    pub fn note(&mut self, name: &str, arguments: &str) {
+        let value = arguments.trim().trim_matches(['"', '\'']);
+        let is = |word: &str| value.eq_ignore_ascii_case(word);
+        match name {
+            "secruleengine" if is("on") => self.engine = Some(Engine::On),
+            "secruleengine" if is("detectiononly") => self.engine = Some(Engine::Detect),
+            "secruleengine" if is("off") => self.engine = Some(Engine::Off),
+            "secrequestbodyaccess" => self.request = Some(is("on")),
+            "secrequestbodylimit" => self.request_bytes = limit(value),
+            "secresponsebodyaccess" => self.response = is("on"),
+            "secresponsebodylimit" => self.response_bytes = limit(value),
+            "secresponsebodymimetype" => {
+                self.types.get_or_insert_default().extend(arguments.split_ascii_whitespace().map(|word| word.trim_matches('"').to_owned()));
+            }
+            "secresponsebodymimetypesclear" => self.types = Some(Vec::new()),
+            "secrule" | "secaction" | "secdefaultaction" | "secruleupdateactionbyid" => {
+                let lower = arguments.to_ascii_lowercase();
+                self.by_rule |= lower.contains("ctl:requestbodyaccess=on") || lower.contains("ctl:forcerequestbodyvariable=on");
+                self.response_by_rule |= lower.contains("ctl:responsebodyaccess=on");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// 0: the rules set none.
+fn limit(value: &str) -> Option<u64> {
+    value.parse().ok().filter(|bytes| *bytes > 0)
+}
