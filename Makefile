@@ -46,7 +46,7 @@ tidy:
 test:
 	tools/install-test-programs
 	$(MAKE) check
-	$(CARGO) test --workspace --no-fail-fast
+	CARGO="$(CARGO)" tools/run-tests
 
 soak:
 	SAKER_SOAK="$(SOAK_REQUESTS)" $(CARGO) test -p saker --test soak -- --nocapture
