@@ -17,7 +17,9 @@ use crate::{
     time_limits::{Armed, TimeLimits},
 };
 use bytes::BytesMut;
-use quinn_proto::{ClientConfig, ConnectError, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointEvent, Incoming, Transmit};
+use quinn_proto::{
+    ClientConfig, ConnectError, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointEvent, Incoming, ServerConfig, Transmit,
+};
 use saker_net::{Arrival, Departure, UdpSocket, udp::SEND_BYTES_MAX};
 use std::{
     collections::VecDeque,
@@ -88,6 +90,8 @@ pub enum Settled {
 
 pub struct Endpoint<G> {
     inner: quinn_proto::Endpoint,
+    /// Its server's part is that for IPv6; clients over IPv4 get this one.
+    over_ipv4: Option<Arc<ServerConfig>>,
     settings: Settings,
     slots: Vec<Option<Box<Slot<G>>>>,
     serial: u64,
@@ -129,8 +133,9 @@ impl<G> Endpoint<G> {
     /// `whole`: the socket's packets are never cut apart, so that the path's limit can be looked for.
     pub fn server(settings: &Settings, secrets: &Secrets, crypto: ServerCrypto, place: Place, whole: bool) -> Endpoint<G> {
         let config = Arc::new(Settings::endpoint(secrets, place));
-        let server = Arc::new(settings.server(secrets, crypto));
-        Endpoint::new(settings.clone(), quinn_proto::Endpoint::new(config, Some(server), whole, None))
+        let mut endpoint = Endpoint::new(settings.clone(), quinn_proto::Endpoint::new(config, None, whole, None));
+        endpoint.replace_server(settings, secrets, crypto);
+        endpoint
     }
 
     /// Without a server: for tests and load generators.
@@ -142,6 +147,7 @@ impl<G> Endpoint<G> {
     fn new(settings: Settings, inner: quinn_proto::Endpoint) -> Endpoint<G> {
         Endpoint {
             inner,
+            over_ipv4: None,
             settings,
             slots: Vec::new(),
             serial: 0,
@@ -161,7 +167,9 @@ impl<G> Endpoint<G> {
     /// For connections that begin from now on; those that are open keep what they have.
     pub fn replace_server(&mut self, settings: &Settings, secrets: &Secrets, crypto: ServerCrypto) {
         self.settings = settings.clone();
-        self.inner.set_server_config(Some(Arc::new(settings.server(secrets, crypto))));
+        let server = settings.server(secrets, crypto);
+        self.over_ipv4 = Some(Arc::new(settings.over_ipv4(&server)));
+        self.inner.set_server_config(Some(Arc::new(server)));
     }
 
     /// No connections begin any more.
@@ -228,7 +236,8 @@ impl<G> Endpoint<G> {
             return self.reply(&transmit, sink);
         };
         let (connection_id, peer, local) = (*incoming.orig_dst_cid(), incoming.remote_address(), incoming.local_ip());
-        match self.inner.accept(incoming, now, &mut self.out, None) {
+        let config = self.over_ipv4.clone().filter(|_| peer.ip().to_canonical().is_ipv4());
+        match self.inner.accept(incoming, now, &mut self.out, config) {
             Ok((handle, connection)) => {
                 let id = self.enter(now, handle, connection, guest, proved);
                 let trace = door.recording(&connection_id).map(|recording| Trace::begin(recording, now, &connection_id, peer, local));

@@ -24,8 +24,25 @@ fn streams_both_ways() {
     arrives(&mut pair, id);
     assert!(pair.server_card.ecn_seen.contains(&0b10), "ECN is offered (RFC 9000 section 13.4)");
     let figures = pair.client(id).0.figures();
-    assert!(figures.datagram_bytes > 1400, "the path's limit was found (RFC 8899): {}", figures.datagram_bytes);
     assert!(figures.bytes_in > BYTES as u64 && figures.packets_lost == 0);
+}
+
+/// RFC 8899: Ethernet's frames are filled, over either IP; shorter paths are searched for what they take.
+#[test]
+fn the_paths_limit_is_found() {
+    let (ipv4, ipv6) = (("192.0.2.1:443", "198.51.100.7:50000"), ("[2001:db8::1]:443", "[2001:db8::7]:50000"));
+    for ((server, client), limit, least) in
+        [(ipv4, 9000, 1472), (ipv4, 1464, 1455), (ipv4, 1392, 1370), (ipv6, 9000, 1452), (ipv6, 1200, 1200)]
+    {
+        let mut pair = Pair::new(Settings::default());
+        (pair.server_card.address, pair.client_card.address) = (server.parse().unwrap(), client.parse().unwrap());
+        pair.server_card.path.datagram_bytes_max = limit;
+        let id = pair.connect();
+        pair.run(Duration::from_millis(500));
+        arrives(&mut pair, id);
+        let found = usize::from(pair.server().0.figures().datagram_bytes);
+        assert!((least..=limit.min(if server.starts_with('[') { 1452 } else { 1472 })).contains(&found), "{server}, {limit}: {found}");
+    }
 }
 
 #[test]

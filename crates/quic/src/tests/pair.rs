@@ -38,6 +38,8 @@ pub struct Path {
     pub bytes_per_s: Option<f64>,
     /// What waits to be sent; further packets are dropped.
     pub queue_packets: usize,
+    /// Longer datagrams are dropped without a word.
+    pub datagram_bytes_max: usize,
     /// Of a thousand packets: so many are lost, and so many held back for so long.
     pub lost: u64,
     pub late: u64,
@@ -49,7 +51,8 @@ pub struct Path {
 impl Default for Path {
     fn default() -> Path {
         let (latency, held_back) = (Duration::from_millis(10), Duration::from_millis(3));
-        Path { latency, bytes_per_s: None, queue_packets: usize::MAX, lost: 0, late: 0, held_back, chance: 7, leaving: VecDeque::new() }
+        let (bytes_per_s, queue_packets, datagram_bytes_max) = (None, usize::MAX, usize::MAX);
+        Path { latency, bytes_per_s, queue_packets, datagram_bytes_max, lost: 0, late: 0, held_back, chance: 7, leaving: VecDeque::new() }
     }
 }
 
@@ -60,6 +63,9 @@ impl Path {
 
     /// When a packet of so many bytes arrives, if it does.
     fn arrival(&mut self, now: Instant, bytes: usize) -> Option<Instant> {
+        if bytes > self.datagram_bytes_max {
+            return None;
+        }
         while self.leaving.front().is_some_and(|left| *left <= now) {
             self.leaving.pop_front();
         }
