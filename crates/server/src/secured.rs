@@ -14,7 +14,7 @@ use saker_tls::{Acceptor, Identities, LoadProblem, SiteIdentity, Tickets, local_
 use std::{
     collections::{BTreeSet, HashMap},
     fs::File,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -76,21 +76,20 @@ fn install_local(model: &Model, identities: &Identities) -> Result<Option<PathBu
         return Ok(None);
     }
     let names: Vec<String> = sites.iter().flat_map(|site| &site.names).filter_map(certified).chain(addresses(model)).collect();
-    let folder = authority_folder(&model.server.state_dir);
+    let folder = authority_folder(model);
     let made = local_certificate(&folder, &names).map_err(|error| format!("local certificate in {}: {error}", folder.display()))?;
     let shown_for: Vec<String> = names.iter().cloned().chain(["localhost".to_owned()]).collect();
     identities.install(&shown_for, &made.chain_pem, &made.key_pem)?;
     Ok(Some(made.authority_path))
 }
 
-/// One authority for all servers of a user that were started without a configuration, so that it has to be trusted once only.
-fn authority_folder(state_dir: &Path) -> PathBuf {
-    match std::env::var_os("XDG_DATA_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share")))
-    {
-        Some(data) if data.is_absolute() && data.is_dir() => data.join("saker/authority"),
-        _ => state_dir.join("authority"),
+/// One authority for all servers of a user; a server that changes its user has one of its own, where that user finds it again.
+pub fn authority_folder(model: &Model) -> PathBuf {
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share"));
+    let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).or_else(home);
+    match data.filter(|data| model.server.user.is_none() && data.is_absolute() && data.is_dir()) {
+        Some(data) => data.join("saker/authority"),
+        None => model.server.state_dir.join("authority"),
     }
 }
 

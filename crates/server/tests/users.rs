@@ -8,7 +8,7 @@ use operate::{PATIENCE, SAKER, until};
 use saker_testkit::{Client, ServerProcess, TempDir};
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, chown},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown},
     process::Command,
 };
 
@@ -210,6 +210,39 @@ fn a_pool_of_php_for_each_user() {
         assert!(server.stop().unwrap().success(), "{kind}");
         until("nothing is left", || processes_of(DAVE).is_empty() && processes_of(CAROL).is_empty());
     }
+}
+
+/// It is made by root, in no home of root's, and belongs to whom the server becomes.
+#[test]
+fn a_local_certificate_is_found_again_at_a_reload() {
+    if !is_root() {
+        return;
+    }
+    let dir = folder("users-local", &[("www/a.txt", NOBODY, "text", 0o644)]);
+    chown(dir.join("state"), Some(0), Some(0)).unwrap();
+    fs::create_dir_all(dir.join("home/.local/share")).unwrap();
+    let server = ServerProcess::start_on_free_port(|port| {
+        let root = dir.display();
+        let text = format!(
+            "[server]\nworkers = 1\nuser = \"nobody\"\nstate_dir = \"{root}/state\"\n\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n\
+             tls = true\n\n[[site]]\nnames = [\"a.example\"]\nroot = \"{root}/www\"\ntls.automatic = \"local\"\n"
+        );
+        let mut command = Command::new(SAKER);
+        command.arg("run").arg("-c").arg(dir.write("saker.toml", text).unwrap()).env("HOME", dir.join("home"));
+        command
+    })
+    .unwrap();
+    // The socket is there before the server is.
+    until("the server is started", || {
+        Command::new(SAKER).arg("status").arg("-c").arg(dir.join("saker.toml")).output().unwrap().status.success()
+    });
+    let authority = fs::metadata(dir.join("state/authority/authority.key")).unwrap();
+    assert_eq!((authority.uid(), authority.permissions().mode() & 0o777), (NOBODY, 0o600));
+    for _ in 0..2 {
+        let reload = Command::new(SAKER).arg("reload").arg("-c").arg(dir.join("saker.toml")).output().unwrap();
+        assert!(reload.status.success(), "{}", String::from_utf8_lossy(&reload.stderr));
+    }
+    assert!(server.stop().unwrap().success());
 }
 
 #[test]

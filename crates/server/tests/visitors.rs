@@ -85,6 +85,10 @@ fn who_is_over_a_limit_may_work_for_more() {
     let saker = start("[site.throttle]\nrequests_static = { rate = \"1/m\", burst = 1 }\n[site.challenge]\ndifficulty = 8\nstatus = 403\n");
     let statuses = |cookie: &str| -> Vec<u16> { (0..3).map(|_| get(&saker, "/index.html", &[("Cookie", cookie)]).status).collect() };
     assert_eq!(statuses("a=b"), [200, 200, 403]);
+    for target in ["/robots.txt", "/.well-known/x"] {
+        let answer = get(&saker, target, &[]);
+        assert!(answer.status == 429 && !answer.text().contains("puzzle = "), "a limit holds for robots, too, who can't work: {answer:?}");
+    }
     let page = get(&saker, "/index.html", &[]);
     let first = pass(&saker, &page.text());
     // One of its places went with the work.

@@ -40,6 +40,11 @@ impl Account {
             }
         }
     }
+
+    /// Takes back what was charged and not used.
+    pub fn discharge(&self, cost_ns: u64) {
+        let _ = self.0.fetch_update(Relaxed, Relaxed, |even_ns| Some(even_ns.saturating_sub(cost_ns)));
+    }
 }
 
 /// What all connections to one of many hosts have used, where a site stands for them all.

@@ -106,7 +106,7 @@ fn visitor(exchange: &mut Exchange, services: &Services) -> Verdict {
 }
 
 /// What programs look for that nobody could have do any work.
-fn is_for_robots(path: &[u8]) -> bool {
+pub(crate) fn is_for_robots(path: &[u8]) -> bool {
     path == b"/robots.txt" || path.starts_with(b"/.well-known/")
 }
 

@@ -1,7 +1,7 @@
 //! Bandwidth: how much of a body may go now, and how long to wait after it went.
 //!
-//! Place in the walk: a driver asks [`Paced::piece`] before it writes or reads, and tells [`Paced::passed`] after; a body under
-//! several limits goes by the smallest piece and the longest wait.
+//! Place in the walk: a driver asks [`Paced::piece`] before it writes or reads, and tells [`Paced::passed`] after, or before it waits; a body
+//! under several limits goes by the smallest piece and the longest wait.
 //! Difficulty: timers fire late, by a millisecond or more, and what is lost by that is never regained without some tolerance. So
 //! every limit has at least [`TOLERANCE_NS`] of burst; over ten seconds that is a fifth of a percent.
 
@@ -41,7 +41,12 @@ pub fn piece(account: &Account, rate: Rate, pieces_per_s: u64, now_ns: u64) -> u
         return 0;
     }
     let left = scale(burst_ns - debt_ns, rate.bytes_per_s, NS_PER_S);
-    left.max(rate.bytes_per_s / pieces_per_s.max(1)).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
+    left.max(share(rate, pieces_per_s)).min(PIECE_BYTES_MAX)
+}
+
+/// A piece where nothing is left of the burst.
+fn share(rate: Rate, pieces_per_s: u64) -> u64 {
+    (rate.bytes_per_s / pieces_per_s.max(1)).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
 }
 
 /// How long until [`piece`] is not 0; `None` where it is not 0 now. Asked again after a wait, because others may share the account.
@@ -89,11 +94,24 @@ impl Paced {
         if self.free_bytes > 0 { None } else { wait_ns(account, self.rate, now_ns) }
     }
 
-    /// Charges what went and says how long to wait before more may go.
-    pub fn passed(&mut self, account: &Account, bytes: u64, now_ns: u64) -> Option<u64> {
+    /// The piece of one that has to wait: what he pays before he does.
+    pub fn share(&self, pieces_per_s: u64) -> u64 {
+        if self.free_bytes > 0 { self.free_bytes } else { share(self.rate, pieces_per_s) }
+    }
+
+    /// Charges what went, or will go after a wait; returns how much of it counts.
+    pub fn passed(&mut self, account: &Account, bytes: u64, now_ns: u64) -> u64 {
         let counted = bytes.saturating_sub(self.free_bytes);
         self.free_bytes = self.free_bytes.saturating_sub(bytes);
-        if counted == 0 { None } else { take(account, self.rate, counted, now_ns) }
+        if counted > 0 {
+            take(account, self.rate, counted, now_ns);
+        }
+        counted
+    }
+
+    /// Takes back what was charged and did not go.
+    pub fn give_back(&self, account: &Account, bytes: u64) {
+        account.discharge(scale(bytes, NS_PER_S, self.rate.bytes_per_s));
     }
 }
 

@@ -6,7 +6,11 @@
 //! proxy that is the client, never the proxy.
 
 use super::{AddressState, AddressTable, evasive::Repeats, requests};
-use crate::{Exchange, Generation, GuardState, Response, guard::challenge, throttle::Admission};
+use crate::{
+    Exchange, Generation, GuardState, Response,
+    guard::{challenge, is_for_robots},
+    throttle::Admission,
+};
 use saker_addresses::{Ban, Bans, Block};
 use saker_config::model::{Consequence, Excess, RequestRate, ServerGuard};
 use saker_http::Status;
@@ -64,8 +68,8 @@ pub fn meet(
         Consequence::Refuse(status) => refused(status, over.retry_after_s),
         Consequence::Challenge => {
             let rule = challenge::rule(exchange);
-            match challenge::has_passed(exchange, guard, &rule) {
-                // More than work can buy.
+            match is_for_robots(&exchange.path) || challenge::has_passed(exchange, guard, &rule) {
+                // More than work can buy, or asked for by who can't work.
                 true => refused(if over.is_offence { 429 } else { 503 }, over.retry_after_s),
                 false => challenge::page(exchange, guard, &rule, over.retry_after_s),
             }

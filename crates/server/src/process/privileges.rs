@@ -7,7 +7,7 @@
 //! Absent on purpose: taking over anybody else's. Whose they are is the administrator's, or logrotate's, to say.
 
 use super::{log_programs::error_log_targets, page_cache};
-use crate::control::state_dir::PID_FILE;
+use crate::{control::state_dir::PID_FILE, secured::authority_folder};
 use rustix::fs::OFlags;
 use saker_config::{Model, model::AccessLogTarget};
 use saker_telemetry::{
@@ -16,7 +16,7 @@ use saker_telemetry::{
     message,
 };
 use std::{
-    fs::OpenOptions,
+    fs::{self, Metadata, OpenOptions},
     os::unix::fs::{MetadataExt, OpenOptionsExt, chown, fchown},
     path::Path,
 };
@@ -40,6 +40,7 @@ pub fn drop(model: &Model, state_dir: &Path, after_apache: bool) -> Result<(), S
     }
     if let Some(uid) = uid_of(user) {
         hand_over(uid, state_dir);
+        hand_over_authority(uid, &authority_folder(model));
         page_cache::hand_over(model, uid);
         log_paths(model).for_each(|path| {
             make_log(path, uid);
@@ -64,6 +65,23 @@ fn hand_over(uid: u32, state_dir: &Path) {
         if let Err(error) = chown(&path, Some(uid), None) {
             error_log::log(&message::STATE_DIRECTORY_FAILED, format_args!("{}: {error}", path.display()));
         }
+    }
+}
+
+/// What the start has made there is read at each reload, and renewed.
+fn hand_over_authority(uid: u32, folder: &Path) {
+    give(folder, uid);
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    files.for_each(|file| give(&file.path(), uid));
+}
+
+/// A folder or a plain file of root's, by one name only: others may have laid something else there, since the folder around it is not root's any more.
+fn give(path: &Path, uid: u32) {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(path) else { return };
+    let is_roots = |metadata: &Metadata| metadata.uid() == 0 && (metadata.is_dir() || metadata.is_file() && metadata.nlink() == 1);
+    if file.metadata().is_ok_and(|metadata| is_roots(&metadata)) {
+        let _ = fchown(&file, Some(uid), None);
     }
 }
 
@@ -122,7 +140,7 @@ fn is_roots_alone(path: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::control::state_dir::tests::Scratch;
-    use std::{fs, os::unix::fs::PermissionsExt};
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn logs_are_made_only_where_root_alone_decides() {

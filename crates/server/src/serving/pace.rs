@@ -2,6 +2,8 @@
 //!
 //! A body is under up to four limits at once (its connection's, its client address's, its site's, its own); the smallest piece and the longest
 //! wait decide. Where no limit is set, no pace is made and nothing is paid.
+//! Who has to wait pays for his next piece at once, so that whoever comes behind him waits for longer: bodies that share a limit have their turns one after
+//! the other, and a short one is not kept from its own by a long one.
 //! Difficulty: a thousand bodies that trickle must not keep a core busy. So the more of them a worker has, the longer are the pieces, and
 //! their timers ring together ([`TOGETHER_NS`]): what costs is the piece and the turn, hardly the bytes.
 
@@ -76,10 +78,29 @@ impl Payer {
 
 pub struct Pace {
     direction: Direction,
-    limits: Vec<(Paced, Payer)>,
+    limits: Vec<Limit>,
     /// What may still go of the last piece.
     granted: u64,
+    /// Of the piece that goes or is waited for: charged before it went.
+    prepaid: u64,
     sleep: Option<HeldSleep>,
+}
+
+struct Limit {
+    paced: Paced,
+    payer: Payer,
+    /// What the account was charged for the piece that was last waited for.
+    prepaid: u64,
+}
+
+impl Limit {
+    fn new(rate: Rate, payer: Payer) -> Limit {
+        Limit { paced: Paced::new(rate), payer, prepaid: 0 }
+    }
+
+    fn charge(&mut self, direction: Direction, bytes: u64, now_ns: u64) -> u64 {
+        self.paced.passed(self.payer.account(direction), bytes, now_ns)
+    }
 }
 
 /// A sleep that is set again for each wait, and its body's place among those that are held.
@@ -112,20 +133,20 @@ impl Pace {
         let (connection, address, of_site) = rates(direction, throttle);
         let mut limits = Vec::new();
         if let Some(rate) = connection {
-            limits.push((Paced::new(rate), Payer::Connection(Rc::clone(&accounts.connection))));
+            limits.push(Limit::new(rate, Payer::Connection(Rc::clone(&accounts.connection))));
         }
         if let (Some(rate), Some(state)) = (address, &accounts.address) {
-            limits.push((Paced::new(rate), Payer::Address(Arc::clone(state))));
+            limits.push(Limit::new(rate, Payer::Address(Arc::clone(state))));
         }
         if let (Some(rate), Some(host)) = (of_site, &throttle.host) {
-            limits.push((Paced::new(rate), Payer::Host(host.clone())));
+            limits.push(Limit::new(rate, Payer::Host(host.clone())));
         } else if let Some(rate) = of_site.filter(|_| site < accounts.sites.len()) {
-            limits.push((Paced::new(rate), Payer::Site(Arc::clone(&accounts.sites), site)));
+            limits.push(Limit::new(rate, Payer::Site(Arc::clone(&accounts.sites), site)));
         }
         if let Some(rate) = throttle.out_response.filter(|_| direction == Direction::Out) {
-            limits.push((Paced::new(rate), Payer::Response(Account::new())));
+            limits.push(Limit::new(rate, Payer::Response(Account::new())));
         }
-        (!limits.is_empty()).then_some(Pace { direction, limits, granted: 0, sleep: None })
+        (!limits.is_empty()).then_some(Pace { direction, limits, granted: 0, prepaid: 0, sleep: None })
     }
 
     /// How much may go now; waits until that is something. A piece that went in part goes on without a wait.
@@ -134,14 +155,29 @@ impl Pace {
             if let Some(held) = self.sleep.as_mut().filter(|held| held.is_set) {
                 ready!(held.sleep.as_mut().poll(cx));
                 held.is_set = false;
+                self.granted = self.prepaid;
+                continue;
             }
             let now_ns = saker_net::clock::monotonic_precise_ns();
             match self.wait_ns(now_ns) {
-                Some(wait_ns) => self.sleep_for(rounded(wait_ns, now_ns, pieces_per_s())),
+                Some(wait_ns) => {
+                    self.prepay(now_ns);
+                    self.sleep_for(rounded(wait_ns, now_ns, pieces_per_s()));
+                }
                 None => self.granted = self.piece(now_ns),
             }
         }
         Poll::Ready(self.granted)
+    }
+
+    /// Takes a place in the line of each account.
+    fn prepay(&mut self, now_ns: u64) {
+        let pieces_per_s = pieces_per_s();
+        let bytes = self.limits.iter().map(|limit| limit.paced.share(pieces_per_s)).min().unwrap_or(u64::MAX).max(1);
+        for limit in &mut self.limits {
+            limit.prepaid = limit.charge(self.direction, bytes, now_ns);
+        }
+        self.prepaid = bytes;
     }
 
     fn sleep_for(&mut self, wait_ns: u64) {
@@ -158,20 +194,33 @@ impl Pace {
             return;
         }
         self.granted = self.granted.saturating_sub(bytes);
-        let now_ns = saker_net::clock::monotonic_precise_ns();
-        for (paced, payer) in &mut self.limits {
-            paced.passed(payer.account(self.direction), bytes, now_ns);
+        let unpaid = bytes.saturating_sub(self.prepaid);
+        self.prepaid = self.prepaid.saturating_sub(bytes);
+        if unpaid > 0 {
+            let now_ns = saker_net::clock::monotonic_precise_ns();
+            for limit in &mut self.limits {
+                limit.charge(self.direction, unpaid, now_ns);
+            }
         }
     }
 
     fn wait_ns(&self, now_ns: u64) -> Option<u64> {
-        self.limits.iter().filter_map(|(paced, payer)| paced.wait_ns(payer.account(self.direction), now_ns)).max()
+        self.limits.iter().filter_map(|limit| limit.paced.wait_ns(limit.payer.account(self.direction), now_ns)).max()
     }
 
     fn piece(&self, now_ns: u64) -> u64 {
         let pieces_per_s = pieces_per_s();
-        let pieces = self.limits.iter().map(|(paced, payer)| paced.piece(payer.account(self.direction), pieces_per_s, now_ns));
+        let pieces = self.limits.iter().map(|limit| limit.paced.piece(limit.payer.account(self.direction), pieces_per_s, now_ns));
         pieces.min().unwrap_or(u64::MAX).max(1)
+    }
+}
+
+impl Drop for Pace {
+    /// A body that was shorter than its piece, or was cut, is not to cost others more than it was.
+    fn drop(&mut self) {
+        for limit in &self.limits {
+            limit.paced.give_back(limit.payer.account(self.direction), limit.prepaid.min(self.prepaid));
+        }
     }
 }
 
@@ -245,5 +294,52 @@ mod tests {
         }
         drop(pace);
         assert_eq!(HELD.get(), 0);
+    }
+
+    fn shared(bytes_per_s: u64) -> (Throttle, Accounts) {
+        let throttle = Throttle { out_site: Some(Rate { bytes_per_s, burst_bytes: 0, after_bytes: 0 }), ..Throttle::default() };
+        (throttle, Accounts { connection: Rc::default(), address: None, sites: Arc::new([SiteAccounts::default()]) })
+    }
+
+    #[tokio::test]
+    async fn a_short_body_has_its_turn_beside_a_long_one() {
+        let (throttle, accounts) = shared(200_000);
+        let new = || Pace::new(Direction::Out, &throttle, &accounts, 0).expect("a limit");
+        let pieces = Cell::new(0);
+        let long = async {
+            let mut pace = new();
+            while pieces.get() < 30 {
+                let allowance = std::future::poll_fn(|cx| pace.poll_allowance(cx)).await;
+                pace.charge(allowance);
+                pieces.set(pieces.get() + 1);
+            }
+        };
+        let short = async {
+            // The long one is under way.
+            while pieces.get() < 3 {
+                tokio::task::yield_now().await;
+            }
+            let mut pace = new();
+            std::future::poll_fn(|cx| pace.poll_allowance(cx)).await;
+            pace.charge(2);
+        };
+        tokio::select! { biased; () = long => {} () = short => {} }
+        assert!(pieces.get() <= 6, "{} pieces went before the short body", pieces.get());
+    }
+
+    #[tokio::test]
+    async fn what_was_paid_for_and_did_not_go_is_given_back() {
+        let (throttle, accounts) = shared(10_000);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let debt_ns = || accounts.sites[0].out_bytes.debt_ns(saker_net::clock::monotonic_precise_ns());
+        let mut first = Pace::new(Direction::Out, &throttle, &accounts, 0).expect("a limit");
+        assert!(first.poll_allowance(&mut cx).is_ready());
+        first.charge(4096);
+        let before_ns = debt_ns();
+        for _ in 0..10 {
+            let mut cut = Pace::new(Direction::Out, &throttle, &accounts, 0).expect("a limit");
+            assert!(cut.poll_allowance(&mut cx).is_pending());
+        }
+        assert!(debt_ns() <= before_ns);
     }
 }
