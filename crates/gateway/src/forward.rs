@@ -68,6 +68,11 @@ pub fn lines(exchange: &Exchange, call: &Call) -> Vec<Line> {
     if matches!(manner.via, Via::On | Via::Full) {
         list("Via", &via(exchange.head.view().version(), call));
     }
+    if manner.tells_scheme {
+        // No list: redirects and cookies go by it, and applications take the one word.
+        let scheme: &[u8] = if exchange.client.secure { b"https" } else { b"http" };
+        lines.push(Line { name: "X-Forwarded-Proto", value: scheme.to_vec() });
+    }
     lines
 }
 

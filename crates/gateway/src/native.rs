@@ -16,8 +16,8 @@ pub fn call(exchange: &Exchange) -> Option<Call> {
     let Action::Proxy(proxy) = &route.action else { return None };
     let speaks_to_programs = proxy.upstream.members.first().is_some_and(|member| member.backend.protocol.takes_variables());
     let trust = trust(exchange, proxy.upstream.internal_redirects.unwrap_or(speaks_to_programs));
-    let manner =
-        CallManner { preserves_host: proxy.preserves_host, server_name: server_name(exchange).into(), trust, ..CallManner::default() };
+    let Proxy { preserves_host, tells_scheme, .. } = *proxy;
+    let manner = CallManner { preserves_host, tells_scheme, server_name: server_name(exchange).into(), trust, ..CallManner::default() };
     Some(Call {
         to: CallTo::Upstream(Arc::clone(&proxy.upstream)),
         target: target(exchange, route, proxy),

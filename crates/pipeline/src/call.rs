@@ -102,6 +102,8 @@ pub struct CallManner {
     pub preserves_host: bool,
     /// X-Forwarded-For, -Host, -Server (ProxyAddHeaders).
     pub adds_forwarded: bool,
+    /// X-Forwarded-Proto is ours to say, too, whatever the client says.
+    pub tells_scheme: bool,
     /// Error pages are ours (ProxyErrorOverride); empty with `true`: of all errors.
     pub overrides_errors: bool,
     pub overridden: Vec<u16>,
@@ -146,6 +148,7 @@ impl Default for CallManner {
         CallManner {
             preserves_host: false,
             adds_forwarded: true,
+            tells_scheme: false,
             overrides_errors: false,
             overridden: Vec::new(),
             via: Via::Off,

@@ -6,7 +6,7 @@
 
 use saker_config::{
     Model,
-    model::{Address, Automatic, Listener, SiteName},
+    model::{Address, Automatic, Listener, Site, SiteName},
 };
 use saker_files::{Stamp, Watcher};
 use saker_telemetry::{error_log, message};
@@ -64,9 +64,21 @@ pub fn problems(model: &Model) -> Vec<LoadProblem> {
 }
 
 fn identities_of(model: &Model) -> Vec<SiteIdentity<'_>> {
-    let speaks_tls = model.listeners.iter().any(|listener| listener.tls.is_some());
-    let sites = model.sites.iter().filter(|_| speaks_tls);
+    let sites = model.sites.iter().filter(|site| speaks_tls(model, site));
     sites.map(|site| SiteIdentity { names: &site.names, tls: &site.tls, origin: &site.origin }).collect()
+}
+
+/// Whether a listener with TLS leads to the site.
+fn speaks_tls(model: &Model, site: &Site) -> bool {
+    let is_at = |address: &Address| match address {
+        Address::Tcp(address) => site.local_addresses.iter().any(|own| own.port() == 0 || own.port() == address.port()),
+        Address::Unix(_) => false,
+    };
+    let leads_to = |listener: &&Listener| {
+        (site.listeners.is_empty() || site.listeners.contains(&listener.address))
+            && (site.local_addresses.is_empty() || is_at(&listener.address))
+    };
+    model.listeners.iter().filter(|listener| listener.tls.is_some()).any(|listener| leads_to(&listener))
 }
 
 /// Certificates by this machine's own authority, for the sites that want one.

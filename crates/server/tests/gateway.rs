@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_testkit::{Saker, TempDir, require};
+use saker_testkit::{Saker, TempDir, free_port, require};
 use std::{
     io::{Read, Write},
     os::unix::net::{UnixListener, UnixStream},
@@ -209,6 +209,41 @@ fn proxy_to(dir: TempDir, server: &str) -> Saker {
          root = \"{{dir}}\"\n\n[[site.route]]\npath = \"/*\"\nproxy = \"{server}\"\n"
     );
     Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap()
+}
+
+/// Answers each request with what it says of how the client came.
+fn tell_scheme(listener: &UnixListener) {
+    for mut stream in listener.incoming().flatten() {
+        let mut head = [0; 4096];
+        let bytes = stream.read(&mut head).unwrap_or_default();
+        let head = String::from_utf8_lossy(&head[..bytes]).into_owned();
+        let said: Vec<&str> = head.lines().filter(|line| line.to_ascii_lowercase().starts_with("x-forwarded-proto:")).collect();
+        let said = said.join("|");
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{said}", said.len());
+    }
+}
+
+#[test]
+fn servers_are_told_how_the_client_came() {
+    for (key, plain, encrypted) in [("", "http", "https"), ("forwarded_proto = false\n", "gopher", "gopher")] {
+        let dir = TempDir::new("gateway-scheme").unwrap();
+        let listener = UnixListener::bind(dir.join("app.sock")).unwrap();
+        thread::spawn(move || tell_scheme(&listener));
+        let secure = free_port().unwrap();
+        let configuration = format!(
+            "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[[listener]]\naddress = \"{{address}}\"\n\n[[listener]]\n\
+             address = \"127.0.0.1:{secure}\"\ntls = true\n\n[[site]]\nnames = [\"*\"]\nroot = \"{{dir}}\"\ntls.automatic = \"local\"\n\n\
+             [[site.route]]\npath = \"/*\"\nproxy = \"http+unix:{{dir}}/app.sock\"\n{key}"
+        );
+        let saker = Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap();
+        let told = |url: String| {
+            let curl = Command::new(require("curl").unwrap()).args(["-skm", "20", "-H", "X-Forwarded-Proto: gopher", &url]).output();
+            let said = String::from_utf8(curl.unwrap().stdout).unwrap().to_ascii_lowercase();
+            said.strip_prefix("x-forwarded-proto: ").unwrap_or(&said).to_owned()
+        };
+        assert_eq!(told(format!("http://{}/", saker.server.address())), plain);
+        assert_eq!(told(format!("https://127.0.0.1:{secure}/")), encrypted);
+    }
 }
 
 /// RFC 8297, from servers over HTTP/1.1 and over HTTP/2: to clients over HTTP/2 the hints that are links, to those over HTTP/1.1 none.

@@ -201,6 +201,23 @@ fn content_that_nobody_reads_stalls_no_connection() {
     }
 }
 
+/// curl 7.88 has a response only if the reset of its stream comes in a TLS record of its own.
+#[test]
+fn a_refused_upload_has_its_answer() {
+    let saker = tls_site::start("http2-refused", "", "body_size = \"1MB\"\n[[site.route]]\npath = \"/closed\"\ndeny = true\n");
+    for (path, bytes, status) in [("/any", 2_000_000, "413"), ("/closed", 900_000, "403")] {
+        saker.dir.write("upload", pattern(bytes)).unwrap();
+        let upload = format!("@{}", saker.dir.join("upload").display());
+        for _ in 0..5 {
+            let url = format!("https://{}{path}", saker.server.address());
+            let arguments =
+                ["-skm", "20", "--http2", "-o", "/dev/null", "-w", "%{http_version} %{http_code}", "--data-binary", &upload, &url];
+            let output = Command::new(require("curl").unwrap()).args(arguments).output().unwrap();
+            assert_eq!(text(&output), format!("2 {status}"), "{path}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}
+
 #[test]
 fn every_exchange_has_its_line() {
     let saker = start("", "access_log = { path = \"{dir}/access.log\", format = '%m %U %s %B %H \"%r\" %{Host}i' }");

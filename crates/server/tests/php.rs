@@ -329,6 +329,24 @@ fn a_configuration_for_mod_php_runs_as_it_is() {
     assert_eq!((own.status, own.text()), (404, "a page of its own".to_owned()), "an answer with a body is no error of ours");
 }
 
+/// As inside Apache, where no rule has to pass them on.
+#[test]
+fn credentials_reach_php_as_under_mod_php() {
+    const SCRIPT: &str = "<?php echo ($_SERVER['PHP_AUTH_USER'] ?? '-'), ' ', ($_SERVER['PHP_AUTH_PW'] ?? '-'), ' ', \
+                          (array_change_key_case(getallheaders())['authorization'] ?? '-');";
+    for kind in PROGRAMS {
+        let dir = folder("php-credentials", &[("auth.php", SCRIPT)]);
+        let server = apache_by(kind, "<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>", &dir);
+        let ask = |value: &str| {
+            let mut client = Client::connect(server.address()).unwrap();
+            client.set_timeout(PATIENCE).unwrap();
+            client.request("GET", "/auth.php", &[("Authorization", value)]).unwrap().text()
+        };
+        assert_eq!(ask("Basic dTpw"), "u p Basic dTpw", "{kind}");
+        assert_eq!(ask("Bearer zz"), "- - Bearer zz", "{kind}");
+    }
+}
+
 #[test]
 fn settings_reach_each_kind() {
     for kind in PROGRAMS {

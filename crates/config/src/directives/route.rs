@@ -45,6 +45,7 @@ pub struct RouteDraft {
     pub content_type: Option<(String, At)>,
     pub proxy: Option<(String, At)>,
     pub preserve_host: Option<(bool, At)>,
+    pub forwarded_proto: Option<(bool, At)>,
     pub is_internal: bool,
     pub settings: Settings,
 }
@@ -144,6 +145,21 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        name: "forwarded_proto",
+        contexts: ROUTE,
+        kind: Kind::Boolean,
+        default: Some("true"),
+        summary: "With `proxy`: servers over HTTP are told by X-Forwarded-Proto whether the client came over `https` or `http`, and what the client says by that name is left \
+                  out. `false` where a server before this one says it: then its word goes along.",
+        aliases: &["x_forwarded_proto"],
+        since: "0.4",
+        set: Set::Route(|route, given| {
+            let at = given.at.clone();
+            route.forwarded_proto = Some((given.boolean(), at));
+        }),
+        ..ROW
+    },
+    Row {
         name: "status",
         contexts: ROUTE.or(REDIRECT),
         kind: STATUS,
@@ -214,8 +230,10 @@ fn check_dependents(reader: &mut Reader<'_>, draft: &RouteDraft) {
     if let Some((_, at)) = draft.status.as_ref().filter(|_| draft.redirect.is_none() && draft.respond.is_none()) {
         reader.error(at, "`status` without `redirect` or `respond`", Some("files have the status that fits; take it away".into()));
     }
-    if let Some((_, at)) = draft.preserve_host.as_ref().filter(|_| draft.proxy.is_none()) {
-        reader.error(at, "`preserve_host` without `proxy`", Some("take it away".into()));
+    for (name, given) in [("preserve_host", &draft.preserve_host), ("forwarded_proto", &draft.forwarded_proto)] {
+        if let Some((_, at)) = given.as_ref().filter(|_| draft.proxy.is_none()) {
+            reader.error(at, format!("`{name}` without `proxy`"), Some("take it away".into()));
+        }
     }
     if let Some((_, at)) = draft.content_type.as_ref().filter(|_| draft.respond.is_none()) {
         reader.error(at, "`type` without `respond`", Some("for files, see `types` and `default_type`".into()));
@@ -235,7 +253,8 @@ fn action(reader: &mut Reader<'_>, draft: &RouteDraft) -> Action {
         return Action::Respond { status, content_type: content_type.into(), body: body.clone() };
     }
     if let Some((said, _)) = &draft.proxy {
-        return Action::Proxy(upstream::proxy(said.clone(), draft.preserve_host.as_ref().is_none_or(|(preserve, _)| *preserve)));
+        let is_on = |given: &Option<(bool, At)>| given.as_ref().is_none_or(|(is_on, _)| *is_on);
+        return Action::Proxy(upstream::proxy(said.clone(), is_on(&draft.preserve_host), is_on(&draft.forwarded_proto)));
     }
     match draft.deny {
         Some((true, _)) => Action::Deny,

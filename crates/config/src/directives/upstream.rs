@@ -396,6 +396,6 @@ fn is_name(text: &str) -> bool {
 }
 
 /// `proxy` of a route, before its name has become an upstream.
-pub fn proxy(said: String, preserves_host: bool) -> Proxy {
-    Proxy { upstream: Arc::new(Upstream::new(&said, Vec::new())), said: said.into(), preserves_host }
+pub fn proxy(said: String, preserves_host: bool, tells_scheme: bool) -> Proxy {
+    Proxy { upstream: Arc::new(Upstream::new(&said, Vec::new())), said: said.into(), preserves_host, tells_scheme }
 }

@@ -29,6 +29,8 @@ pub struct Proxy {
     pub upstream: Arc<Upstream>,
     /// The client's Host goes along.
     pub preserves_host: bool,
+    /// X-Forwarded-Proto is ours to say.
+    pub tells_scheme: bool,
 }
 
 /// What it does, for people.

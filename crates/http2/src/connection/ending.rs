@@ -45,7 +45,7 @@ impl Connection {
 
     /// One side has named its last stream, and no stream is open.
     pub fn is_finished(&self) -> bool {
-        (self.ending == Ending::Final || self.is_peer_going_away) && self.streams.len() == 0
+        (self.ending == Ending::Final || self.is_peer_going_away) && self.streams.len() == 0 && self.stops.is_empty()
     }
 
     pub fn peer_is_going_away(&self) -> bool {

@@ -84,6 +84,8 @@ pub struct Connection {
     is_peer_going_away: bool,
     stream_fault: Option<(StreamId, Reason)>,
     fault: Option<Fault>,
+    /// Streams whose rest is not wanted, to be told so by [`Connection::write_stops`].
+    stops: Vec<StreamId>,
 }
 
 impl Connection {
@@ -134,6 +136,7 @@ impl Connection {
             is_peer_going_away: false,
             stream_fault: None,
             fault: None,
+            stops: Vec::new(),
         }
     }
 
@@ -154,6 +157,12 @@ impl Connection {
     /// output is not empty when [`Connection::receive`] is called.
     pub fn flushed(&mut self) {
         self.control_bytes = 0;
+    }
+
+    /// Tells clients that have their whole response to stop with their content (RFC 9113 section 8.1). To be called when what went before has been
+    /// written: some clients (curl 7.88) forget a response that comes in one piece with the reset of its stream.
+    pub fn write_stops(&mut self, out: &mut Vec<u8>) {
+        self.stops.drain(..).for_each(|stream| crate::frame::write_reset(stream, ErrorCode::NoError, out));
     }
 
     /// Streams with an entry: those that at least one side has not ended.

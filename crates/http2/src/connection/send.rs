@@ -156,10 +156,13 @@ impl Connection {
     }
 
     /// Ends a stream at once, both ways. Nothing on one that is closed. A server that has answered while content was still to come ends the
-    /// stream with NO_ERROR (RFC 9113 section 8.1).
+    /// stream with NO_ERROR (RFC 9113 section 8.1), which waits for [`Connection::write_stops`].
     pub fn send_reset(&mut self, stream: StreamId, code: ErrorCode, out: &mut Vec<u8>) {
         if self.streams.get(stream).is_some() {
-            frame::write_reset(stream, code, out);
+            match code {
+                ErrorCode::NoError => self.stops.push(stream),
+                _ => frame::write_reset(stream, code, out),
+            }
             self.streams.remove(stream);
             self.streams.note_reset(stream);
         }

@@ -48,6 +48,8 @@ impl Connection {
 
     /// Reads, answers, pumps.
     fn work(&mut self, cx: &mut Context<'_>, worker: &Rc<Worker>, out: &mut Vec<u8>) -> Worked {
+        // The turn before has been written, in a TLS record of its own.
+        self.machine.write_stops(out);
         let read = self.poll_input(cx, worker, out);
         self.awaits_preface &= read.is_pending();
         let awaits_preface = self.awaits_preface;

@@ -72,7 +72,10 @@ impl Bench {
 
     /// What has been sent since the last question.
     pub fn sent(&mut self) -> Vec<String> {
-        let words = sent(&self.out);
+        let mut words = sent(&self.out);
+        self.out.clear();
+        self.machine.write_stops(&mut self.out);
+        words.extend(sent(&self.out));
         self.out.clear();
         words
     }

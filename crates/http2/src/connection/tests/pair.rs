@@ -195,6 +195,7 @@ impl Pair {
     /// Moves some bytes each way.
     fn deliver(&mut self, amount: usize) {
         let some = |from: &mut Vec<u8>, to: &mut Vec<u8>| to.extend(from.drain(..amount.min(from.len())));
+        self.server.machine.write_stops(&mut self.server.out);
         some(&mut self.client.out, &mut self.to_server);
         some(&mut self.server.out, &mut self.to_client);
         self.server.receive(&mut self.to_server, &self.client.exchanges);
@@ -202,8 +203,12 @@ impl Pair {
     }
 
     fn settle(&mut self) {
-        while !self.client.out.is_empty() || !self.server.out.is_empty() {
+        loop {
             self.deliver(usize::MAX);
+            self.server.machine.write_stops(&mut self.server.out);
+            if self.client.out.is_empty() && self.server.out.is_empty() {
+                break;
+            }
         }
     }
 

@@ -115,6 +115,7 @@ fn an_answer_before_the_end_of_the_request_is_followed_by_silence() {
     assert!(bench.events(&[data(1, 10, false), window_update(1, 5)].concat()).is_empty());
     bench.machine.send_reset(StreamId(1), ErrorCode::NoError, &mut bench.out);
     assert!(bench.events(&[data(1, 10, true), rst(1, ErrorCode::Cancel)].concat()).is_empty());
+    assert_eq!(sent(&bench.out), ["HEADERS 1 end"], "the reset comes by itself");
     assert_eq!(bench.sent(), ["HEADERS 1 end", "RST_STREAM 1 NO_ERROR"]);
     // The same without a reset: the client's end closes the stream.
     bench.events(&post(3));
