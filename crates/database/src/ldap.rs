@@ -90,7 +90,7 @@ fn failed(error: LdapError) -> Failure {
         LdapError::Io { source } => tls::help(source),
         _ => None,
     };
-    Failure::Away(match help {
+    Failure(match help {
         Some(help) => format!("{error}: {help}"),
         None => error.to_string(),
     })

@@ -62,20 +62,13 @@ impl Default for Terms {
     }
 }
 
-/// Why there is no answer.
+/// Why there is no answer: the database can't be asked, or can't make sense of the question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The database can't be asked, or can't make sense of the question.
-    Away(String),
-    /// It has answered, and a row can't be read.
-    Row(String),
-}
+pub struct Failure(pub String);
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Away(reason) | Failure::Row(reason) => f.write_str(reason),
-        }
+        f.write_str(&self.0)
     }
 }
 
@@ -117,14 +110,14 @@ impl Database {
         self.in_time(async {
             match &self.way {
                 Way::Sql(sql) => sql.change(statement, parameters).await,
-                Way::Directory(_) => Err(Failure::Away("a directory is only looked at".into())),
+                Way::Directory(_) => Err(Failure("a directory is only looked at".into())),
             }
         })
         .await
     }
 
     async fn in_time<T>(&self, asked: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let late = |_| Failure::Away(format!("no answer within {} ms", self.timeout.as_millis()));
+        let late = |_| Failure(format!("no answer within {} ms", self.timeout.as_millis()));
         tokio::time::timeout(self.timeout, asked).await.map_err(late)?
     }
 }

@@ -16,7 +16,7 @@ pub use table::{Counts, Found};
 use answer::Said;
 use roots::Roots;
 use saker_config::model::Hosts as Settings;
-use saker_database::{Database, Desk, Failure, LdapTerms, Terms};
+use saker_database::{Database, Desk, LdapTerms, Terms};
 use saker_net::clock;
 use saker_telemetry::{error_log, message};
 use std::{
@@ -166,10 +166,6 @@ impl Inner {
             Ok(rows) => {
                 self.is_back();
                 Ok(self.read(name, rows.first()).await)
-            }
-            Err(Failure::Row(reason)) => {
-                error_log::log(&message::HOST_REFUSED, format_args!("{name}: {reason}"));
-                Ok(Said::Refused)
             }
             Err(failure) => {
                 self.failed.fetch_add(1, Relaxed);
