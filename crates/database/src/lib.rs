@@ -72,6 +72,23 @@ impl fmt::Display for Failure {
     }
 }
 
+/// What is wrong with a URL, without a connection.
+pub fn check_url(url: &str) -> Result<(), Failure> {
+    match scheme(url) {
+        "ldap" | "ldapi" | "ldaps" => ldap_tls::LdapTls::of(url).map(drop),
+        _ => sql::check_url(url),
+    }
+}
+
+/// What is wrong with a filter of LDAP (RFC 4515) whose question marks stand for texts.
+pub fn check_filter(filter: &str) -> Result<(), Failure> {
+    ldap::check_filter(filter)
+}
+
+fn scheme(url: &str) -> &str {
+    url.split(':').next().unwrap_or_default()
+}
+
 /// One database, as a [`Desk`]'s thread has it. Nothing is connected before the first question.
 pub struct Database {
     way: Way,
@@ -86,8 +103,7 @@ enum Way {
 impl Database {
     /// To be called within a [`tokio::task::LocalSet`]. The error says what is wrong with the URL.
     pub fn new(terms: &Terms) -> Result<Database, Failure> {
-        let scheme = terms.url.split(':').next().unwrap_or_default();
-        let way = match scheme {
+        let way = match scheme(&terms.url) {
             "ldap" | "ldapi" | "ldaps" => Way::Directory(Box::new(Directory::new(terms)?)),
             _ => Way::Sql(Sql::new(terms)?),
         };

@@ -6,7 +6,7 @@
 use crate::{
     Failure, Row, Terms, placeholders,
     pool::{Pool, Ways},
-    tls, ways,
+    scheme, tls, ways,
 };
 use futures_util::TryStreamExt;
 use sqlx::{
@@ -144,17 +144,30 @@ fn whole_of_digits(bytes: &[u8]) -> Option<String> {
     })
 }
 
+pub fn check_url(url: &str) -> Result<(), Failure> {
+    match scheme(url) {
+        "mysql" | "mariadb" => ways::mysql(url).map(drop),
+        "postgres" | "postgresql" => ways::postgres(url).map(drop),
+        "sqlite" => SqliteConnectOptions::from_str(url).map(drop).map_err(failed),
+        other => Err(unknown(other)),
+    }
+}
+
+fn unknown(scheme: &str) -> Failure {
+    Failure(format!("`{scheme}` is no database that is known"))
+}
+
 impl Sql {
     pub fn new(terms: &Terms) -> Result<Sql, Failure> {
-        let (url, scheme) = (&terms.url, terms.url.split(':').next().unwrap_or_default());
-        Ok(match scheme {
+        let url = &terms.url;
+        Ok(match scheme(url) {
             "mysql" | "mariadb" => Sql::Mysql(Pool::new(ways::mysql(url)?, terms)),
             "postgres" | "postgresql" => Sql::Postgres(Pool::new(ways::postgres(url)?, terms)),
             "sqlite" => {
                 let options = SqliteConnectOptions::from_str(url).map_err(failed)?.read_only(!terms.may_write);
                 Sql::Sqlite(Pool::new(Ways::from(options), terms))
             }
-            other => return Err(Failure(format!("`{other}` is no database that is known"))),
+            other => return Err(unknown(other)),
         })
     }
 
@@ -189,8 +202,16 @@ pub fn failed(error: sqlx::Error) -> Failure {
     };
     Failure(match help {
         Some(help) => format!("{error}: {help}"),
-        None => error.to_string(),
+        None => reason(&error),
     })
+}
+
+/// The driver says "error with configuration" of errors within each other, once for each; what the innermost says is enough.
+fn reason(error: &sqlx::Error) -> String {
+    match error {
+        sqlx::Error::Configuration(inner) => inner.downcast_ref().map_or_else(|| inner.to_string(), reason),
+        other => other.to_string(),
+    }
 }
 
 #[cfg(test)]

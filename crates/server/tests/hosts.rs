@@ -376,11 +376,30 @@ fn what_is_wrong_is_said() {
         ("[hosts]\ndatabase = \"sqlite:///x\"\nquery = \"?\"\n", "no folder in `roots`"),
         ("[hosts]\ndatabase = \"ldap://x\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n", "there is no `ldap_base`"),
         ("[hosts]\ndatabase = \"ldaps://x\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n", "there is no `ldap_base`"),
+        (
+            "[hosts]\nldap_base = \"o=x\"\ndatabase = \"ldap://x\"\nquery = \"(&(objectClass=webHost)(cn=?)\"\nroots = [\"/srv\"]\n",
+            "saker.toml:4:9: error: `query`: this is no filter of LDAP",
+        ),
+        (
+            "[hosts]\ndatabase = \"mysql://u:p@h/d?ssl-mode=FOO\"\nquery = \"?\"\nroots = [\"/srv\"]\n",
+            "saker.toml:2:12: error: the URL (mysql://h/d): unknown value",
+        ),
+        (
+            "[hosts]\ndatabase = \"postgres://h/d?ssl-mode=REQUIRED\"\nquery = \"?\"\nroots = [\"/srv\"]\n",
+            "saker.toml:2:12: error: the URL (postgres://h/d): unknown value",
+        ),
+        (
+            "[hosts]\nldap_base = \"o=x\"\ndatabase = \"ldap://x?sslmode=require\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n",
+            "saker.toml:3:12: error: the URL (ldap://x): `ssl-mode` is",
+        ),
         ("", "there is no [hosts]"),
     ];
     for (hosts, message) in rows {
         fs::write(&path, format!("{hosts}[[listener]]\naddress = \":8080\"\n[[site]]\nlookup = true\n")).unwrap();
-        let output = saker(["check", "-c", path.to_str().unwrap()]);
-        assert!(!output.status.success() && stderr(&output).contains(message), "{hosts}: {}", stderr(&output));
+        for command in ["check", "run"] {
+            let output = saker([command, "-c", path.to_str().unwrap()]);
+            assert_eq!(output.status.code(), Some(1), "{command} {hosts}");
+            assert!(stderr(&output).contains(message), "{command} {hosts}: {}", stderr(&output));
+        }
     }
 }

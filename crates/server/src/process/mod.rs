@@ -37,7 +37,7 @@ use saker_telemetry::{
     error_log::{self, ErrorLogTarget},
     message,
 };
-pub use source::{ApacheInput, Source, load_apache, settle_php};
+pub use source::{ApacheInput, Source, load_apache, load_native, settle_php};
 use std::{
     os::unix::net::UnixListener,
     process::ExitCode,
