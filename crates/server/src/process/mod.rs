@@ -87,6 +87,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
         let _inside = runtime.enter();
         signals::Signals::new().map_err(|error| Failure::Start(error.to_string()))?
     };
+    saker_config::modsecurity::write_logs();
     let read = source.read().map_err(Failure::Configuration)?;
     let server = read.model.server.clone();
     let server = &server;
