@@ -99,18 +99,22 @@ impl Bans {
         Ok(())
     }
 
-    /// Takes out the ban of that block; of a single address, every ban that it is under. How many those were.
-    pub fn remove(&self, block: Block) -> usize {
+    /// Takes out the ban of exactly that block. Whether there was one.
+    pub fn remove(&self, block: Block) -> bool {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        let blocks: Vec<Block> = match block.is_single() {
-            true => table.find(block.address()).map(|ban| ban.block).collect(),
-            false => table.bans.get(&block).map(|ban| ban.block).into_iter().collect(),
-        };
-        blocks.iter().for_each(|block| table.remove(block));
-        if !blocks.is_empty() {
+        let is_there = table.bans.contains_key(&block);
+        if is_there {
+            table.remove(&block);
             self.changed(&table);
         }
-        blocks.len()
+        is_there
+    }
+
+    /// Whose bans an address is under, the widest first.
+    pub fn holding(&self, address: IpAddr, now_s: i64) -> Vec<Block> {
+        let mut blocks: Vec<Block> = self.read().find(address).filter(|ban| !ban.is_over(now_s)).map(|ban| ban.block).collect();
+        blocks.sort_unstable_by_key(Block::prefix);
+        blocks
     }
 
     /// Forgets what has run out; says whether there was any.
@@ -213,10 +217,14 @@ mod tests {
         {
             assert_eq!(bans.contains(ip(address), 0), expected, "{address}");
         }
-        assert_eq!(bans.remove("10.1.0.0/16".parse().unwrap()), 0, "not what was banned");
-        assert_eq!(bans.remove("10.1.2.3".parse().unwrap()), 3, "an address is free of all that held it");
-        assert!(!bans.contains(ip("127.0.0.1"), 0) && bans.contains(ip("2001:db8::1"), 0));
-        assert_eq!(bans.all(0).len(), 1);
+        for other in ["10.1.0.0/16", "10.1.2.3"] {
+            assert!(!bans.remove(other.parse().unwrap()), "{other} is not what was banned");
+        }
+        let holding = |address: &str| bans.holding(ip(address), 0).iter().map(Block::to_string).collect::<Vec<_>>();
+        assert_eq!(holding("10.1.2.3"), ["0.0.0.0/1", "10.0.0.0/8", "10.1.2.0/24"]);
+        assert!(bans.remove("10.0.0.0/8".parse().unwrap()));
+        assert_eq!(holding("10.1.2.3"), ["0.0.0.0/1", "10.1.2.0/24"]);
+        assert_eq!((holding("128.0.0.1").len(), bans.all(0).len()), (0, 3));
     }
 
     #[test]
@@ -225,9 +233,9 @@ mod tests {
         let before = bans.changes();
         bans.insert(ban("::1", None), 0).unwrap();
         let between = bans.changes();
-        assert_eq!(bans.remove("::2".parse().unwrap()), 0);
+        assert!(!bans.remove("::2".parse().unwrap()));
         assert!(before != between && between == bans.changes());
-        assert!(bans.remove("::1".parse().unwrap()) == 1 && bans.changes() != between);
+        assert!(bans.remove("::1".parse().unwrap()) && bans.changes() != between);
     }
 
     #[test]

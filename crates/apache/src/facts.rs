@@ -306,7 +306,10 @@ impl Seen<'_> {
             }
             Answer::Busy => return None,
         };
-        let value = found.rows.get(self.pick(found.rows.len()))?.first()?.as_bytes().to_vec();
+        let first = found.rows.get(self.pick(found.rows.len()))?.first().inspect_err(|why| {
+            error_log::log_about(&message::REWRITE, self.exchange, format_args!("rewritemap: the first column for {text} {why}"));
+        });
+        let value = first.ok()??.as_bytes().to_vec();
         if is_cached {
             dbd.keep(query, key, &value);
         }

@@ -39,6 +39,7 @@ pub fn settings(local: &Local, host: &Host, cache: cache::Verdict) -> Settings {
         // Whatever the text is.
         error_text_type: Some("text/html; charset=iso-8859-1".into()),
         cache: local.cache.in_use(cache),
+        links: local.auth_token.links(),
         visitors: Visitors { logins: local.wordpress_protect.in_use(), ..Visitors::default() },
         modsecurity: local.security.in_use(),
         throttle: local.limitipconn.throttle(),

@@ -43,7 +43,7 @@ impl Desk {
             });
         };
         thread::Builder::new().name(name.into()).spawn(live).map_err(failed)?;
-        is_ready.recv().map_err(|_| Failure::Away("its thread ended".into()))??;
+        is_ready.recv().map_err(|_| Failure("its thread ended".into()))??;
         Ok(Desk { jobs })
     }
 
@@ -54,5 +54,5 @@ impl Desk {
 }
 
 fn failed(error: io::Error) -> Failure {
-    Failure::Away(error.to_string())
+    Failure(error.to_string())
 }

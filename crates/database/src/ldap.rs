@@ -90,7 +90,7 @@ fn failed(error: LdapError) -> Failure {
         LdapError::Io { source } => tls::help(source),
         _ => None,
     };
-    Failure::Away(match help {
+    Failure(match help {
         Some(help) => format!("{error}: {help}"),
         None => error.to_string(),
     })
@@ -106,6 +106,11 @@ fn filled_in(filter: &str, parameters: &[&str]) -> String {
         out.push_str(piece);
     }
     out
+}
+
+pub fn check_filter(filter: &str) -> Result<(), Failure> {
+    let example = filled_in(filter, &vec!["a"; filter.matches('?').count()]);
+    ldap3::parse_filter(&example).map(drop).map_err(|_| Failure("this is no filter of LDAP (RFC 4515): look at its brackets".into()))
 }
 
 /// Of an attribute with several values the first.
@@ -124,6 +129,8 @@ mod tests {
     #[test]
     fn what_is_asked_for_can_not_change_the_filter() {
         assert_eq!(filled_in("(&(objectClass=host)(cn=?))", &["a.example"]), "(&(objectClass=host)(cn=a.example))");
+        assert!(check_filter("(|(cn=?)(alias=?))").is_ok());
+        assert!(check_filter("(&(objectClass=webHost)(cn=?)").is_err());
         assert_eq!(filled_in("(|(cn=?)(alias=?))", &["*)(x=", "b"]), "(|(cn=\\2a\\29\\28x=)(alias=b))");
     }
 }

@@ -50,7 +50,7 @@ impl LdapTls {
     /// `None`: in the clear.
     pub fn of(url: &str) -> Result<Option<LdapTls>, Failure> {
         let wishes = Wishes::of(url, LDAP)?;
-        let refused = |what: String| Err(Failure::Away(what));
+        let refused = |what: String| Err(Failure(what));
         let look = match wishes.mode.as_deref().map(str::to_ascii_uppercase).as_deref() {
             None => Some(Look::ChainAndName),
             Some("DISABLED") => None,
@@ -103,7 +103,7 @@ impl LdapTls {
                 builder.with_client_auth_cert(chain, key).map_err(failed)?
             }
             (None, None) => builder.with_no_client_auth(),
-            _ => return Err(Failure::Away("`ssl-cert` and `ssl-key` belong together".into())),
+            _ => return Err(Failure("`ssl-cert` and `ssl-key` belong together".into())),
         };
         Ok(Arc::new(config))
     }
@@ -127,11 +127,11 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
 }
 
 fn unreadable(path: &Path, why: &dyn Display) -> Failure {
-    Failure::Away(format!("{}: {why}", path.display()))
+    Failure(format!("{}: {why}", path.display()))
 }
 
 fn failed(error: impl Display) -> Failure {
-    Failure::Away(error.to_string())
+    Failure(error.to_string())
 }
 
 /// That the directory owns the key of its certificate is checked in any case.

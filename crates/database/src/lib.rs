@@ -62,21 +62,31 @@ impl Default for Terms {
     }
 }
 
-/// Why there is no answer.
+/// Why there is no answer: the database can't be asked, or can't make sense of the question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The database can't be asked, or can't make sense of the question.
-    Away(String),
-    /// It has answered, and a row can't be read.
-    Row(String),
-}
+pub struct Failure(pub String);
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Away(reason) | Failure::Row(reason) => f.write_str(reason),
-        }
+        f.write_str(&self.0)
     }
+}
+
+/// What is wrong with a URL, without a connection.
+pub fn check_url(url: &str) -> Result<(), Failure> {
+    match scheme(url) {
+        "ldap" | "ldapi" | "ldaps" => ldap_tls::LdapTls::of(url).map(drop),
+        _ => sql::check_url(url),
+    }
+}
+
+/// What is wrong with a filter of LDAP (RFC 4515) whose question marks stand for texts.
+pub fn check_filter(filter: &str) -> Result<(), Failure> {
+    ldap::check_filter(filter)
+}
+
+fn scheme(url: &str) -> &str {
+    url.split(':').next().unwrap_or_default()
 }
 
 /// One database, as a [`Desk`]'s thread has it. Nothing is connected before the first question.
@@ -93,8 +103,7 @@ enum Way {
 impl Database {
     /// To be called within a [`tokio::task::LocalSet`]. The error says what is wrong with the URL.
     pub fn new(terms: &Terms) -> Result<Database, Failure> {
-        let scheme = terms.url.split(':').next().unwrap_or_default();
-        let way = match scheme {
+        let way = match scheme(&terms.url) {
             "ldap" | "ldapi" | "ldaps" => Way::Directory(Box::new(Directory::new(terms)?)),
             _ => Way::Sql(Sql::new(terms)?),
         };
@@ -117,14 +126,14 @@ impl Database {
         self.in_time(async {
             match &self.way {
                 Way::Sql(sql) => sql.change(statement, parameters).await,
-                Way::Directory(_) => Err(Failure::Away("a directory is only looked at".into())),
+                Way::Directory(_) => Err(Failure("a directory is only looked at".into())),
             }
         })
         .await
     }
 
     async fn in_time<T>(&self, asked: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let late = |_| Failure::Away(format!("no answer within {} ms", self.timeout.as_millis()));
+        let late = |_| Failure(format!("no answer within {} ms", self.timeout.as_millis()));
         tokio::time::timeout(self.timeout, asked).await.map_err(late)?
     }
 }

@@ -1,25 +1,37 @@
 //! A row as texts by name.
 
 /// Names of columns as the query gives them; a NULL is not there.
+///
+/// What can't be made a text stands in its column as the reason, since it matters only to who looks at that column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Row(Vec<(Box<str>, Option<Box<str>>)>);
+pub struct Row(Vec<(Box<str>, Cell)>);
+
+type Cell = Result<Option<Box<str>>, Box<str>>;
 
 impl Row {
     pub fn push(&mut self, name: &str, value: Option<String>) {
-        self.0.push((name.into(), value.map(Into::into)));
+        self.0.push((name.into(), Ok(value.map(Into::into))));
+    }
+
+    pub fn push_unread(&mut self, name: &str, why: String) {
+        self.0.push((name.into(), Err(why.into())));
     }
 
     /// In the order of the query.
-    pub fn columns(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
-        self.0.iter().map(|(name, value)| (&**name, value.as_deref()))
+    pub fn columns(&self) -> impl Iterator<Item = (&str, Result<Option<&str>, &str>)> {
+        self.0.iter().map(|(name, cell)| (&**name, seen(cell)))
     }
 
     /// The first column's.
-    pub fn first(&self) -> Option<&str> {
-        self.0.first()?.1.as_deref()
+    pub fn first(&self) -> Result<Option<&str>, &str> {
+        self.0.first().map_or(Ok(None), |(_, cell)| seen(cell))
     }
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+fn seen(cell: &Cell) -> Result<Option<&str>, &str> {
+    cell.as_ref().map(Option::as_deref).map_err(|why| &**why)
 }

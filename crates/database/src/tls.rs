@@ -36,14 +36,14 @@ pub struct Wishes {
 impl Wishes {
     /// `known`: the words that this kind of database has.
     pub fn of(url: &str, known: Known) -> Result<Wishes, Failure> {
-        let url = Url::parse(url).map_err(|error| Failure::Away(error.to_string()))?;
+        let url = Url::parse(url).map_err(|error| Failure(error.to_string()))?;
         let mut wishes = Wishes::default();
         for (name, value) in url.query_pairs() {
             match known.iter().find(|(one, _)| *one == name) {
                 Some((_, word)) => wishes.add(*word, &name, value.into_owned()),
                 None if is_of_tls(&name) => {
                     let known = known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-                    return Err(Failure::Away(format!("`{name}` is no word of {}: URLs; {known} are", url.scheme())));
+                    return Err(Failure(format!("`{name}` is no word of {}: URLs; {known} are", url.scheme())));
                 }
                 None => {}
             }

@@ -22,6 +22,8 @@ pub struct Asked<'a> {
     pub address: IpAddr,
 }
 
+const ENDLESS: &str = "links of this form have no end: say neither for how long nor until when";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// What follows the token in the path, with its slash, where there is a token in the path.
@@ -56,6 +58,7 @@ pub fn check(rule: &SignedUrls, asked: &Asked<'_>, now: i64) -> Finding {
 pub fn sign(rule: &SignedUrls, asked: &Asked<'_>, time: Option<i64>) -> Result<String, String> {
     let secret = rule.secrets.first().ok_or("there is no secret")?;
     match &rule.form {
+        SignForm::PathMd5 if time.is_some() => Err(ENDLESS.into()),
         SignForm::PathMd5 => {
             let rest = asked.path.strip_prefix(b"/").unwrap_or(asked.path);
             let hash = mac::hex(&mac::md5(&[rest, secret]));
@@ -72,7 +75,7 @@ pub fn sign(rule: &SignedUrls, asked: &Asked<'_>, time: Option<i64>) -> Result<S
                 (Some(name), Some(time)) => Some((name.as_str(), time.to_string())),
                 (None, None) => None,
                 (Some(_), None) => return Err("links of this form have an end: say for how long it is good".into()),
-                (None, Some(_)) => return Err("links of this form have no end".into()),
+                (None, Some(_)) => return Err(ENDLESS.into()),
             };
             let text = expires.as_ref().map(|(_, text)| text.as_bytes());
             let hash = expression_code(parts, secret, asked, text);

@@ -50,25 +50,26 @@ impl HostRow {
     pub fn read(row: &Row) -> Result<HostRow, String> {
         let mut host = HostRow::default();
         for (name, value) in row.columns() {
-            let Some(value) = value.map(str::trim).filter(|value| !value.is_empty()) else { continue };
-            host.take(&plain(name), value).map_err(|why| format!("column {name}: {why}"))?;
+            let Some(column) = Column::of(&plain(name)) else { continue };
+            let told = |why: &str| format!("column {name}: {why}");
+            let Some(value) = value.map_err(told)?.map(str::trim).filter(|value| !value.is_empty()) else { continue };
+            host.take(column, value).map_err(|why| told(&why))?;
         }
         Ok(host)
     }
 
-    fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "root" | "docroot" | "documentroot" | "apachedocumentroot" => self.root = Some(Path::new(value).into()),
-            "user" | "apachesuexecuid" => self.user = Some(user(value)?),
-            "group" | "apachesuexecgid" => self.group = Some(user(value)?),
-            "php" => self.php = Some(php(value)?),
-            "bandwidth" | "bytespers" => self.out_bytes_per_s = rate(value, units::parse_bandwidth)?,
-            "requests" | "requestspers" => self.requests_per_1000_s = rate(value, units::parse_request_rate)?,
-            "connections" | "atatime" => self.at_a_time_address = Some(value.parse().map_err(|_| "is no number".to_owned())?),
-            "redirect" => self.redirect = Some(url(value)?),
-            "suspended" | "disabled" => self.is_suspended = truth(value)?,
-            "active" | "enabled" => self.is_suspended = !truth(value)?,
-            _ => {}
+    fn take(&mut self, column: Column, value: &str) -> Result<(), String> {
+        match column {
+            Column::Root => self.root = Some(Path::new(value).into()),
+            Column::User => self.user = Some(user(value)?),
+            Column::Group => self.group = Some(user(value)?),
+            Column::Php => self.php = Some(php(value)?),
+            Column::Bandwidth => self.out_bytes_per_s = rate(value, units::parse_bandwidth)?,
+            Column::Requests => self.requests_per_1000_s = rate(value, units::parse_request_rate)?,
+            Column::Connections => self.at_a_time_address = Some(value.parse().map_err(|_| "is no number".to_owned())?),
+            Column::Redirect => self.redirect = Some(url(value)?),
+            Column::Suspended => self.is_suspended = truth(value)?,
+            Column::Active => self.is_suspended = !truth(value)?,
         }
         Ok(())
     }
@@ -78,6 +79,40 @@ impl HostRow {
         let texts = [&self.user, &self.group, &self.php, &self.redirect];
         let root = self.root.as_ref().map_or(0, |root| root.as_os_str().len());
         root + texts.into_iter().flatten().map(|text| text.len()).sum::<usize>()
+    }
+}
+
+/// What a column means to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Root,
+    User,
+    Group,
+    Php,
+    Bandwidth,
+    Requests,
+    Connections,
+    Redirect,
+    Suspended,
+    Active,
+}
+
+impl Column {
+    /// By its plain name; `None`: nothing.
+    fn of(name: &str) -> Option<Column> {
+        Some(match name {
+            "root" | "docroot" | "documentroot" | "apachedocumentroot" => Column::Root,
+            "user" | "apachesuexecuid" => Column::User,
+            "group" | "apachesuexecgid" => Column::Group,
+            "php" => Column::Php,
+            "bandwidth" | "bytespers" => Column::Bandwidth,
+            "requests" | "requestspers" => Column::Requests,
+            "connections" | "atatime" => Column::Connections,
+            "redirect" => Column::Redirect,
+            "suspended" | "disabled" => Column::Suspended,
+            "active" | "enabled" => Column::Active,
+            _ => return None,
+        })
     }
 }
 
@@ -160,6 +195,16 @@ mod tests {
             Ok((Some(5000), Some(2000)))
         );
         assert!(read(&[("active", "0")]).is_ok_and(|host| host.is_suspended));
+    }
+
+    #[test]
+    fn what_can_not_be_read_matters_where_it_is_used() {
+        let mut row = Row::default();
+        row.push("root", Some("/srv/a".to_owned()));
+        row.push_unread("born", "is a DATE".to_owned());
+        assert!(HostRow::read(&row).is_ok());
+        row.push_unread("Suspended", "is a DATE".to_owned());
+        assert_eq!(HostRow::read(&row), Err("column Suspended: is a DATE".to_owned()));
     }
 
     #[test]

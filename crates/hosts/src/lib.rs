@@ -15,8 +15,11 @@ pub use table::{Counts, Found};
 
 use answer::Said;
 use roots::Roots;
-use saker_config::model::Hosts as Settings;
-use saker_database::{Database, Desk, Failure, LdapTerms, Terms};
+use saker_config::{
+    Diagnostic,
+    model::{DatabaseKind, Hosts as Settings},
+};
+use saker_database::{Database, Desk, LdapTerms, Terms};
 use saker_net::clock;
 use saker_telemetry::{error_log, message};
 use std::{
@@ -66,6 +69,19 @@ pub struct Figures {
     pub is_away: bool,
 }
 
+/// What the database's driver finds wrong with the settings, with their places; nobody is connected to.
+pub fn problems(settings: &Settings) -> Vec<Diagnostic> {
+    let Some(database) = &settings.database else { return Vec::new() };
+    let of_url = saker_database::check_url(&database.0).err().map(|failure| {
+        let file = settings.database_file.as_ref().map(|file| format!(" of {}", file.display())).unwrap_or_default();
+        (&settings.database_origin, format!("the URL{file} ({database}): {failure}"))
+    });
+    let is_directory = DatabaseKind::of(&database.0) == Some(DatabaseKind::Ldap);
+    let of_filter = saker_database::check_filter(&settings.query).err().filter(|_| is_directory);
+    let of_filter = of_filter.map(|failure| (&settings.query_origin, format!("`query`: {failure}")));
+    of_url.into_iter().chain(of_filter).map(|(origin, message)| Diagnostic::without_source(origin.clone(), message)).collect()
+}
+
 impl Hosts {
     /// Starts the thread; nothing is connected before the first question. The error says what is wrong with the URL.
     pub fn start(settings: &Settings) -> Result<Hosts, String> {
@@ -98,7 +114,9 @@ impl Hosts {
     /// Whether it is what the configuration wants.
     pub fn is_of(&self, settings: &Settings) -> bool {
         // Where it stands may have changed.
-        self.settings == Settings { origin: self.settings.origin.clone(), ..settings.clone() }
+        let own = &self.settings;
+        let (origin, database_origin, query_origin) = (own.origin.clone(), own.database_origin.clone(), own.query_origin.clone());
+        *own == Settings { origin, database_origin, query_origin, ..settings.clone() }
     }
 
     /// What is known of a host, by its canonical name; or what to wait for.
@@ -166,10 +184,6 @@ impl Inner {
             Ok(rows) => {
                 self.is_back();
                 Ok(self.read(name, rows.first()).await)
-            }
-            Err(Failure::Row(reason)) => {
-                error_log::log(&message::HOST_REFUSED, format_args!("{name}: {reason}"));
-                Ok(Said::Refused)
             }
             Err(failure) => {
                 self.failed.fetch_add(1, Relaxed);

@@ -275,6 +275,52 @@ fn one_question_for_all_who_wait() {
     assert_eq!(get(&saker, "b.example").status, 404);
 }
 
+/// Columns of any type stand beside those that mean something; of these, a type that has no text is refused.
+#[test]
+fn columns_of_every_type() {
+    let dir = folder("hosts-types");
+    page(&dir, "a", "<p>a</p>\n");
+    let root = dir.join("srv/a").display().to_string();
+    let (mariadb, postgres) = (Mariadb::start(&dir), Postgres::start(&dir));
+    let rows = |off: &str, on: &str| {
+        format!(
+            "INSERT INTO hosts VALUES ('a.example', '{root}', 5000000, 7.00, {on}, '2026-01-02', '2026-01-02 03:04:05', 1.25), \
+             ('off.example', '{root}', 0, NULL, {off}, '2026-01-02', '2026-01-02 03:04:05', 1.25), \
+             ('odd.example', '{root}', 0, 7.5, {on}, '2026-01-02', '2026-01-02 03:04:05', 1.25);"
+        )
+    };
+    let table = |whole: &str, truth: &str, time: &str| {
+        format!(
+            "CREATE TABLE hosts (name VARCHAR(255) PRIMARY KEY, root VARCHAR(255), bandwidth {whole}(20,0), requests {whole}(10,2), \
+             enabled {truth}, born DATE NOT NULL, seen {time} NOT NULL, share {whole}(6,2) NOT NULL);"
+        )
+    };
+    let (bits, truths) = (rows("b'0'", "b'1'"), rows("false", "true"));
+    assert!(mariadb.ask(&format!(
+        "USE web; {} {bits} ALTER TABLE hosts ADD icon BLOB; UPDATE hosts SET icon = x'ff00';",
+        table("DECIMAL", "BIT(1)", "DATETIME")
+    )));
+    assert!(postgres.ask(&format!(
+        "{} {truths} ALTER TABLE hosts ADD icon BYTEA; UPDATE hosts SET icon = '\\xff00';",
+        table("NUMERIC", "BOOL", "TIMESTAMP")
+    )));
+    let all = |url: &str| looked_up(url, "", "").replace(QUERY, "SELECT * FROM hosts WHERE name = ?");
+    let saker = start_in(dir, &all(&mariadb.url()));
+    for url in [mariadb.url(), postgres.url()] {
+        rewrite(&saker, &all(&url));
+        assert!(reload(&saker).status.success());
+        assert_eq!(got(&saker, "a.example"), (200, "<p>a</p>\n".into()), "{url}: {}", saker.server.stderr());
+        for host in ["off.example", "odd.example"] {
+            assert_eq!(get(&saker, host).status, 503, "{url} {host}");
+        }
+    }
+    let said = saker.server.stderr();
+    for kind in ["DECIMAL", "NUMERIC"] {
+        assert!(said.contains(&format!("odd.example: column requests: is a {kind}: let the query make a text of it")), "{said}");
+    }
+    assert!(!said.contains("off.example:"), "{said}");
+}
+
 #[test]
 fn entries_of_a_directory() {
     let dir = folder("hosts-ldap");
@@ -330,11 +376,30 @@ fn what_is_wrong_is_said() {
         ("[hosts]\ndatabase = \"sqlite:///x\"\nquery = \"?\"\n", "no folder in `roots`"),
         ("[hosts]\ndatabase = \"ldap://x\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n", "there is no `ldap_base`"),
         ("[hosts]\ndatabase = \"ldaps://x\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n", "there is no `ldap_base`"),
+        (
+            "[hosts]\nldap_base = \"o=x\"\ndatabase = \"ldap://x\"\nquery = \"(&(objectClass=webHost)(cn=?)\"\nroots = [\"/srv\"]\n",
+            "saker.toml:4:9: error: `query`: this is no filter of LDAP",
+        ),
+        (
+            "[hosts]\ndatabase = \"mysql://u:p@h/d?ssl-mode=FOO\"\nquery = \"?\"\nroots = [\"/srv\"]\n",
+            "saker.toml:2:12: error: the URL (mysql://h/d): unknown value",
+        ),
+        (
+            "[hosts]\ndatabase = \"postgres://h/d?ssl-mode=REQUIRED\"\nquery = \"?\"\nroots = [\"/srv\"]\n",
+            "saker.toml:2:12: error: the URL (postgres://h/d): unknown value",
+        ),
+        (
+            "[hosts]\nldap_base = \"o=x\"\ndatabase = \"ldap://x?sslmode=require\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n",
+            "saker.toml:3:12: error: the URL (ldap://x): `ssl-mode` is",
+        ),
         ("", "there is no [hosts]"),
     ];
     for (hosts, message) in rows {
         fs::write(&path, format!("{hosts}[[listener]]\naddress = \":8080\"\n[[site]]\nlookup = true\n")).unwrap();
-        let output = saker(["check", "-c", path.to_str().unwrap()]);
-        assert!(!output.status.success() && stderr(&output).contains(message), "{hosts}: {}", stderr(&output));
+        for command in ["check", "run"] {
+            let output = saker([command, "-c", path.to_str().unwrap()]);
+            assert_eq!(output.status.code(), Some(1), "{command} {hosts}");
+            assert!(stderr(&output).contains(message), "{command} {hosts}: {}", stderr(&output));
+        }
     }
 }

@@ -301,12 +301,56 @@ fn links_made_by_published_recipes_are_good() {
     }
 }
 
+/// mod_auth_token's own directives, with links by the recipe of its documentation.
+#[test]
+fn mod_auth_token_of_apache_configurations() {
+    let dir = folder("links-apache");
+    dir.write("www/dl/films/a.mp4", FILE).unwrap();
+    dir.write("www/own/films/a.mp4", FILE).unwrap();
+    dir.write("www/free.txt", "free\n").unwrap();
+    let configuration = "ServerRoot {dir}\nListen {address}\nLoadModule mpm_event_module modules/mod_mpm_event.so\n\
+         LoadModule authz_core_module modules/mod_authz_core.so\nLoadModule auth_token_module modules/mod_auth_token.so\n\
+         DocumentRoot {dir}/www\n<Directory />\nRequire all granted\n</Directory>\n\
+         AuthTokenSecret first\nAuthTokenPrefix /dl/\nAuthTokenTimeout 100\n\
+         <Location /own/>\nAuthTokenPrefix /own\nAuthTokenLimitByIp on\n</Location>\n";
+    let server = Saker::with_apache(operate::SAKER, dir, configuration).unwrap();
+    let link = |prefix: &str, address: &str, time: u64| {
+        let script = format!(
+            "use Digest::MD5 'md5_hex'; my $path = '/films/a.mp4'; my $time = sprintf('%08x', {time});\n\
+             print '{prefix}' . md5_hex('first' . $path . $time . '{address}') . '/' . $time . $path;"
+        );
+        stdout(&Command::new(require("perl").unwrap()).args(["-e", &script]).output().unwrap())
+    };
+    // Each twice: nothing that was found for a good link may be kept for others.
+    for _ in 0..2 {
+        for (target, status) in [
+            (link("/dl/", "", now()), 200),
+            (link("/own/", "127.0.0.1", now()), 200),
+            (link("/dl/", "", now() - 200), 410),
+            (link("/dl/", "", now()).replace("a.mp4", "b.mp4"), 403),
+            (link("/own/", "", now()), 403),
+            (link("/own/", "127.0.0.2", now()), 403),
+            ("/dl/films/a.mp4".into(), 403),
+            ("/own/films/a.mp4".into(), 403),
+            ("/free.txt".into(), 200),
+        ] {
+            let response = get(&server, &target, &[]);
+            assert_eq!(response.status, status, "{target}");
+            assert!(status != 200 || ["free\n", FILE].contains(&response.text().as_str()), "{target}");
+        }
+    }
+}
+
 #[test]
 fn wrong_usage_of_sign_url_says_why() {
     for (arguments, why) in [
         (&["--form", "nginx", "--secret", "x", "--for", "1h", "/a"][..], "say --address"),
         (&["--form", "saker", "--secret", "x", "--address", "::1", "/a"], "take --address away"),
         (&["--form", "nginx", "--secret", "x", "--address", "::1", "/a"], "for how long it is good"),
+        (&["--form", "nginx-path", "--secret", "x", "--prefix", "/b/", "--for", "1h", "/b/a"], "have no end"),
+        (&["--form", "nginx-path", "--secret", "x", "--prefix", "/b/", "--time", "2000000000", "/b/a"], "have no end"),
+        (&["--form", "saker", "--secret", "x", "--sign-host", "/a"], "write the URL with it"),
+        (&["--form", "nginx", "--secret", "x", "--expression", "$host$uri $secret", "/a"], "write the URL with it"),
         (&["--form", "lighttpd", "--secret", "x", "--for", "1h", "/a"], "`lifetime`"),
         (&["--form", "lighttpd", "--secret", "x", "--prefix", "/b/", "/a"], "not below /b/"),
         (&["--form", "saker", "/a"], "without a secret"),

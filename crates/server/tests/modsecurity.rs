@@ -219,6 +219,38 @@ fn broken_rules_are_told_of_and_change_nothing() {
     assert_eq!(get(&saker, "/?a=worse").status, 200);
 }
 
+/// A log that can't be written is an error of the configuration; who only looks at one makes no file.
+#[test]
+fn an_audit_log_is_written_or_said_to_be_impossible() {
+    let rules = |log: &str| {
+        format!(
+            "SecRuleEngine On\nSecAuditEngine On\nSecAuditLogType Serial\nSecAuditLog {log}\nSecRule ARGS \"@streq bad\" \"id:1,phase:1,deny\"\n"
+        )
+    };
+    let site = configuration("modsecurity = \"on\"\nmodsecurity_rules_file = \"{dir}/rules.conf\"\n");
+    let dir = folder("modsecurity-audit");
+    let (log, file) = (dir.join("audit.log"), dir.join("saker.toml"));
+    dir.write("rules.conf", rules(&log.to_string_lossy())).unwrap();
+    dir.write("saker.toml", site.replace("{dir}", &dir.to_string_lossy()).replace("{address}", "127.0.0.1:0")).unwrap();
+    let check = || operate::saker(["check", "-c", file.to_str().unwrap()]);
+    assert!(check().status.success(), "{}", stderr(&check()));
+    assert!(!log.exists(), "check has made it");
+    let saker = start_in(dir, &site);
+    assert_eq!(get(&saker, "/?a=bad").status, 403);
+    until("it is written", || fs::read_to_string(&log).is_ok_and(|text| text.contains("a=bad")));
+    let missing = saker.dir.join("none/audit.log");
+    for (named, why) in [(&missing, "there is no folder"), (&saker.dir.join("www"), "it is a folder")] {
+        saker.dir.write("rules.conf", rules(&named.to_string_lossy())).unwrap();
+        for output in [check(), reload(&saker)] {
+            let said = stderr(&output);
+            assert!(!output.status.success() && said.contains("rules.conf:4:1: error: the audit log") && said.contains(why), "{said}");
+        }
+    }
+    // Where nothing is to be written nothing has to be there.
+    saker.dir.write("rules.conf", rules(&missing.to_string_lossy()).replace("SecAuditEngine On", "SecAuditEngine Off")).unwrap();
+    assert!(check().status.success() && reload(&saker).status.success());
+}
+
 #[test]
 fn thousands_of_requests_leave_nothing_behind() {
     let saker = start(

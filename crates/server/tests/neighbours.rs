@@ -85,6 +85,13 @@ fn bans_hold_for_new_and_open_connections_and_over_a_restart() {
     assert_eq!(status(&mut from(&saker, "203.0.113.7"), "/"), None, "bans outlive the server");
     assert_eq!(stdout(&command(&saker, &["unban", "203.0.113.7"])), "bans lifted: 1\n");
     assert_eq!((status(&mut from(&saker, "203.0.113.7"), "/"), status(&mut from(&saker, "2001:db8::1"), "/")), (Some(200), None));
+    // A network's ban is not lifted by way of one of its addresses.
+    command(&saker, &["ban", "2001:db8::1"]);
+    for lifted in [1, 0] {
+        let said = format!("bans lifted: {lifted}\n2001:db8::1 is still banned by 2001:db8::/48\n");
+        assert_eq!(stdout(&command(&saker, &["unban", "2001:db8::1"])), said);
+        assert_eq!(status(&mut from(&saker, "2001:db8::2"), "/"), None);
+    }
     assert_eq!(stdout(&command(&saker, &["unban", "--all"])), "bans lifted: 1\n");
     assert_eq!(stdout(&command(&saker, &["bans"])), "nobody is banned\n");
 }

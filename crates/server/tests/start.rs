@@ -15,7 +15,7 @@ use std::{
         },
     },
     path::Path,
-    process::Command,
+    process::{Command, Output},
     time::Duration,
 };
 
@@ -84,15 +84,28 @@ fn a_user_that_cannot_be_had_is_an_error() {
         eprintln!("not tested: only root can change its user");
         return;
     }
-    for (user, words) in [("no-such-user", "no such user"), ("root", "refusing to run as root")] {
-        let dir = folder("start-no-user");
-        let text =
-            configuration(&format!("user = \"{user}\""), "").replace("{dir}", &dir.to_string_lossy()).replace("{address}", "127.0.0.1:0");
-        let path = dir.write("saker.toml", text).expect("written");
-        let output = saker(["run".as_ref(), "-c".as_ref(), path.as_os_str()]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(operate::stderr(&output).contains(words), "{}", operate::stderr(&output));
+    let dir = folder("start-no-user");
+    let output = start_as(&dir, "run", "\"no-such-user\"");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(operate::stderr(&output).contains("no such user"), "{}", operate::stderr(&output));
+}
+
+#[test]
+fn root_is_no_user_to_run_as() {
+    let dir = folder("start-root");
+    for (command, user) in [("check", "\"root\""), ("run", "\"root\""), ("check", "\"0\""), ("check", "0")] {
+        let output = start_as(&dir, command, user);
+        assert_eq!(output.status.code(), Some(1), "{command} {user}");
+        let said = operate::stderr(&output);
+        let why = if user == "0" { "from 1 to" } else { "the server does not run as root" };
+        assert!(said.contains("saker.toml:") && said.contains("user = ") && said.contains(why), "{said}");
     }
+}
+
+fn start_as(dir: &TempDir, command: &str, user: &str) -> Output {
+    let text = configuration(&format!("user = {user}"), "").replace("{dir}", &dir.to_string_lossy()).replace("{address}", "127.0.0.1:0");
+    let path = dir.write("saker.toml", text).expect("written");
+    saker([command.as_ref(), "-c".as_ref(), path.as_os_str()])
 }
 
 #[test]

@@ -4,6 +4,7 @@ pub mod access;
 pub mod actions;
 pub mod alias;
 pub mod allowmethods;
+pub mod auth_token;
 pub mod autoindex;
 pub mod buffer;
 pub mod cache;

@@ -152,6 +152,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
     module("evasive20_module", "mod_evasive20.c", "mod_evasive20.so", B, Loadable, Native),
     module("evasive24_module", "mod_evasive24.c", "mod_evasive24.so", B, Loadable, Native),
     module("evasive_module", "mod_evasive.c", "mod_evasive.so", B, Loadable, Native),
+    module("auth_token_module", "mod_auth_token.c", "mod_auth_token.so", B, Loadable, Native),
     module("limitipconn_module", "mod_limitipconn.c", "mod_limitipconn.so", B, Loadable, Native),
     module("qos_module", "mod_qos.c", "mod_qos.so", B, Loadable, Foreign),
     module("pagespeed_module", "mod_pagespeed.c", "mod_pagespeed_ap24.so", B, Loadable, Foreign),

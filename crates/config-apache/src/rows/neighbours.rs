@@ -1,4 +1,5 @@
-//! Bad neighbours and where they are: mod_evasive, mod_limitipconn, mod_maxminddb, mod_geoip. One row per directive (`row.rs`).
+//! Bad neighbours and where they are: mod_evasive, mod_limitipconn, mod_maxminddb, mod_geoip; and mod_auth_token.
+//! One row per directive (`row.rs`).
 
 use crate::row::{
     ACCESS, FILE_INFO,
@@ -9,6 +10,7 @@ use crate::row::{
     row,
 };
 
+const AUTH_TOKEN: &[&str] = &["auth_token_module"];
 const EVASIVE: &[&str] = &["evasive20_module", "evasive24_module", "evasive_module"];
 const GEOIP: &[&str] = &["geoip_module"];
 const MAXMINDDB: &[&str] = &["maxminddb_module"];
@@ -46,6 +48,10 @@ pub(super) const ROWS: &[Row] = &[
         NOWHERE,
         NoEffect("no command is run for a request: let fail2ban read the error log (docs/neighbours.md)"),
     ),
+    row("AuthTokenSecret", AUTH_TOKEN, B, "svd", One, ACCESS.or(SERVER), NOWHERE, Honoured),
+    row("AuthTokenPrefix", AUTH_TOKEN, B, "svd", One, ACCESS.or(SERVER), NOWHERE, Honoured),
+    row("AuthTokenTimeout", AUTH_TOKEN, B, "svd", One, ACCESS.or(SERVER), NOWHERE, Honoured),
+    row("AuthTokenLimitByIp", AUTH_TOKEN, B, "svd", Flag, ACCESS.or(SERVER), NOWHERE, Honoured),
     row("MaxConnPerIP", LIMITIPCONN, B, "svdh", One, LIMIT.or(SERVER), NOWHERE, Honoured),
     row("MaxMindDBEnable", MAXMINDDB, B, "svdh", Flag, FILE_INFO.or(SERVER), NOWHERE, Honoured),
     row("MaxMindDBFile", MAXMINDDB, B, "svd", Two, ACCESS.or(SERVER), NOWHERE, Honoured),

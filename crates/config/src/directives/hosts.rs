@@ -39,7 +39,10 @@ pub static ROWS: &[Row] = &[
              `sqlite:///path`. `?socket=/path` is MySQL's way to a Unix socket, `?host=/folder` PostgreSQL's. TLS is used where the \
              database has it; `?ssl-mode=VERIFY_IDENTITY&ssl-ca=/path` (of PostgreSQL `?sslmode=verify-full&sslrootcert=/path`) insists \
              on it, and on who it is.",
-            |hosts, given| hosts.database = Some(DatabaseUrl(given.text().into())),
+            |hosts, given| {
+                hosts.database_origin = given.origin();
+                hosts.database = Some(DatabaseUrl(given.text().into()));
+            },
         )
     },
     Row {
@@ -48,7 +51,10 @@ pub static ROWS: &[Row] = &[
             "database_file",
             Kind::Path,
             "A file whose first line is the URL, in the place of `database`: a password need not stand here.",
-            |hosts, given| hosts.database_file = Some(given.path()),
+            |hosts, given| {
+                hosts.database_origin = given.origin();
+                hosts.database_file = Some(given.path());
+            },
         )
     },
     Row {
@@ -59,7 +65,10 @@ pub static ROWS: &[Row] = &[
             Kind::Text,
             "What it is asked; every `?` stands for the name of the host, in small letters and without a port. The first row counts. Of LDAP it is a \
              filter, such as `(&(objectClass=webHost)(cn=?))`.",
-            |hosts, given| hosts.query = given.text(),
+            |hosts, given| {
+                hosts.query_origin = given.origin();
+                hosts.query = given.text();
+            },
         )
     },
     Row {

@@ -522,7 +522,7 @@ fn read_signed(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Val
         prefix.push('/');
     }
     let root = draft.root.as_deref().map(Into::into);
-    Some(Value::Signed(Arc::new(SignedUrls { form: form(draft), secrets, prefix, root, expired })))
+    Some(Value::Signed(Arc::new(SignedUrls { form: form(draft), secrets, prefix, root, expired, is_free_elsewhere: false })))
 }
 
 /// Keys that say nothing with this form.

@@ -112,7 +112,12 @@ pub(crate) fn finish(loader: &mut Loader) {
             modsecurity.rules = known.entry(same).or_insert_with(|| compile(modsecurity, &mut found)).clone();
         }
     }
-    loader.diagnostics.extend(found);
+    // Sets have files in common, and what is to be said of one is said once.
+    for one in found {
+        if !loader.diagnostics.iter().any(|known| known.origin == one.origin && known.message == one.message) {
+            loader.diagnostics.push(one);
+        }
+    }
 }
 
 fn compile(modsecurity: &ModSecurity, found: &mut Vec<Diagnostic>) -> Option<Arc<Rules>> {

@@ -3,11 +3,23 @@
 use super::fields::FIELD_VALUE;
 use crate::{
     model::{Affinity, Workers},
-    row::{Kind, ROW, Row, SERVER, Set},
+    row::{Fault, Kind, ROW, Row, SERVER, Set, Word},
     value::{Given, Value},
 };
+use saker_net::process::user_id;
 
 const CORE: Kind = Kind::Integer { min: 0, max: 4095 };
+
+/// Whoever it is has to exist where the server starts; root is refused wherever the text is read.
+static USER: Word = Word {
+    expects: "the name of a user",
+    pattern: "",
+    read: |text| match user_id(text) {
+        _ if text.is_empty() => Err(Fault::new("it is empty")),
+        Ok(Some(0)) => Err(Fault::with_help("the server does not run as root", "name another user, such as \"www-data\"")),
+        _ => Ok(Value::Text(text.to_owned())),
+    },
+};
 
 pub static ROWS: &[Row] = &[
     Row {
@@ -34,9 +46,9 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "user",
         contexts: SERVER,
-        kind: Kind::OneOf(&[Kind::Text, Kind::Integer { min: 0, max: 4_294_967_294 }]),
+        kind: Kind::OneOf(&[Kind::Word(&USER), Kind::Integer { min: 1, max: 4_294_967_294 }]),
         example: Some("\"www-data\""),
-        summary: "User (name or number) to become after binding, when started as root.",
+        summary: "User (name or number) to become after binding, when started as root. It can't be root.",
         apache: Some("User"),
         set: Set::Server(|server, given| server.user = Some(name_or_number(given))),
         ..ROW

@@ -80,6 +80,9 @@ pub struct Hosts {
     /// What a name gets that the database does not know; `None`: the site as it is configured.
     pub unknown: Option<Status>,
     pub origin: Origin,
+    /// Of `database` or `database_file`, and of `query`.
+    pub database_origin: Origin,
+    pub query_origin: Origin,
 }
 
 impl Default for Hosts {
@@ -101,6 +104,8 @@ impl Default for Hosts {
             connections_max: 4,
             unknown: Some(Status::NOT_FOUND),
             origin: Origin::built_in(),
+            database_origin: Origin::built_in(),
+            query_origin: Origin::built_in(),
         }
     }
 }

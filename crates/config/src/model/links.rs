@@ -103,13 +103,15 @@ pub struct SignedUrls {
     pub root: Option<Arc<Path>>,
     /// 410 or 403.
     pub expired: Status,
+    /// What is not below the prefix needs no signature.
+    pub is_free_elsewhere: bool,
 }
 
 /// Without the secrets.
 impl fmt::Debug for SignedUrls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SignedUrls { form, secrets, prefix, root, expired } = self;
-        write!(f, "SignedUrls {{ {form:?}, {} secrets, {prefix}, {root:?}, {expired:?} }}", secrets.len())
+        let SignedUrls { form, secrets, prefix, root, expired, is_free_elsewhere } = self;
+        write!(f, "SignedUrls {{ {form:?}, {} secrets, {prefix}, {root:?}, {expired:?}, {is_free_elsewhere} }}", secrets.len())
     }
 }
 

@@ -6,6 +6,7 @@
 //! text, whose lines are mapped back to where they stood, in faults and in lines of the log.
 //! Absent on purpose: any understanding of rules themselves.
 
+mod logs;
 mod reading;
 mod wants;
 mod words;
@@ -13,6 +14,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use logs::write_logs;
 pub use reading::{Reading, Remark};
 pub use wants::Engine;
 pub use words::{Word, words};
@@ -130,7 +132,18 @@ fn diagnostic(fault: &RulesFault, parts: &[Part], lines: &[Place], origin: &Orig
     Diagnostic::without_source(origin, format!("ModSecurity: {}", reason(&fault.message)))
 }
 
-fn reason(message: &str) -> &str {
+fn reason(message: &str) -> String {
     let behind_place = message.split_once("Column: ").and_then(|(_, rest)| rest.split_once(". ")).map(|(_, reason)| reason);
-    behind_place.unwrap_or(message).trim()
+    without_place(behind_place.unwrap_or(message)).trim().to_owned()
+}
+
+/// `What is wrong File: a.conf at line: 3`: of some files the library has an address there, and the diagnostic has the place.
+fn without_place(message: &str) -> String {
+    let cut = message.split_once("File: ").and_then(|(before, rest)| Some((before, rest.split_once(" at line: ")?.1)));
+    cut.map_or_else(
+        || message.to_owned(),
+        |(before, behind)| {
+            format!("{} {}", before.trim_end(), behind.trim_start_matches(|letter: char| letter.is_ascii_digit()).trim_start())
+        },
+    )
 }

@@ -2,6 +2,7 @@
 
 use super::{
     Place,
+    logs::{self, AuditLog},
     wants::Wants,
     words::{joined, words},
 };
@@ -116,6 +117,7 @@ pub struct Reading {
     text: String,
     text_began: usize,
     wants: Wants,
+    audit_log: AuditLog,
     remarks: Vec<Remark>,
 }
 
@@ -134,7 +136,9 @@ impl Reading {
         self.remarks.push(Remark { origin, is_error, message });
     }
 
+    /// When all has been read.
     pub fn take_remarks(&mut self) -> Vec<Remark> {
+        self.audit_log.faults().into_iter().for_each(|(origin, message)| self.remark(origin, true, message));
         mem::take(&mut self.remarks)
     }
 
@@ -178,7 +182,8 @@ impl Reading {
 
     fn file(&mut self, path: &Path, bytes: &[u8], depth: usize) {
         let text = String::from_utf8_lossy(bytes);
-        let is_for_library = |line: Logical<'_>| !is_include(&line.name) && !WITHOUT_EFFECT.contains(&&*line.name);
+        let is_for_library =
+            |line: Logical<'_>| !is_include(&line.name) && !WITHOUT_EFFECT.contains(&&*line.name) && !logs::is_left_out(&line.name);
         if logical_lines(&text).all(is_for_library) {
             let name: Arc<str> = path.display().to_string().into();
             for line in logical_lines(&text) {
@@ -208,6 +213,9 @@ impl Reading {
                 continue;
             }
             self.note(&line, &origin());
+            if logs::is_left_out(&line.name) {
+                continue;
+            }
             self.text.push_str(&joined(&with_paths(&line, base)));
             self.text.push('\n');
             if line.name == "secrule" && words(&joined(line.arguments())).len() < 3 {
@@ -220,6 +228,7 @@ impl Reading {
 
     fn note(&mut self, line: &Logical<'_>, origin: &Origin) {
         self.wants.note(&line.name, line.arguments());
+        self.audit_log.note(&line.name, line.arguments(), origin);
         if line.name == "secrule"
             && let Some(unknown) = unknown_operator(line.arguments())
         {

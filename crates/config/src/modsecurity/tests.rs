@@ -117,6 +117,21 @@ fn faults_and_lines_have_their_places() {
 }
 
 #[test]
+fn a_rule_without_an_id_is_told_with_its_own_place() {
+    let folder = Folder::new();
+    let path = folder.write("own.conf", "SecRuleEngine On\nSecRule ARGS \"@streq x\" \"phase:1,deny\"\n");
+    let of_file = Rules::compile(read(&path), &origin()).unwrap_err();
+    assert_eq!((&*of_file.origin.file, of_file.origin.line), (&*path.to_string_lossy(), 2), "{of_file:?}");
+    let mut reading = Reading::default();
+    reading.text("SecRule ARGS \"@streq x\" \"phase:1,deny\"\n", &"x".into(), 5, Path::new("/"));
+    let of_text = Rules::compile(reading, &origin()).unwrap_err();
+    assert_eq!((&*of_text.origin.file, of_text.origin.line), ("x", 5), "{of_text:?}");
+    for one in [of_file, of_text] {
+        assert!(one.message.contains("ID") && !one.message.contains("File:") && !one.message.contains("at line"), "{}", one.message);
+    }
+}
+
+#[test]
 fn rules_without_actions_and_unknown_operators() {
     let mut reading = Reading::default();
     let text = "SecRuleEngine On\nSecRule ARGS:a \"x\" \\\n  \"id:1,phase:1,pass,chain\"\nSecRule ARGS:b \"@rx x\"\nSecRule REQUEST_METHOD \"@rx .\" \\\n \"id:2,phase:1,pass,log\"\n";

@@ -4,7 +4,14 @@ use saker_http::Status;
 const NOW: i64 = 1_800_000_000;
 
 fn rule(form: SignForm) -> SignedUrls {
-    SignedUrls { form, secrets: vec![b"new secret".to_vec(), b"old".to_vec()], prefix: "/dl/".into(), root: None, expired: Status(410) }
+    SignedUrls {
+        form,
+        secrets: vec![b"new secret".to_vec(), b"old".to_vec()],
+        prefix: "/dl/".into(),
+        root: None,
+        expired: Status(410),
+        is_free_elsewhere: false,
+    }
 }
 
 fn token_form(algorithm: SignAlgorithm) -> TokenForm {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub(super) fn check(exchange: &mut Exchange, services: &Services) -> Verdict {
     let Links { referrers, signed, trigger } = exchange.settings.links.clone();
-    let signature = signed.map(|rule| signature(exchange, &rule));
+    let signature = signed.map(|rule| signature(exchange, services, &rule));
     if let Some(refused @ (Verdict::Answer(_) | Verdict::Restart)) = signature {
         return refused;
     }
@@ -41,7 +41,10 @@ fn referrer(exchange: &mut Exchange, rule: &Referrers) -> Verdict {
     refuse(exchange, &rule.refusal)
 }
 
-fn signature(exchange: &mut Exchange, rule: &Arc<SignedUrls>) -> Verdict {
+fn signature(exchange: &mut Exchange, services: &Services, rule: &Arc<SignedUrls>) -> Verdict {
+    if rule.is_free_elsewhere && !exchange.path.starts_with(rule.prefix.as_bytes()) {
+        return Verdict::Pass;
+    }
     exchange.depends_on_request();
     if exchange.guarded.as_ref().is_some_and(|guarded| guarded.opened.as_ref() == Some(&exchange.path)) {
         return Verdict::Pass;
@@ -50,8 +53,10 @@ fn signature(exchange: &mut Exchange, rule: &Arc<SignedUrls>) -> Verdict {
     match signed::check(rule, &asked, exchange.now) {
         Finding::Good(rest) => {
             exchange.trace("guard", None, || "`signed`: the signature is good".into());
+            // The rules of a front-end have mapped the path with the token in it.
+            let is_mapped = rest.is_some() && services.rules.as_deref().is_some_and(|rules| rules.apply_to(exchange.site_index));
             open(exchange, rule, rest);
-            Verdict::Pass
+            if is_mapped { Verdict::Restart } else { Verdict::Pass }
         }
         Finding::Expired => {
             exchange.trace("guard", None, || "`signed`: the link was good once".into());

@@ -273,7 +273,7 @@ pub struct Ban {
 /// Let banned clients in again
 #[derive(Debug, Args)]
 pub struct Unban {
-    /// Blocks as they were banned, or addresses, which are freed of every ban that they are under
+    /// Addresses and blocks as they were banned; what holds an address besides is said
     #[arg(value_name = "ADDRESS|BLOCK", value_parser = block)]
     pub blocks: Vec<Block>,
     /// Everybody

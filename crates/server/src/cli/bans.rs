@@ -28,7 +28,7 @@ pub fn unban(unban: Unban) -> ExitCode {
     }
     ask(&target, |state_dir| {
         let answer = client::bans(state_dir, &BanVerb::Unban { blocks })?;
-        Ok(output::print(format!("bans lifted: {}\n", count(&answer))))
+        Ok(output::print(format!("bans lifted: {}\n{}", count(&answer), still_held(&answer))))
     })
 }
 
@@ -41,6 +41,16 @@ pub fn bans(bans: &Bans) -> ExitCode {
 
 fn count(answer: &Value) -> u64 {
     answer.get("count").and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// A line for each address that bans of networks hold.
+fn still_held(answer: &Value) -> String {
+    let held = answer.get("still_held").and_then(Value::as_array).into_iter().flatten();
+    let line = |one: &Value| {
+        let networks: Vec<&str> = one.get("by")?.as_array()?.iter().filter_map(Value::as_str).collect();
+        Some(format!("{} is still banned by {}\n", one.get("address")?.as_str()?, networks.join(", ")))
+    };
+    held.filter_map(line).collect()
 }
 
 fn page(answer: &Value) -> String {

@@ -6,7 +6,7 @@ use super::{
     cannot, output, place,
 };
 use crate::{
-    process::{ApacheInput, load_apache, settle_php},
+    process::{ApacheInput, load_apache, load_native, settle_php},
     secured,
 };
 use saker_config::{Diagnostic, Diagnostics, Loaded, Model, Severity};
@@ -38,7 +38,7 @@ pub fn report(diagnostics: &Diagnostics) {
 fn load(path: &Path, input: &Input) -> Result<(String, Diagnostics), Diagnostics> {
     let Loaded { model, warnings } = match input.apache {
         Some(_) => apache(path, input)?,
-        None => saker_config::load(path)?,
+        None => load_native(path)?,
     };
     let of_certificates = secured::problems(&model).into_iter().map(diagnostic);
     let all = Diagnostics(warnings.into_iter().chain(of_certificates).collect());

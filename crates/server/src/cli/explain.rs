@@ -1,7 +1,7 @@
 //! `saker explain URL`: the walk of a request that is never sent, each step with what decided it.
 
 use super::{CONFIGURATION_ERRORS, arguments, cache, cannot, check, output, place, start};
-use crate::process::{ApacheInput, load_apache};
+use crate::process::{ApacheInput, load_apache, load_native};
 use saker_config::{Diagnostics, Model, ServeOptions};
 use saker_pipeline::{FrontEnd, exchange::TraceStep};
 use std::{fmt::Write as _, process::ExitCode, sync::Arc};
@@ -55,7 +55,7 @@ fn configuration(explain: &arguments::Explain) -> Result<(Model, Option<FrontEnd
         return Ok((loaded.model, Some(Arc::new(loaded.apache))));
     }
     let path = place::configuration(explain.input.config.as_deref()).map_err(cannot)?;
-    let loaded = saker_config::load(&path).map_err(|diagnostics| refused(&diagnostics))?;
+    let loaded = load_native(&path).map_err(|diagnostics| refused(&diagnostics))?;
     Ok((loaded.model, None))
 }
 

@@ -7,7 +7,7 @@ use super::{
 };
 use saker_config::{
     Model,
-    model::{Route, SignForm, SignedUrls},
+    model::{Route, SignForm, SignPart, SignedUrls},
 };
 use saker_guard::signed::{self, Asked};
 use saker_http::{host, path};
@@ -92,6 +92,9 @@ fn made(model: &Model, command: &SignUrl, now: i64) -> Result<String, String> {
         (Some(_), false) => return Err("the address is no part of such a link: take --address away".into()),
         (address, _) => address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
     };
+    if takes_host(&rule.form) && host.is_empty() {
+        return Err("the host is part of such a link: write the URL with it, https://HOST/PATH".into());
+    }
     let asked = Asked { path: &path, query: query.map(str::as_bytes), host: &host, address };
     Ok(format!("{origin}{}", signed::sign(&rule, &asked, time(&rule, command, now)?)?))
 }
@@ -99,9 +102,17 @@ fn made(model: &Model, command: &SignUrl, now: i64) -> Result<String, String> {
 fn takes_address(form: &SignForm) -> bool {
     match form {
         SignForm::PathMd5 => false,
-        SignForm::Expression { parts, .. } => parts.contains(&saker_config::model::SignPart::Address),
+        SignForm::Expression { parts, .. } => parts.contains(&SignPart::Address),
         SignForm::Token(form) => form.address,
         SignForm::Whole { address, .. } => *address,
+    }
+}
+
+fn takes_host(form: &SignForm) -> bool {
+    match form {
+        SignForm::PathMd5 | SignForm::Token(_) => false,
+        SignForm::Expression { parts, .. } => parts.contains(&SignPart::Host),
+        SignForm::Whole { host, .. } => *host,
     }
 }
 

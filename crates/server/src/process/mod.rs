@@ -37,7 +37,7 @@ use saker_telemetry::{
     error_log::{self, ErrorLogTarget},
     message,
 };
-pub use source::{ApacheInput, Source, load_apache, settle_php};
+pub use source::{ApacheInput, Source, load_apache, load_native, settle_php};
 use std::{
     os::unix::net::UnixListener,
     process::ExitCode,
@@ -87,6 +87,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
         let _inside = runtime.enter();
         signals::Signals::new().map_err(|error| Failure::Start(error.to_string()))?
     };
+    saker_config::modsecurity::write_logs();
     let read = source.read().map_err(Failure::Configuration)?;
     let server = read.model.server.clone();
     let server = &server;

@@ -89,13 +89,16 @@ fn write(folder: &Path, bans: &[Ban]) -> io::Result<()> {
 
 /// Does what was asked, and keeps it.
 pub fn answer(verb: &BanVerb, bans: &Bans, file: &mut BanFile, now_s: i64) -> Result<Value, String> {
-    let count = match verb {
+    let answer = match verb {
         BanVerb::List => return Ok(list(bans, now_s)),
-        BanVerb::Ban { blocks, seconds, reason } => ban(blocks, *seconds, reason, bans, now_s)?,
-        BanVerb::Unban { blocks } => unban(blocks, bans, now_s),
+        BanVerb::Ban { blocks, seconds, reason } => json!({ "ok": true, "count": ban(blocks, *seconds, reason, bans, now_s)? }),
+        BanVerb::Unban { blocks } => {
+            let count = unban(blocks, bans, now_s);
+            json!({ "ok": true, "count": count, "still_held": still_held(blocks, bans, now_s) })
+        }
     };
     file.keep(bans, now_s).map_err(|failure| format!("it holds, but could not be written down: {failure}"))?;
-    Ok(json!({ "ok": true, "count": count }))
+    Ok(answer)
 }
 
 fn ban(blocks: &[Block], seconds: Option<u64>, reason: &str, bans: &Bans, now_s: i64) -> Result<usize, String> {
@@ -113,14 +116,21 @@ fn ban(blocks: &[Block], seconds: Option<u64>, reason: &str, bans: &Bans, now_s:
 fn unban(blocks: &[Block], bans: &Bans, now_s: i64) -> usize {
     let all: Vec<Block> = bans.all(now_s).iter().map(|ban| ban.block).collect();
     let wanted = if blocks.is_empty() { &all } else { blocks };
-    let lift = |block: &Block| {
-        let count = bans.remove(*block);
-        if count > 0 {
+    let lift = |block: &&Block| {
+        let is_lifted = bans.remove(**block);
+        if is_lifted {
             error_log::log(&message::CLIENT_UNBANNED, format_args!("address={block}"));
         }
-        count
+        is_lifted
     };
-    wanted.iter().map(lift).sum()
+    wanted.iter().filter(lift).count()
+}
+
+/// Of single addresses, the bans of networks that they are under still: whoever lifts one ban need not know of the others.
+fn still_held(blocks: &[Block], bans: &Bans, now_s: i64) -> Vec<Value> {
+    let single = blocks.iter().filter(|block| block.is_single());
+    let held = single.map(|block| (block, bans.holding(block.address(), now_s))).filter(|(_, by)| !by.is_empty());
+    held.map(|(block, by)| json!({ "address": block.to_string(), "by": by.iter().map(Block::to_string).collect::<Vec<_>>() })).collect()
 }
 
 fn list(bans: &Bans, now_s: i64) -> Value {

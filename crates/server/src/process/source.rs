@@ -2,7 +2,7 @@
 
 use saker_apache::Loaded;
 use saker_config::{
-    Diagnostic, Model, ServeOptions, Severity,
+    Diagnostic, Diagnostics, Model, ServeOptions, Severity,
     model::{PhpProgram, Workers},
 };
 use saker_config_apache::{OnDisk, Setup, read_envvars};
@@ -58,7 +58,7 @@ impl Source {
                 Ok(Read { model: Model::for_directory(ServeOptions::clone(options)), front_end: None, warnings: Vec::new() })
             }
             Source::File { path, workers, state_dir } => {
-                let loaded = saker_config::load(path).map_err(|diagnostics| diagnostics.to_string())?;
+                let loaded = load_native(path).map_err(|diagnostics| diagnostics.to_string())?;
                 let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
                 Ok(Read { model: with(loaded.model, *workers, state_dir.as_deref()), front_end: None, warnings })
             }
@@ -101,6 +101,16 @@ fn with(mut model: Model, workers: Option<usize>, state_dir: Option<&Path>) -> M
         model.server.state_dir = path.to_owned();
     }
     model
+}
+
+/// Reads `saker.toml`, and asks those whose knowledge is above the reader's what they make of it.
+pub fn load_native(path: &Path) -> Result<saker_config::Loaded, Diagnostics> {
+    let loaded = saker_config::load(path)?;
+    let problems = saker_hosts::problems(&loaded.model.hosts);
+    match problems.is_empty() {
+        true => Ok(loaded),
+        false => Err(Diagnostics(loaded.warnings.into_iter().chain(problems).collect())),
+    }
 }
 
 /// Reads Apache's configuration: its folder is the ServerRoot until the file says otherwise, and Debian's `envvars` beside it is read as its

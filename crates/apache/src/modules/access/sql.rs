@@ -70,13 +70,22 @@ impl Inquiry<'_> {
         let found = self.ask_database(title, &query, values, false)?;
         let Some(row) = found.rows.first() else { return Ok(None) };
         self.tell_columns(row);
-        Ok(row.first().map(str::to_owned))
+        self.first_of(title, row)
+    }
+
+    /// The first column's text; of a type without one nothing can be said, which is an error.
+    fn first_of(&mut self, title: &str, row: &Row) -> Result<Option<String>, Trouble> {
+        row.first().map(|text| text.map(str::to_owned)).map_err(|why| {
+            self.log(format_args!("{title}: the first column {why}"));
+            Trouble::Error
+        })
     }
 
     /// `AUTHENTICATE_` and the column's name, in capitals, with underlines for what is neither letter nor digit.
     fn tell_columns(&mut self, row: &Row) {
         for (name, value) in row.columns().skip(1) {
-            let Some(value) = value else { continue };
+            // What has no text is no variable.
+            let Ok(Some(value)) = value else { continue };
             let plain = |byte: u8| if byte.is_ascii_alphanumeric() { byte.to_ascii_uppercase() } else { b'_' };
             let name: Vec<u8> = b"AUTHENTICATE_".iter().copied().chain(name.bytes().map(plain)).collect();
             self.exchange.environment.set(&name, value.as_bytes());
@@ -121,8 +130,10 @@ impl Inquiry<'_> {
             Ok(found) => found,
             Err(trouble) => return self.undecided(trouble, Decision::Error),
         };
+        let groups: Result<Vec<_>, _> = found.rows.iter().map(|row| self.first_of("AuthzDBDQuery", row)).collect();
+        let Ok(groups) = groups else { return Decision::Error };
         let mut wanted = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        let is_member = wanted.any(|word| found.rows.iter().filter_map(Row::first).any(|group| group.as_bytes() == word));
+        let is_member = wanted.any(|word| groups.iter().flatten().any(|group| group.as_bytes() == word));
         if is_member { Decision::Granted } else { Decision::Denied }
     }
 
@@ -152,8 +163,8 @@ impl Inquiry<'_> {
         }
         let Some(query) = self.local.access_sql.redirect_query.clone() else { return Ok(None) };
         let found = self.ask_database("AuthzDBDRedirectQuery", &query, &[user], false)?;
-        let place = found.rows.first().and_then(Row::first).map(str::as_bytes);
+        let place = found.rows.first().map(|row| self.first_of("AuthzDBDRedirectQuery", row)).transpose()?.flatten();
         // What would end a field is no place.
-        Ok(place.filter(|place| !place.iter().any(u8::is_ascii_control)).map(<[u8]>::to_vec))
+        Ok(place.map(String::into_bytes).filter(|place| !place.iter().any(u8::is_ascii_control)))
     }
 }
