@@ -37,6 +37,26 @@ fn pages_come_from_the_cache() {
     assert_eq!((origin.asked("/page").len(), origin.asked("/page?x=1").len()), (2, 1));
 }
 
+/// Each once, and the same of a page and of a 304 for it.
+#[test]
+fn clients_are_told_what_the_cache_did() {
+    let settings = "result_header = \"X-Cache\"\nstatus_header = true\n";
+    let origin = Origin::start("cache-told", settings, |_| ok(&[PUBLIC, ("ETag", "\"a\"")], "page"));
+    let mut client = origin.client();
+    for (condition, status, word, cache_status) in [
+        (None, 200, "MISS", "Saker; fwd=uri-miss; fwd-status=200; stored"),
+        (None, 200, "HIT", "Saker; hit; ttl="),
+        (Some(("If-None-Match", "\"a\"")), 304, "HIT", "Saker; hit; ttl="),
+        // From now on without a walk.
+        (Some(("If-None-Match", "\"a\"")), 304, "HIT", "Saker; hit; ttl="),
+    ] {
+        let response = client.request("GET", "/page", condition.as_slice()).unwrap();
+        assert_eq!((response.status, response.field_values("x-cache").collect::<Vec<_>>()), (status, vec![word]));
+        let told: Vec<_> = response.field_values("cache-status").collect();
+        assert!(told.len() == 1 && told[0].starts_with(cache_status), "{told:?}");
+    }
+}
+
 #[test]
 fn what_is_somebodys_own_is_not_kept() {
     let origin = Origin::start("cache-own", "", |asked| {

@@ -348,8 +348,9 @@ impl Copy {
             let whole = self.fields(page, manner, told, now);
             let mut fields = validation::not_modified_fields(&whole);
             let own = manner.settings.cache.result_field.as_deref();
-            for name in ["Age", "X-LiteSpeed-Cache", "X-Cache", "X-Cache-Detail"].into_iter().chain(own) {
-                whole.first(name).map(<[u8]>::to_vec).into_iter().for_each(|value| fields.append(known_name(name), value));
+            // The site's own may be one of the others.
+            for name in ["Age", "Cache-Status", "X-LiteSpeed-Cache", "X-Cache", "X-Cache-Detail"].into_iter().chain(own) {
+                whole.first(name).map(<[u8]>::to_vec).into_iter().for_each(|value| fields.set(known_name(name), value));
             }
             (Status::NOT_MODIFIED, fields)
         };
