@@ -67,6 +67,28 @@ fn check_1_public() {
     is(seen(&origin, "/a?c=public.max-age~2", ""), "hit", "2 for nobody");
 }
 
+/// By HTTP's words as by LSCache's: whoever looks whether the cache is used sees it.
+#[test]
+fn pages_that_http_keeps_are_hits_too() {
+    let page = |asked: &Asked| {
+        let fields = [("Cache-Control", "public, max-age=60"), (TAG, "t"), ("X-LiteSpeed-Cache", "miss"), ("ETag", "\"a\"")];
+        ok(&fields[..], &asked.count.to_string())
+    };
+    let origin = Origin::start("ls-http", "", page);
+    for status in ["miss", "hit", "hit"] {
+        let response = origin.get("/a", &[]);
+        assert_eq!((response.text(), response.field_values("x-litespeed-cache").collect::<Vec<_>>()), ("1".into(), vec![status]));
+        assert_eq!((response.field("age").is_some(), response.field("x-litespeed-tag").is_some()), (status == "hit", status == "miss"));
+    }
+    let unchanged = origin.get("/a", &[("If-None-Match", "\"a\"")]);
+    assert_eq!((unchanged.status, unchanged.field("x-litespeed-cache"), unchanged.field("age").is_some()), (304, Some("hit"), true));
+    let without = Origin::start("ls-http-only", "obey = [\"http\"]\n", page);
+    for is_hit in [false, true] {
+        let response = without.get("/a", &[]);
+        assert_eq!((response.field("age").is_some(), response.field("x-litespeed-cache")), (is_hit, Some("miss")), "the origin's own");
+    }
+}
+
 #[test]
 fn check_2_private() {
     let origin = start("ls-2");
