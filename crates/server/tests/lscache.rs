@@ -253,6 +253,26 @@ fn check_11_purges_by_request() {
     assert!(origin.asked("/").is_empty(), "none of them goes to the application");
 }
 
+/// This machine may where nothing is said, and a site's own list adds to the server's.
+#[test]
+fn who_may_purge_by_request() {
+    for (server, site, status) in [
+        ("", "", 200),
+        ("", "purge_from = [\"192.0.2.1\"]\n", 200),
+        ("[cache]\npurge_from = []\n%%\n", "", 405),
+        ("[cache]\npurge_from = [\"192.0.2.1\"]\n%%\n", "", 405),
+        ("[cache]\npurge_from = []\n%%\n", "purge_from = [\"127.0.0.1\"]\n", 200),
+    ] {
+        let origin = Origin::with("ls-who-purges", &format!("{server}[site.cache]\n{site}"), 1, application);
+        let page = "/a?c=public.max-age~60";
+        assert_eq!(seen(&origin, page, "").0, "miss");
+        for method in ["PURGE", "REFRESH"] {
+            assert_eq!(origin.client().request(method, page, &[]).unwrap().status, status, "{method} {server}{site}");
+        }
+        assert_eq!(seen(&origin, page, "").0, if status == 200 { "miss" } else { "hit" }, "{server}{site}");
+    }
+}
+
 #[test]
 fn check_14_sites_are_apart() {
     let origin = start("ls-14");
