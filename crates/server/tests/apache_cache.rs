@@ -132,6 +132,7 @@ fn litespeeds_directives_by_url() {
          RewriteEngine on\nRewriteRule ^/(?:open|closed) /x.cgi [L]",
     );
     assert_eq!(site.runs("/open/a", &[]), [true, false], "kept though nothing was said");
+    assert_eq!(site.cached("/open/a"), "hit");
     assert_eq!(site.runs("/open/no/a", &[]), [true, true]);
     assert_eq!(site.runs("/closed/a", &[]), [true, true]);
     assert_eq!(site.runs("/open/a?utm_source=1", &[]), [false, false]);

@@ -159,8 +159,20 @@ fn explain_says_which_rule_and_which_file() {
         }
         assert!(page.lines().all(|line| !line.trim_end().is_empty()), "{page}");
     }
-    let output = saker(["explain", "--serve", &dir.join("www").to_string_lossy(), "/style.css"]);
-    assert!(stdout(&output).contains("200 OK"), "{output:?}");
+}
+
+/// By what `saker serve` runs by where nothing else is said: the page cache is on, and its places are that server's own.
+#[test]
+fn explain_serve_looks_at_what_serve_runs_by() {
+    let dir = explained();
+    dir.write("www/page.php", "<?php").expect("written");
+    let www = dir.join("www").to_string_lossy().into_owned();
+    for (target, expected) in [("/style.css", "not asked: a file of ours"), ("/empty/", "200 OK")] {
+        let page = stdout(&saker(["explain", "--serve", &www, target]));
+        assert!(page.contains(expected) && page.contains("200 OK") && !page.contains("off here"), "{target}: {page}");
+    }
+    let page = stdout(&saker(["explain", "--serve", &www, "/page.php"]));
+    assert!(!page.contains("off here") && !page.contains("/var/lib/saker"), "{page}");
 }
 
 #[test]

@@ -75,6 +75,32 @@ fn check_13_parts_have_lives_of_their_own() {
     assert_eq!((origin.asked("/page").len(), origin.asked("/private?a=1&b=2").len()), (1, 2));
 }
 
+/// Without a word of its own, too: a cache further out may choose a lifetime then.
+#[test]
+fn what_was_put_together_is_private() {
+    let page = "<esi:include src='/private'/>";
+    let origin = Origin::start("esi-cache-control", "", move |asked| match asked.target.as_str() {
+        "/silent" => ok(&[PAGE, HTML], page),
+        "/empty-words" => ok(&[PAGE, HTML, ("Cache-Control", " ,")], page),
+        "/for-all" => ok(&[PAGE, HTML, ("Cache-Control", "public, max-age=5"), ("Expires", "Tue, 01 Jan 2036 00:00:00 GMT")], page),
+        "/ordinary" => ok(&[PAGE, HTML], "no parts"),
+        _ => part(asked),
+    });
+    for (target, expected) in
+        [("/silent", Some("private")), ("/empty-words", Some("private")), ("/for-all", Some("private, max-age=5")), ("/ordinary", None)]
+    {
+        for status in ["miss", "hit"] {
+            let response = get(&origin, target, &user(1));
+            assert_eq!((response.field("cache-control"), response.field("x-litespeed-cache")), (expected, Some(status)), "{target}");
+            assert_eq!(response.field("expires").filter(|_| expected.is_some()), None, "{target}");
+        }
+    }
+    for (target, expected) in [("/silent", Some("private")), ("/ordinary", None)] {
+        let head = origin.client().request("HEAD", target, &[]).unwrap();
+        assert_eq!((head.status, head.field("cache-control")), (200, expected), "{target}");
+    }
+}
+
 #[test]
 fn inlines_prime_includes_and_stay_out_of_the_page() {
     let origin = Origin::start("esi-inline", "", |asked| match asked.target.as_str() {

@@ -67,6 +67,28 @@ fn check_1_public() {
     is(seen(&origin, "/a?c=public.max-age~2", ""), "hit", "2 for nobody");
 }
 
+/// By HTTP's words as by LSCache's: whoever looks whether the cache is used sees it.
+#[test]
+fn pages_that_http_keeps_are_hits_too() {
+    let page = |asked: &Asked| {
+        let fields = [("Cache-Control", "public, max-age=60"), (TAG, "t"), ("X-LiteSpeed-Cache", "miss"), ("ETag", "\"a\"")];
+        ok(&fields[..], &asked.count.to_string())
+    };
+    let origin = Origin::start("ls-http", "", page);
+    for status in ["miss", "hit", "hit"] {
+        let response = origin.get("/a", &[]);
+        assert_eq!((response.text(), response.field_values("x-litespeed-cache").collect::<Vec<_>>()), ("1".into(), vec![status]));
+        assert_eq!((response.field("age").is_some(), response.field("x-litespeed-tag").is_some()), (status == "hit", status == "miss"));
+    }
+    let unchanged = origin.get("/a", &[("If-None-Match", "\"a\"")]);
+    assert_eq!((unchanged.status, unchanged.field("x-litespeed-cache"), unchanged.field("age").is_some()), (304, Some("hit"), true));
+    let without = Origin::start("ls-http-only", "obey = [\"http\"]\n", page);
+    for is_hit in [false, true] {
+        let response = without.get("/a", &[]);
+        assert_eq!((response.field("age").is_some(), response.field("x-litespeed-cache")), (is_hit, Some("miss")), "the origin's own");
+    }
+}
+
 #[test]
 fn check_2_private() {
     let origin = start("ls-2");
@@ -229,6 +251,26 @@ fn check_11_purges_by_request() {
     assert_eq!(purge("PURGE", "/", &[("Surrogate-Key", "Q A")]).status, 200);
     assert_eq!(seen(&origin, page, "").0, "miss");
     assert!(origin.asked("/").is_empty(), "none of them goes to the application");
+}
+
+/// This machine may where nothing is said, and a site's own list adds to the server's.
+#[test]
+fn who_may_purge_by_request() {
+    for (server, site, status) in [
+        ("", "", 200),
+        ("", "purge_from = [\"192.0.2.1\"]\n", 200),
+        ("[cache]\npurge_from = []\n%%\n", "", 405),
+        ("[cache]\npurge_from = [\"192.0.2.1\"]\n%%\n", "", 405),
+        ("[cache]\npurge_from = []\n%%\n", "purge_from = [\"127.0.0.1\"]\n", 200),
+    ] {
+        let origin = Origin::with("ls-who-purges", &format!("{server}[site.cache]\n{site}"), 1, application);
+        let page = "/a?c=public.max-age~60";
+        assert_eq!(seen(&origin, page, "").0, "miss");
+        for method in ["PURGE", "REFRESH"] {
+            assert_eq!(origin.client().request(method, page, &[]).unwrap().status, status, "{method} {server}{site}");
+        }
+        assert_eq!(seen(&origin, page, "").0, if status == 200 { "miss" } else { "hit" }, "{server}{site}");
+    }
 }
 
 #[test]

@@ -37,6 +37,59 @@ fn pages_come_from_the_cache() {
     assert_eq!((origin.asked("/page").len(), origin.asked("/page?x=1").len()), (2, 1));
 }
 
+/// Each once, and the same of a page and of a 304 for it.
+#[test]
+fn clients_are_told_what_the_cache_did() {
+    let settings = "result_header = \"X-Cache\"\nstatus_header = true\n";
+    let origin = Origin::start("cache-told", settings, |_| ok(&[PUBLIC, ("ETag", "\"a\"")], "page"));
+    let mut client = origin.client();
+    for (condition, status, word, cache_status) in [
+        (None, 200, "MISS", "Saker; fwd=uri-miss; fwd-status=200; stored"),
+        (None, 200, "HIT", "Saker; hit; ttl="),
+        (Some(("If-None-Match", "\"a\"")), 304, "HIT", "Saker; hit; ttl="),
+        // From now on without a walk.
+        (Some(("If-None-Match", "\"a\"")), 304, "HIT", "Saker; hit; ttl="),
+    ] {
+        let response = client.request("GET", "/page", condition.as_slice()).unwrap();
+        assert_eq!((response.status, response.field_values("x-cache").collect::<Vec<_>>()), (status, vec![word]));
+        let told: Vec<_> = response.field_values("cache-status").collect();
+        assert!(told.len() == 1 && told[0].starts_with(cache_status), "{told:?}");
+    }
+}
+
+/// RFC 9211 section 2.2.
+#[test]
+fn clients_are_told_why_a_request_went_on() {
+    let origin = Origin::start("cache-forward", "status_header = true\nobey_client = true\n", |asked| match asked.target.as_str() {
+        "/vary" => ok(&[PUBLIC, ("Vary", "Accept-Language")], "page"),
+        "/no-store" => ok(&[("Cache-Control", "no-store")], "page"),
+        _ => ok(&[("Cache-Control", "max-age=60")], "page"),
+    });
+    let (german, english) = (("Accept-Language", "de"), ("Accept-Language", "en"));
+    let (session, password) = (("Cookie", "PHPSESSID=0123456789abcdef0123"), ("Authorization", "Basic YTpi"));
+    let nothing = ("X-Nothing", "");
+    for (method, target, field, expected) in [
+        ("GET", "/page", session, "fwd=bypass"),
+        ("GET", "/page", nothing, "fwd=uri-miss"),
+        ("GET", "/page", nothing, "hit"),
+        // Whether there is an entry or not.
+        ("GET", "/page", session, "fwd=bypass"),
+        ("GET", "/page", password, "fwd=bypass"),
+        ("GET", "/page", ("Cache-Control", "no-cache"), "fwd=request"),
+        ("POST", "/page", ("Content-Length", "0"), "fwd=method"),
+        ("GET", "/vary", german, "fwd=uri-miss"),
+        ("GET", "/vary", english, "fwd=vary-miss"),
+        ("GET", "/vary", english, "hit"),
+        ("GET", "/vary", session, "fwd=vary-miss"),
+        ("GET", "/no-store", nothing, "fwd=uri-miss"),
+        ("GET", "/no-store", nothing, "fwd=uri-miss"),
+    ] {
+        let response = origin.client().request(method, target, &[field]).unwrap();
+        let said = response.field("cache-status").unwrap_or_default();
+        assert_eq!(said.split("; ").nth(1), Some(expected), "{method} {target} {field:?}: {said}");
+    }
+}
+
 #[test]
 fn what_is_somebodys_own_is_not_kept() {
     let origin = Origin::start("cache-own", "", |asked| {

@@ -45,6 +45,28 @@ fn an_empty_cache_answers() {
 }
 
 #[test]
+fn a_site_that_is_not_there_is_a_mistake() {
+    let text = configuration("workers = 1", "cache = true").replace("\"*\"", "\"shop.example\"");
+    let many = "\n[[site]]\nnames = [\"*.many.example\"]\nroot = \"{dir}/www/%0\"\ncache = true\n";
+    let server = start("page-cache-sites", &format!("{text}{many}"));
+    for mistake in [
+        &["purge", "--site", "nosuch.example"][..],
+        &["purge", "--tag", "a", "--site", "nosuch.example"],
+        &["purge", "/x", "--site", "nosuch.example"],
+        &["cache", "list", "--site", "nosuch.example"],
+    ] {
+        let output = command(&server, mistake);
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(2), ""), "{mistake:?}");
+        assert!(stderr(&output).contains("no site is called nosuch.example"), "{mistake:?}: {}", stderr(&output));
+    }
+    for site in ["shop.example", "SHOP.example", "a.many.example", "*.many.example"] {
+        assert!(said(&command(&server, &["purge", "--site", site])).starts_with("purged ("), "{site}");
+    }
+    // The first site answers for hosts that are nobody's.
+    said(&command(&server, &["purge", "http://nosuch.example/x"]));
+}
+
+#[test]
 fn purges_outlive_a_restart() {
     let text = configuration("workers = 1", "cache = true");
     let server = start("page-cache-restart", &text);

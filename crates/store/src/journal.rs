@@ -5,9 +5,12 @@
 //! and since which start of the machine. Taking it away needs no room; whoever starts without it, or after another start of the machine that
 //! nobody had prepared, begins with an empty cache.
 
-use crate::purges::{Ban, Known, Purge, TagMark};
+use crate::{
+    closed,
+    purges::{Ban, Known, Purge, TagMark},
+};
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, Read, Write},
     path::{Path, PathBuf},
 };
@@ -62,7 +65,7 @@ impl Journal {
     pub fn open(folder: &Path) -> io::Result<(Journal, Known)> {
         let path = folder.join("purges");
         let mut bytes = Vec::new();
-        let mut file = OpenOptions::new().read(true).append(true).create(true).open(&path)?;
+        let mut file = closed::append(&path)?;
         file.read_to_end(&mut bytes)?;
         let (mut known, valid) = replay(&bytes);
         if valid < MAGIC.len() || !is_complete(folder) {
@@ -78,13 +81,13 @@ impl Journal {
     }
 
     fn mark_complete(&self) -> io::Result<()> {
-        fs::write(self.folder.join(COMPLETE), boot_id())
+        closed::write(&self.folder.join(COMPLETE), boot_id().as_bytes())
     }
 
     /// Nothing more will be written.
     pub fn close(&mut self) {
         if self.retry() && self.file.sync_data().is_ok() {
-            let _ = fs::write(self.folder.join(COMPLETE), ALL_WRITTEN);
+            let _ = closed::write(&self.folder.join(COMPLETE), ALL_WRITTEN.as_bytes());
         }
     }
 
@@ -143,8 +146,10 @@ impl Journal {
             encode(&Record::Purged { number: *number, purges: vec![Purge::Ban(text.clone())] }, &mut bytes);
         }
         let (new, path) = (self.folder.join("purges.new"), self.folder.join("purges"));
-        fs::write(&new, &bytes)?;
-        let file = OpenOptions::new().read(true).append(true).open(&new)?;
+        // One that a crash has left may be open to others.
+        let _ = fs::remove_file(&new);
+        closed::write(&new, &bytes)?;
+        let file = closed::append(&new)?;
         file.sync_data()?;
         fs::rename(&new, &path)?;
         (self.file, self.bytes, self.compact_bytes) = (file, bytes.len() as u64, bytes.len() as u64);

@@ -11,6 +11,7 @@
 //! Absent on purpose: fsync of entries. One that a power failure damaged does not match its checksum, and is a miss.
 
 mod bounds;
+mod closed;
 mod entry;
 mod flights;
 mod housekeeping;

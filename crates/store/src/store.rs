@@ -6,6 +6,7 @@
 
 use crate::{
     bounds::{Bounds, SiteUse, Totals},
+    closed,
     entry::{self, Coding, Content, EntryHead, Found, PROLOGUE_BYTES},
     flights::Flights,
     housekeeping,
@@ -60,12 +61,12 @@ pub(crate) struct Counts {
 impl Store {
     /// Opens the store of a folder, or begins one. What lies there can be found at once; the index comes in the background.
     pub fn open(root: &Path, bounds: Bounds) -> io::Result<Arc<Store>> {
-        fs::create_dir_all(root.join("entries"))?;
+        closed::folder(&root.join("entries"))?;
         let new = root.join("new");
         if new.exists() {
             fs::remove_dir_all(&new)?;
         }
-        fs::create_dir(&new)?;
+        closed::folder(&new)?;
         let (journal, known) = Journal::open(root)?;
         let store = Arc::new(Store {
             seed: seed(root)?,
@@ -347,10 +348,11 @@ fn seed(root: &Path) -> io::Result<u64> {
     if let Ok(bytes) = fs::read(&path)
         && let Ok(bytes) = bytes.try_into()
     {
+        closed::close(&path);
         return Ok(u64::from_le_bytes(bytes));
     }
     let seed = foldhash::quality::RandomState::default().hash_one(SystemTime::now());
-    fs::write(path, seed.to_le_bytes())?;
+    closed::write(&path, &seed.to_le_bytes())?;
     Ok(seed)
 }
 

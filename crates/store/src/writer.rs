@@ -3,6 +3,7 @@
 //! What is dropped before its end leaves nothing behind. The file is renamed while the index holds its slot, so that the two say the same.
 
 use crate::{
+    closed,
     entry::{Coding, EntryHead, PROLOGUE_BYTES, Prologue},
     store::{Store, slot_of},
 };
@@ -30,7 +31,7 @@ impl Writer {
     pub(crate) fn begin(store: &Arc<Store>, head: &EntryHead, coding: Coding) -> io::Result<Writer> {
         let id = store.next_id();
         let path = store.root.join("new").join(format!("{id:x}"));
-        let mut file = File::create_new(&path)?;
+        let mut file = closed::create_new(&path)?;
         let encoded = head.encode();
         let prologue = Prologue {
             coding,
@@ -112,7 +113,7 @@ impl Writer {
         let to = self.store.path(self.store.hash(&self.key), coding);
         match fs::rename(&self.path, &to) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                to.parent().map_or(Ok(()), fs::create_dir_all)?;
+                to.parent().map_or(Ok(()), closed::folder)?;
                 fs::rename(&self.path, &to)
             }
             outcome => outcome,

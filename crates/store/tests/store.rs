@@ -4,7 +4,14 @@
 
 use saker_store::{Bounds, Coding, Content, EntryHead, Purge, Standing, Store, TagMark};
 use saker_testkit::TempDir;
-use std::{fs, path::Path, sync::Arc, thread, time::Duration};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
 
 const LATER_MS: u64 = 4_000_000_000_000;
 
@@ -80,6 +87,35 @@ fn what_is_put_in_comes_out_also_after_a_start() {
     assert_eq!(store.site_use(b"site").entries, 3);
     assert!(store.remove(b"coded"));
     assert_eq!(files(&dir.join("entries")), 2, "its coding goes with it");
+}
+
+/// Of a folder and all that lies below it, what group and others may do.
+fn open_to_others(path: &Path) -> Vec<(PathBuf, u32)> {
+    let below = if path.is_dir() { fs::read_dir(path).unwrap().map(|file| file.unwrap().path()).collect() } else { Vec::new() };
+    let mode = fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let own = (mode & 0o077 != 0).then(|| (path.to_owned(), mode));
+    own.into_iter().chain(below.iter().flat_map(|path| open_to_others(path))).collect()
+}
+
+#[test]
+fn nobody_else_reads_what_lies_in_a_folder_that_is_open() {
+    let dir = TempDir::new("store-closed").unwrap();
+    fs::set_permissions(&*dir, Permissions::from_mode(0o755)).unwrap();
+    // As an earlier version has left it.
+    fs::create_dir(dir.join("entries")).unwrap();
+    fs::set_permissions(dir.join("entries"), Permissions::from_mode(0o755)).unwrap();
+    fs::write(dir.join("seed"), [1; 8]).unwrap();
+    fs::set_permissions(dir.join("seed"), Permissions::from_mode(0o644)).unwrap();
+    let store = Store::open(&dir, Bounds::default()).unwrap();
+    let id = put(&store, &head("a"), b"content");
+    let mut writer = store.write_coding(b"a", id, Coding::Gzip).unwrap();
+    writer.write(b"gzipped").unwrap();
+    writer.finish().unwrap();
+    let unfinished = store.write(&head("b")).unwrap();
+    store.purge(vec![Purge::Tag { mark: TagMark::new(b"site", b"other"), is_soft: false }]).unwrap();
+    let open: Vec<_> = open_to_others(&dir).into_iter().filter(|(path, _)| *path != *dir).collect();
+    assert_eq!(open, []);
+    drop(unfinished);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::{
     decide::{Decision, Refusal, decide},
     errand::Outcome as Noted,
     esi::{self, TakenIn, assembly},
-    look_up::{later, make, monotonic_ms, now_ms},
+    look_up::{is_own, later, make, monotonic_ms, now_ms},
     page::{Manner, Outcome, Told},
     purge,
     tally::Count,
@@ -178,6 +178,17 @@ fn freshen(visit: &Visit, response: &mut Response) -> bool {
     true
 }
 
+/// Why the request went on (RFC 9211 section 2.2): not because of what is kept, where it would have passed by whatever that is.
+fn forward(visit: &Visit, exchange: &Exchange, outcome: &Result<(), Refusal>) -> Forward {
+    let view = exchange.head.view();
+    let by_settings = |why: &Refusal| matches!(why.word, "query" | "request-cookie") || is_own(view, &visit.terms);
+    match outcome {
+        _ if !matches!(view.method(), Method::Get | Method::Head) => Forward::Method,
+        Err(why) if by_settings(why) => Forward::Bypass,
+        _ => visit.forward,
+    }
+}
+
 /// What the client sees of all this.
 fn show(visit: &Visit, exchange: &Exchange, response: &mut Response, outcome: &Result<(), Refusal>) {
     let given = &visit.terms.given;
@@ -187,8 +198,8 @@ fn show(visit: &Visit, exchange: &Exchange, response: &mut Response, outcome: &R
         visible::finish(response.fields_mut(), served, false, false);
     }
     if given.tells_status {
-        let forward = if visit.old.is_some() { Forward::Stale } else { Forward::UriMiss };
-        let told = CacheStatus { forward: Some(forward), forward_status: Some(status.0), stored: is_kept, ..CacheStatus::default() };
+        let forward = Some(forward(visit, exchange, outcome));
+        let told = CacheStatus { forward, forward_status: Some(status.0), stored: is_kept, ..CacheStatus::default() };
         told.append_to(response.fields_mut(), "Saker");
     }
     if !matches!(exchange.head.view().method(), Method::Get | Method::Head) {

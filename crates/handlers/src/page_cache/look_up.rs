@@ -25,7 +25,7 @@ use crate::coding::{self, Levels};
 use saker_cache::{
     lscache::{told, vary::VaryRules},
     names,
-    rules::{Life, Use, judge_use, reuse, validation},
+    rules::{Forward, Life, Use, judge_use, reuse, validation},
 };
 use saker_config::model::{Action, Address, CacheOffer};
 use saker_http::{
@@ -207,6 +207,7 @@ async fn search(cache: &Rc<PageCache>, exchange: &mut Exchange, mut visit: Visit
         if visit.inside.is_some() {
             visit.last_good = used.as_ref().map(|(page, _)| Rc::clone(page));
         }
+        visit.forward = forward(&visit, used.as_ref().map(|(_, used)| *used));
         let before = used.as_ref().map(|(page, _)| Rc::clone(page));
         match used {
             Some((page, Use::Fresh)) => {
@@ -263,6 +264,17 @@ async fn search(cache: &Rc<PageCache>, exchange: &mut Exchange, mut visit: Visit
     }
     go_on(exchange, visit);
     Handled::Declined
+}
+
+/// Why the request goes on, if it does (RFC 9211 section 2.2).
+fn forward(visit: &Visit, used: Option<Use>) -> Forward {
+    match used {
+        Some(Use::Validate(why) | Use::NotUsable(why)) => why.forward(),
+        Some(Use::Stale) => Forward::Stale,
+        // The address has variants, and this one is not there.
+        None if visit.sign.is_some() => Forward::VaryMiss,
+        Some(Use::Fresh | Use::OnlyIfCached504) | None => Forward::UriMiss,
+    }
 }
 
 /// The entry for this request, whatever its age: the visitor's own, or that for all.

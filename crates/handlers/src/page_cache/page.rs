@@ -199,12 +199,15 @@ impl Page {
 
     /// That it was in the cache.
     fn tell(&self, fields: &mut Fields, manner: &Manner, told: Told, now: i64) {
-        match self.by {
-            // RFC 9111 section 5.1.
-            By::Http => fields.set("Age", age_s(&self.life, now.saturating_mul(1000)).to_string().into_bytes()),
-            By::Lscache => visible::finish(fields, Served::Hit(self.audience()), false, false),
-        }
         let given = &manner.settings.cache;
+        if self.by == By::Http {
+            // RFC 9111 section 5.1.
+            fields.set("Age", age_s(&self.life, now.saturating_mul(1000)).to_string().into_bytes());
+        }
+        // Whoever was told of a miss is told of hits, by whose word ever the page is kept.
+        if self.by == By::Lscache || given.obeys_lscache {
+            visible::finish(fields, Served::Hit(self.audience()), false, false);
+        }
         if given.tells_status {
             told::status(self, told, now).append_to(fields, "Saker");
         }
@@ -348,8 +351,9 @@ impl Copy {
             let whole = self.fields(page, manner, told, now);
             let mut fields = validation::not_modified_fields(&whole);
             let own = manner.settings.cache.result_field.as_deref();
-            for name in ["Age", "X-LiteSpeed-Cache", "X-Cache", "X-Cache-Detail"].into_iter().chain(own) {
-                whole.first(name).map(<[u8]>::to_vec).into_iter().for_each(|value| fields.append(known_name(name), value));
+            // The site's own may be one of the others.
+            for name in ["Age", "Cache-Status", "X-LiteSpeed-Cache", "X-Cache", "X-Cache-Detail"].into_iter().chain(own) {
+                whole.first(name).map(<[u8]>::to_vec).into_iter().for_each(|value| fields.set(known_name(name), value));
             }
             (Status::NOT_MODIFIED, fields)
         };

@@ -13,6 +13,7 @@ use super::{
 use saker_cache::{
     lscache::{rewrite_env::RewriteEnv, vary::VaryRules},
     names,
+    rules::Forward,
 };
 use saker_http::{HeadView, RequestHead};
 use saker_pipeline::{Body, Exchange};
@@ -39,6 +40,8 @@ pub struct Visit {
     pub asked: Option<RequestHead>,
     /// What was found and could not be used as it is.
     pub old: Option<Rc<Page>>,
+    /// Why it was not answered from the cache, as Cache-Status says it.
+    pub forward: Forward,
     /// The origin was asked whether that still holds.
     pub validates: bool,
     /// It said that it does.
@@ -84,6 +87,7 @@ impl Visit {
             ticket: None,
             asked: None,
             old: None,
+            forward: Forward::UriMiss,
             validates: false,
             is_revalidated: false,
             is_refresh: false,

@@ -2,7 +2,7 @@
 
 use super::{CONFIGURATION_ERRORS, arguments, cache, cannot, check, output, place, start};
 use crate::process::{ApacheInput, load_apache, load_native};
-use saker_config::{Diagnostics, Model, ServeOptions};
+use saker_config::{Diagnostics, Model};
 use saker_pipeline::{FrontEnd, exchange::TraceStep};
 use std::{fmt::Write as _, process::ExitCode, sync::Arc};
 
@@ -40,8 +40,8 @@ fn absolute(url: &str) -> String {
 /// What a server would run by; the error is the command's outcome.
 fn configuration(explain: &arguments::Explain) -> Result<(Model, Option<FrontEnd>), ExitCode> {
     if let Some(directory) = &explain.serve {
-        let root = start::document_root(directory).map_err(cannot)?;
-        return Ok((Model::for_directory(ServeOptions { root, ..ServeOptions::default() }), None));
+        let options = start::options_of(directory, explain.state_dir.as_deref()).map_err(cannot)?;
+        return Ok((Model::for_directory(options), None));
     }
     let refused = |diagnostics: &Diagnostics| {
         check::report(diagnostics);

@@ -29,11 +29,13 @@ pub fn configuration(named: Option<&Path>) -> Result<PathBuf, String> {
 }
 
 /// For a `saker serve` that listens on `address`.
-pub fn serve_state_dir(address: &Address) -> Result<PathBuf, String> {
-    let base = serve_base(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from), getuid().as_raw());
-    // Checked here, because `process` only looks at the directory itself.
-    StateDir::open(&base).map_err(|error| error.to_string())?;
-    Ok(base.join(serve_name(address, std::process::id())))
+pub fn serve_state_dir(address: &Address) -> PathBuf {
+    own_serve_base().join(serve_name(address, std::process::id()))
+}
+
+/// Checks where those are, for `process` only looks at the directory itself.
+pub fn open_serve_base() -> Result<(), String> {
+    StateDir::open(&own_serve_base()).map(drop).map_err(|error| error.to_string())
 }
 
 /// Of the page cache of a `saker serve` that listens on `address`. `None`: below its state directory.
@@ -66,8 +68,7 @@ pub fn running_server(target: &Target) -> Result<PathBuf, Absent> {
             Err(diagnostics) => Err(Absent::Configuration(diagnostics.to_string())),
         };
     }
-    let base = serve_base(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from), getuid().as_raw());
-    only_one(&candidates(&base, &Server::default().state_dir))
+    only_one(&candidates(&own_serve_base(), &Server::default().state_dir))
 }
 
 /// Why there is no server to talk to.
@@ -77,6 +78,10 @@ pub enum Absent {
     Configuration(String),
     None(Vec<PathBuf>),
     Several(Vec<PathBuf>),
+}
+
+fn own_serve_base() -> PathBuf {
+    serve_base(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from), getuid().as_raw())
 }
 
 fn serve_base(runtime_dir: Option<PathBuf>, uid: u32) -> PathBuf {

@@ -6,6 +6,7 @@ use super::{
     cannot, place, promises,
 };
 use crate::process::{self, ApacheInput, Source};
+use clap::{Args, FromArgMatches};
 use saker_config::{
     ServeOptions,
     model::{AccessLogTarget, Acme, AcmeDirectory, Address, CacheOffer, CacheUse, CertificateFiles, Origin, Workers},
@@ -22,10 +23,20 @@ const PHP_PROGRAMS: &str = "it has to be auto, lsphp, php-fpm, php-cgi or the pa
 const HTTPS_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
 
 pub fn serve(serve: Serve) -> ExitCode {
-    match serve_options(serve) {
+    let is_placed = serve.state_dir.is_some();
+    let options = serve_options(serve).and_then(|options| if is_placed { Ok(options) } else { place::open_serve_base().map(|()| options) });
+    match options {
         Ok(options) => process::run(Source::Directory(Box::new(options))),
         Err(why) => cannot(why),
     }
+}
+
+/// What `saker serve DIR` runs by, for those who only look: by the command line's own defaults, so that nobody says anything else.
+pub fn options_of(directory: &Path, state_dir: Option<&Path>) -> Result<ServeOptions, String> {
+    let command = Serve::augment_args(clap::Command::new("serve").no_binary_name(true));
+    let matches = command.try_get_matches_from(["--".as_ref(), directory.as_os_str()]).map_err(|error| error.to_string())?;
+    let serve = Serve::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+    serve_options(Serve { state_dir: state_dir.map(Path::to_owned), ..serve })
 }
 
 pub fn run(run: Run) -> ExitCode {
@@ -59,7 +70,7 @@ fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
     let serve_is_placed = serve.state_dir.is_some();
     let state_dir = match (serve.state_dir, http.iter().chain(&https).next()) {
         (Some(named), _) => named,
-        (None, first) => place::serve_state_dir(first.unwrap_or(&Address::Tcp(HTTP_DEFAULT)))?,
+        (None, first) => place::serve_state_dir(first.unwrap_or(&Address::Tcp(HTTP_DEFAULT))),
     };
     let root = document_root(&directory)?;
     let workers = serve.workers.count().map_or(Workers::Auto, Workers::Count);
@@ -155,7 +166,7 @@ fn certificate(certificate: &Path, key: Option<&Path>) -> Result<CertificateFile
 }
 
 /// Absolute, so that it stays the same whatever becomes of the working directory.
-pub fn document_root(directory: &Path) -> Result<PathBuf, String> {
+fn document_root(directory: &Path) -> Result<PathBuf, String> {
     match std::fs::canonicalize(directory) {
         Ok(root) if root.is_dir() => Ok(root),
         Ok(_) => Err(format!("{}: not a directory", directory.display())),
@@ -302,6 +313,19 @@ mod tests {
         assert!(matches!(php("auto"), Ok(PhpUse::Managed)) && matches!(php("off"), Ok(PhpUse::Off)));
         assert!(matches!(php("unix:/run/php.sock"), Ok(PhpUse::Upstream(_))));
         assert!(php("on").unwrap_err().starts_with("--php on: "));
+    }
+
+    #[test]
+    fn who_only_looks_sees_what_runs() {
+        let scratch = Scratch::new();
+        let path = scratch.0.to_str().unwrap();
+        for (looked_at, runs) in [
+            (options_of(&scratch.0, Some(&scratch.0)), options(&[path, "--state-dir", path])),
+            (options_of(&scratch.0, None), options(&[path])),
+        ] {
+            assert_eq!(format!("{:?}", looked_at.unwrap()), format!("{:?}", runs.unwrap()));
+        }
+        assert!(options_of(Path::new("--http"), None).unwrap_err().starts_with("--http: "), "a folder, whatever its name");
     }
 
     #[test]

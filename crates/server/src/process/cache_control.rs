@@ -43,7 +43,7 @@ pub async fn answer(verb: &CacheVerb, model: &Model, store: Option<Arc<Store>>, 
         CacheVerb::Warm(_) => Err("warm-ups are not for the store to make".into()),
         CacheVerb::Purge(order) => purge(order, model, &store),
         CacheVerb::List { site, max } => {
-            let scopes = site.as_deref().map(|site| scopes_of(model, site)).transpose()?;
+            let scopes = site.as_deref().map(|site| scopes_named(model, site)).transpose()?;
             let max = *max;
             aside(move || list(&store, scopes.as_deref(), max)).await
         }
@@ -188,7 +188,7 @@ fn now_ms() -> i64 {
 
 fn purge(order: &PurgeOrder, model: &Model, store: &Store) -> Result<Value, String> {
     let scopes = match order.site.as_deref() {
-        Some(site) => scopes_of(model, site)?,
+        Some(site) => scopes_named(model, site)?,
         None => scopes(model).map(|(scope, _)| scope).collect(),
     };
     let mut purges = Vec::new();
@@ -243,7 +243,7 @@ fn asked(url: &str, model: &Model, site: Option<&str>) -> Result<Vec<Asked>, Str
     let one = |host: &str, scope: Vec<u8>| Asked { scope, tags: tags(&host.to_ascii_lowercase()) };
     match (host, site) {
         (Some(host), _) => Ok(scopes_of(model, host)?.into_iter().map(|scope| one(host, scope)).collect()),
-        (None, Some(host)) => Ok(scopes_of(model, host)?.into_iter().map(|scope| one(host, scope)).collect()),
+        (None, Some(host)) => Ok(scopes_named(model, host)?.into_iter().map(|scope| one(host, scope)).collect()),
         (None, None) => {
             let exact = |(scope, site): (Vec<u8>, &Site)| {
                 let names: Vec<String> = site.names.iter().filter_map(exact_name).collect();
@@ -311,6 +311,25 @@ fn scopes(model: &Model) -> impl Iterator<Item = (Vec<u8>, &Site)> {
 
 /// Of the sites that answer a host, or have it for a scope; without any, of those that answer hosts nobody claims.
 fn scopes_of(model: &Model, host: &str) -> Result<Vec<Vec<u8>>, String> {
+    match (claiming(model, host), scopes(model).next()) {
+        (found, _) if !found.is_empty() => Ok(found),
+        (_, Some((first, _))) => Ok(with_own(model, host, vec![first])),
+        (_, None) => Err(format!("no site answers {host}")),
+    }
+}
+
+/// Of a site that somebody names. What is nobody's name is a mistake then, and not the first site, though that one answers such hosts; unless it
+/// stands for many, and may know this one.
+fn scopes_named(model: &Model, name: &str) -> Result<Vec<Vec<u8>>, String> {
+    let may_know = model.sites.first().is_some_and(|site| site.by_host.is_some());
+    match may_know || !claiming(model, name).is_empty() {
+        true => scopes_of(model, name),
+        false => Err(format!("no site is called {name} (`saker cache stat` lists them)")),
+    }
+}
+
+/// Of the sites that have a host for a name or for a scope; else of those that take every one, or those of a pattern.
+fn claiming(model: &Model, host: &str) -> Vec<Vec<u8>> {
     let wanted = host.to_ascii_lowercase();
     let claims = |scope: &[u8], site: &Site| {
         let by_name = site.names.iter().any(|name| match name {
@@ -320,23 +339,23 @@ fn scopes_of(model: &Model, host: &str) -> Result<Vec<Vec<u8>>, String> {
         });
         by_name || scope == wanted.as_bytes()
     };
-    // A site that stands for many hosts has a scope for each of them.
-    let of_host = |(index, site): (usize, &Arc<Site>)| site.by_host.is_some().then(|| names::scope(Some(&wanted), index));
-    let with_own = |found: Vec<Vec<u8>>| {
-        let own = model.sites.iter().enumerate().filter_map(of_host).filter(|own| !found.contains(own)).collect::<Vec<_>>();
-        found.iter().cloned().chain(own).collect::<Vec<_>>()
-    };
-    let claimed: Vec<Vec<u8>> = scopes(model).filter(|(scope, site)| claims(scope, site)).map(|(scope, _)| scope).collect();
-    if !claimed.is_empty() {
-        return Ok(with_own(claimed));
-    }
     let takes_all = |site: &Site| site.names.contains(&SiteName::Any) || !site.patterns.is_empty();
-    let others: Vec<Vec<u8>> = scopes(model).filter(|(_, site)| takes_all(site)).map(|(scope, _)| scope).collect();
-    match (others.is_empty(), scopes(model).next()) {
-        (false, _) => Ok(with_own(others)),
-        (true, Some((first, _))) => Ok(vec![first]),
-        (true, None) => Err(format!("no site answers {host}")),
+    let mut found: Vec<Vec<u8>> = scopes(model).filter(|(scope, site)| claims(scope, site)).map(|(scope, _)| scope).collect();
+    if found.is_empty() {
+        found = scopes(model).filter(|(_, site)| takes_all(site)).map(|(scope, _)| scope).collect();
     }
+    if found.is_empty() { found } else { with_own(model, host, found) }
+}
+
+/// A site that stands for many hosts has a scope for each of them.
+fn with_own(model: &Model, host: &str, mut found: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let of_host = |(index, site): (usize, &Arc<Site>)| site.by_host.is_some().then(|| names::scope(Some(host), index));
+    for own in model.sites.iter().enumerate().filter_map(of_host) {
+        if !found.contains(&own) {
+            found.push(own);
+        }
+    }
+    found
 }
 
 #[cfg(test)]

@@ -214,7 +214,8 @@ pub fn without_content(response: &mut Response) {
     response.body = Body::Stream(Box::new(bodies::Nothing));
 }
 
-/// What is said of the template is not true of what is made of it; and what is made for one visitor is for no cache on the way to him.
+/// What is said of the template is not true of what is made of it; and what is made for one visitor is for no cache on the way to him: without a word,
+/// one of them might keep it for a time of its own choice (RFC 9111 section 4.2.2).
 fn clean(fields: &mut Fields) {
     for name in ["ETag", "Last-Modified", "Content-Length", "Accept-Ranges", "Surrogate-Control", "CDN-Cache-Control", "Expires"] {
         fields.remove(name);
@@ -222,9 +223,6 @@ fn clean(fields: &mut Fields) {
     let lines = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("Cache-Control"));
     let words: Vec<Vec<u8>> =
         lines.flat_map(|(_, value)| value.split(|byte| *byte == b',')).map(|word| word.trim_ascii().to_vec()).collect();
-    if words.is_empty() {
-        return;
-    }
     let is_for_shared = |word: &[u8]| {
         let name = word.split(|byte| *byte == b'=').next().unwrap_or_default().to_ascii_lowercase();
         matches!(name.as_slice(), b"public" | b"s-maxage" | b"proxy-revalidate" | b"private" | b"")
