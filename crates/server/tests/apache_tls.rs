@@ -164,3 +164,28 @@ fn passphrases_by_a_program() {
     let said = refused("SSLPassPhraseDialog builtin");
     assert!(said.contains("no terminal to ask") && said.contains("SSLPassPhraseDialog exec:"), "{said}");
 }
+
+/// Hosts of the port without TLS have no certificate and need none.
+#[test]
+fn only_hosts_that_clients_reach_by_tls_are_warned_about() {
+    let dir = TempDir::new("apache-tls-warnings").unwrap();
+    shell(
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out pem.pem -subj /CN=shop.example -addext subjectAltName=DNS:shop.example",
+        &dir,
+    );
+    let checked = |port_of_other: &str| {
+        let text = format!(
+            "ServerRoot {0}\nServerName main.test\nListen 127.0.0.1:18080\nListen 127.0.0.1:18443\nLoadModule mpm_event_module modules/mod_mpm_event.so\n\
+             LoadModule authz_core_module modules/mod_authz_core.so\nLoadModule ssl_module modules/mod_ssl.so\n\
+             <VirtualHost *:{port_of_other}>\nServerName plain.example\nDocumentRoot {0}\n</VirtualHost>\n\
+             <VirtualHost *:18443>\nServerName shop.example\nDocumentRoot {0}\nSSLEngine on\nSSLCertificateFile {0}/pem.pem\nSSLCertificateKeyFile {0}/key.pem\n</VirtualHost>\n",
+            dir.display()
+        );
+        let file = dir.write("httpd.conf", text).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_saker")).args(["check", "--apache"]).arg(file).output().unwrap();
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat()
+    };
+    let (warned, silent) = (checked("18443"), checked("18080"));
+    assert!(warned.contains("no certificate is configured for plain.example"), "{warned}");
+    assert!(!silent.contains("no certificate"), "{silent}");
+}

@@ -109,7 +109,7 @@ pub struct Serve {
     /// PHP: auto (whichever is installed), off, or a php-fpm that runs already: unix:PATH or HOST:PORT
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub php: String,
-    /// Obey .htaccess files (version 0.3; until then auto is off)
+    /// Obey .htaccess files (not yet: auto is off; `saker run --apache` obeys them)
     #[arg(long, value_name = "on|off", default_value = "auto", hide_possible_values = true)]
     pub htaccess: Switch,
     /// Page cache: auto keeps what responses say is for all, or LSCache's fields; on goes by all of HTTP's rules

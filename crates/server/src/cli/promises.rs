@@ -5,7 +5,7 @@
 use super::arguments::{Serve, Switch};
 
 pub const HTACCESS: &str =
-    "--htaccess on: .htaccess files arrive with version 0.3; until then their rules are written as routes in saker.toml";
+    "--htaccess on: `saker serve` reads no .htaccess files; `saker run --apache FILE` does, by the configuration that Apache had";
 
 /// Why this version can't do what was asked.
 pub fn refuse_serve(serve: &Serve) -> Result<(), &'static str> {
