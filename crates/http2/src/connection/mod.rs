@@ -165,6 +165,11 @@ impl Connection {
         self.stops.drain(..).for_each(|stream| crate::frame::write_reset(stream, ErrorCode::NoError, out));
     }
 
+    /// Whether [`Connection::write_stops`] has something to write.
+    pub fn has_stops(&self) -> bool {
+        !self.stops.is_empty()
+    }
+
     /// Streams with an entry: those that at least one side has not ended.
     pub fn open_streams(&self) -> usize {
         self.streams.len()

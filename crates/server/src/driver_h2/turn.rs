@@ -37,7 +37,7 @@ impl Connection {
             worker.buffers.borrow_mut().out = out;
             match (result, worked) {
                 (Err(cause), _) | (Ok(()), Worked::Ended(cause)) => return Poll::Ready(cause),
-                (Ok(()), Worked::Idle) if !wrote => return self.wait(cx),
+                (Ok(()), Worked::Idle) if !wrote && !self.machine.has_stops() => return self.wait(cx),
                 (Ok(()), _) => {}
             }
         }
