@@ -122,6 +122,11 @@ fn what_keeps_it_from_starting_is_said_where_it_was_started() {
         assert_eq!(output.status.code(), Some(2));
         let said = operate::stderr(&output);
         assert!(said.contains("cannot start") && said.contains(words) && said.contains("No such file or directory"), "{said}");
+        // Who checks hears of access logs before.
+        let output = saker(["check".as_ref(), "-c".as_ref(), path.as_os_str()]);
+        let said = operate::stderr(&output);
+        let is_told = said.contains("saker.toml:") && said.contains("there is no folder") && said.contains("no/such/folder");
+        assert_eq!((output.status.code(), is_told), if site.is_empty() { (Some(0), false) } else { (Some(1), true) }, "{said}");
     }
 }
 

@@ -9,10 +9,10 @@ use crate::{
     process::{ApacheInput, load_apache, load_native, settle_php},
     secured,
 };
-use saker_config::{Diagnostic, Diagnostics, Loaded, Model, Severity};
+use saker_config::{Diagnostic, Diagnostics, Loaded, Model, Severity, model::AccessLogTarget};
 use saker_tls::LoadProblem;
 use serde_json::{Value, json};
-use std::{path::Path, process::ExitCode};
+use std::{collections::BTreeSet, path::Path, process::ExitCode};
 
 pub fn check(check: &Check) -> ExitCode {
     let path = match &check.input.apache {
@@ -34,14 +34,14 @@ pub fn report(diagnostics: &Diagnostics) {
     }
 }
 
-/// What is wrong with the file, and with the certificates and keys that it names. The text is a summary of what is right.
+/// What is wrong with the file, and with the certificates, keys and folders of logs that it names. The text is a summary of what is right.
 fn load(path: &Path, input: &Input) -> Result<(String, Diagnostics), Diagnostics> {
     let Loaded { model, warnings } = match input.apache {
         Some(_) => apache(path, input)?,
         None => load_native(path)?,
     };
     let of_certificates = secured::problems(&model).into_iter().map(diagnostic);
-    let all = Diagnostics(warnings.into_iter().chain(of_certificates).collect());
+    let all = Diagnostics(warnings.into_iter().chain(of_certificates).chain(homeless_logs(&model)).collect());
     if all.iter().any(Diagnostic::is_error) { Err(all) } else { Ok((summary(model, input.apache.is_some()), all)) }
 }
 
@@ -53,6 +53,25 @@ fn apache(path: &Path, input: &Input) -> Result<Loaded, Diagnostics> {
         true => Err(Diagnostics(loaded.diagnostics)),
         false => Ok(Loaded { model: loaded.model, warnings: loaded.diagnostics }),
     }
+}
+
+/// Access logs in folders that are not there, with which the server would not start. Those of hosts make theirs.
+fn homeless_logs(model: &Model) -> Vec<Diagnostic> {
+    let logs = model.sites.iter().flat_map(|site| &site.access_logs);
+    let folders = logs.filter_map(|log| match &log.target {
+        AccessLogTarget::File(path) => Some((log, path.parent()?)),
+        AccessLogTarget::Stdout | AccessLogTarget::ByHost(_) | AccessLogTarget::Program(_) => None,
+    });
+    let mut told = BTreeSet::new();
+    let missing = folders.filter(|(_, folder)| !folder.as_os_str().is_empty() && !folder.is_dir() && told.insert(folder.to_owned()));
+    missing
+        .map(|(log, folder)| {
+            let mut diagnostic =
+                Diagnostic::without_source(log.origin.clone(), format!("there is no folder {} for this log", folder.display()));
+            diagnostic.help = Some("make it, and give it to the user that the server becomes".into());
+            diagnostic
+        })
+        .collect()
 }
 
 fn diagnostic(problem: LoadProblem) -> Diagnostic {
