@@ -68,6 +68,8 @@ impl Mariadb {
         let made = run(
             Command::new("mariadb-install-db")
                 .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"])
+                // One that starts removes other servers' temporary tables.
+                .env("TMPDIR", folder)
                 .arg(format!("--datadir={}", folder.join("mysql").display())),
             "mariadb-server",
         );
@@ -84,6 +86,7 @@ impl Mariadb {
     fn serve(folder: &Path, more: &[String]) -> Running {
         Running::start(
             Command::new("/usr/sbin/mariadbd")
+                .env("TMPDIR", folder)
                 .args(["--no-defaults", "--user=root", "--innodb-flush-log-at-trx-commit=0"])
                 .args(more)
                 .arg(format!("--datadir={}", folder.join("mysql").display()))

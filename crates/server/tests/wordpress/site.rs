@@ -20,7 +20,9 @@ pub struct Database {
 impl Database {
     pub fn start(dir: &Path) -> Database {
         let data = dir.join("mysql");
+        // One that starts removes other servers' temporary tables.
         let made = Command::new("mariadb-install-db")
+            .env("TMPDIR", dir)
             .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"])
             .arg(format!("--datadir={}", data.display()))
             .output()
@@ -28,6 +30,7 @@ impl Database {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let socket = dir.join("mysql.sock");
         let process = Command::new("/usr/sbin/mariadbd")
+            .env("TMPDIR", dir)
             .args(["--no-defaults", "--skip-networking", "--user=root", "--innodb-flush-log-at-trx-commit=0"])
             .arg(format!("--datadir={}", data.display()))
             .arg(format!("--socket={}", socket.display()))
