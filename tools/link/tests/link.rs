@@ -31,6 +31,9 @@ fn sockets(link: &Link) -> (UdpSocket, UdpSocket) {
     (bind(link.server(), SERVER, CLIENT), bind(link.client(), CLIENT, SERVER))
 }
 
+/// A busy machine spoils some.
+const TRIES: usize = 5;
+
 fn send(socket: &UdpSocket, bytes: usize, count: usize) {
     for _ in 0..count {
         socket.send(&vec![0; bytes]).expect("sent");
@@ -55,19 +58,23 @@ fn delays_are_kept_within_a_millisecond() {
             server.send(&packet).expect("sent");
         }
     });
-    let mut rounds: Vec<Duration> = (0..41_u64)
-        .map(|number| {
+    let measure = || {
+        let round = |number: u64| {
             let start = Instant::now();
             client.send(&number.to_be_bytes()).expect("sent");
             client.recv(&mut [0; 8]).expect("it comes back");
             start.elapsed()
-        })
-        .collect();
+        };
+        let mut rounds: Vec<Duration> = (0..41).map(round).collect();
+        rounds.sort();
+        rounds
+    };
+    // What else runs on the machine may make any of them late, and never early.
+    let rounds: Vec<Vec<Duration>> = (0..TRIES).map(|_| measure()).collect();
     client.send(b"x").expect("sent");
     echo.join().expect("it echoed");
-    rounds.sort();
-    assert!(rounds[0] >= Duration::from_millis(20), "{rounds:?}");
-    assert!(rounds[20] < Duration::from_millis(21), "{rounds:?}");
+    assert!(rounds.iter().all(|rounds| rounds[0] >= Duration::from_millis(20)), "{rounds:?}");
+    assert!(rounds.iter().any(|rounds| rounds[20] < Duration::from_millis(21)), "{rounds:?}");
 }
 
 #[test]
