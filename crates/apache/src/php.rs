@@ -67,8 +67,8 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
         return refused(Status::SERVICE_UNAVAILABLE);
     };
     let mut script = call::script(exchange, host, local);
-    // mod_php is inside the server and sees them, whatever CGIPassAuth says of programs.
-    script.passes_authorization = true;
+    // mod_php is inside the server and sees them, where CGI's programs have to be let; who says `CGIPassAuth Off` means PHP, too.
+    script.passes_authorization = local.cgi.passes_authorization.unwrap_or(true);
     script.php = local.php.told();
     let pool = if script.php.is_empty() { pool } else { rules.php.for_settings(pool, &script.php) };
     if !pool.settings.is_empty() {

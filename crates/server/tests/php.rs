@@ -335,15 +335,17 @@ fn credentials_reach_php_as_under_mod_php() {
     const SCRIPT: &str = "<?php echo ($_SERVER['PHP_AUTH_USER'] ?? '-'), ' ', ($_SERVER['PHP_AUTH_PW'] ?? '-'), ' ', \
                           (array_change_key_case(getallheaders())['authorization'] ?? '-');";
     for kind in PROGRAMS {
-        let dir = folder("php-credentials", &[("auth.php", SCRIPT)]);
+        let files = [("auth.php", SCRIPT), ("off/auth.php", SCRIPT), ("off/.htaccess", "CGIPassAuth Off\n")];
+        let dir = folder("php-credentials", &files);
         let server = apache_by(kind, "<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>", &dir);
-        let ask = |value: &str| {
+        let ask = |target: &str, value: &str| {
             let mut client = Client::connect(server.address()).unwrap();
             client.set_timeout(PATIENCE).unwrap();
-            client.request("GET", "/auth.php", &[("Authorization", value)]).unwrap().text()
+            client.request("GET", target, &[("Authorization", value)]).unwrap().text()
         };
-        assert_eq!(ask("Basic dTpw"), "u p Basic dTpw", "{kind}");
-        assert_eq!(ask("Bearer zz"), "- - Bearer zz", "{kind}");
+        assert_eq!(ask("/auth.php", "Basic dTpw"), "u p Basic dTpw", "{kind}");
+        assert_eq!(ask("/auth.php", "Bearer zz"), "- - Bearer zz", "{kind}");
+        assert_eq!(ask("/off/auth.php", "Basic dTpw"), "- - -", "{kind}: who forbids it is heard");
     }
 }
 
