@@ -18,7 +18,7 @@ help:
 	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/"
 	@echo "make test    formatting, lints, house rules, all tests"
 	@echo "make check   the same without the tests"
-	@echo "make soak    SOAK_REQUESTS ($(SOAK_REQUESTS)) through the gateway, a tenth of them with a fault; what is left behind"
+	@echo "make soak    SOAK_REQUESTS ($(SOAK_REQUESTS)) through the gateway, a tenth of them with a fault; what is left behind; the adversarial suite with as many targets"
 	@echo "make bench   Saker beside nginx, lighttpd and h2o; BENCH='--quick --only small' passes options on"
 	@echo "make lab     the published comparisons, under an hour, as a page: lab/index.html; QUICK=1 in five minutes; LAB='--only b3-' passes options on"
 	@echo "make table   the README's table, from the last whole run of the lab"
@@ -49,7 +49,7 @@ test:
 	CARGO="$(CARGO)" tools/run-tests
 
 soak:
-	SAKER_SOAK="$(SOAK_REQUESTS)" $(CARGO) test -p saker --test soak -- --nocapture
+	SAKER_SOAK="$(SOAK_REQUESTS)" $(CARGO) test -p saker --test soak --test adversarial --test cache_workers -- --nocapture
 
 bench:
 	tools/install-test-programs --bench

@@ -40,7 +40,7 @@ fn read(main: &[u8], included: &[u8]) -> Loaded {
     let files = InMemory::default().with("/etc/httpd.conf", main).with("/etc/a.conf", included).with("/etc/conf.d/b.conf", included);
     let mut setup = Setup::new("/etc", "httpd.conf");
     setup.matches = |pattern, subject| Ok(subject.starts_with(pattern));
-    setup.limits = Limits { nodes_max: 5_000, files_max: 100, macro_uses_max: 200, text_bytes_max: 1 << 20 };
+    setup.limits = Limits { nodes_max: 5_000, files_max: 100, macro_uses_max: 200, text_bytes_max: 1 << 20, ..Limits::default() };
     load(&setup, &files)
 }
 

@@ -7,10 +7,10 @@ use saker_fuzz::{Input, cut};
 use saker_http1::{CHUNK_END, ChunkLimits, ChunkedDecoder, Decoded, Reject, encode_chunk_head, encode_last_chunk};
 
 const TIGHT: ChunkLimits =
-    ChunkLimits { line_extension_bytes_max: 12, extension_bytes_max: 24, trailer_bytes_max: 48, trailer_count_max: 3 };
+    ChunkLimits { line_extension_bytes_max: 12, extension_bytes_max: 24, trailer_bytes_max: 48, trailer_count_max: 3, trailer_line_bytes_max: 24 };
 /// For trailers that were accepted once: writing adds a space after each colon.
 const WIDE: ChunkLimits =
-    ChunkLimits { line_extension_bytes_max: 0, extension_bytes_max: 0, trailer_bytes_max: 1 << 20, trailer_count_max: 64 };
+    ChunkLimits { line_extension_bytes_max: 0, extension_bytes_max: 0, trailer_bytes_max: 1 << 20, trailer_count_max: 64, trailer_line_bytes_max: usize::MAX };
 
 type Lines = Vec<(String, Vec<u8>)>;
 

@@ -1,12 +1,16 @@
-//! Any file is cut, or refused: what is made is as long as it says, lies in the file, and can be read again.
+//! Any file is cut, or refused: what is made is as long as it says, lies in the file, and can be read again. The work on it is bounded by its bytes.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use saker_media::{Piece, Source, Times, flv, hls, mp4};
+use saker_media::{Piece, Source, Times, flv, hls, mp4, work::steps};
 
 /// What is not worth a fuzzer's time.
 const INDEX_BYTES_MAX: u64 = 1 << 20;
+
+/// Steps for each byte of a file, for all that is asked of it below, and those that any file may cost.
+const STEPS_PER_BYTE: u64 = 1024;
+const STEPS_ANYWAY: u64 = 20_000_000;
 
 /// All of it, where it is small enough to be put together.
 fn whole(pieces: &[Piece], file: &[u8]) -> Option<Vec<u8>> {
@@ -62,6 +66,9 @@ fuzz_target!(|input: &[u8]| {
     let Some(([a, b, c, d], file)) = input.split_first_chunk::<4>() else { return };
     let end = u16::from_be_bytes([*c, *d]);
     let times = Times { start_ms: u16::from_be_bytes([*a, *b]).into(), end_ms: (end > 0).then_some(end.into()) };
+    let before = steps();
     of_mp4(file, times);
     of_flv(file, times);
+    let done = steps() - before;
+    assert!(done <= STEPS_ANYWAY + STEPS_PER_BYTE * file.len() as u64, "{done} steps for {} bytes", file.len());
 });

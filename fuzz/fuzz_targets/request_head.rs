@@ -46,13 +46,20 @@ fn accepted(bytes: &[u8], index: &HeadIndex, limits: &RequestLimits) {
     assert!(bytes.len() <= limits.head_bytes_max && head.target().len() <= limits.target_bytes_max);
     assert!(index.field_count() <= limits.header_count_max);
     line_ends_and_controls(bytes.strip_prefix(b"\r\n").unwrap_or(bytes));
-    let lines = plain_field_lines(bytes);
+    let mut lines = plain_field_lines(bytes);
     let read: Vec<_> = head.fields().map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec())).collect();
+    // Those that Connection nominates are gone, all of a name or none.
+    let options: Vec<Vec<u8>> = lines.iter().filter(|line| line.0 == b"connection").flat_map(|line| members(&line.1)).collect();
+    lines.retain(|line| !options.contains(&line.0) || read.iter().any(|kept| kept.0 == line.0));
     assert_eq!(read, lines);
     if let Ok(framing) = check_request(head) {
         unambiguous(head, framing, &lines);
         sent_on(head, framing);
     }
+}
+
+fn members(list: &[u8]) -> Vec<Vec<u8>> {
+    list.split(|byte| *byte == b',').map(|member| member.trim_ascii().to_ascii_lowercase()).collect()
 }
 
 /// No line can be seen to end elsewhere by a reader who takes a bare CR, a bare LF or a NUL for something.

@@ -5,14 +5,20 @@
 
 use libfuzzer_sys::fuzz_target;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, pki_types::CertificateDer, pki_types::pem::PemObject};
-use saker_config::model::{Automatic, ListenerTls, Origin, SiteName, SiteTls};
+use saker_config::{
+    HostTable, Model,
+    model::{Address, Automatic, Listener, ListenerTls, Origin, Site, SiteName, SiteTls},
+};
 use saker_fuzz::{Input, cut};
-use saker_tls::{Acceptor, Fault, INPUT_BYTES_MAX, Identities, ServerSession, SiteIdentity, Tickets, local_certificate};
+use saker_tls::{Acceptor, Fault, INPUT_BYTES_MAX, Identities, ServerSession, Tickets, local_certificate};
 use std::{
     io::{Read, Write},
+    net::{IpAddr, Ipv4Addr},
     sync::{Arc, LazyLock},
     time::Duration,
 };
+
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 struct World {
     acceptor: Acceptor,
@@ -22,11 +28,15 @@ struct World {
 static WORLD: LazyLock<World> = LazyLock::new(|| {
     let dir = std::env::temp_dir().join("saker-fuzz-tls");
     let local = local_certificate(&dir, &[]).expect("a temporary folder");
-    let (names, tls) = ([SiteName::Exact("localhost".into())], SiteTls { automatic: Automatic::Local, ..SiteTls::default() });
-    let (identities, _) = Identities::load(&[SiteIdentity { names: &names, tls: &tls, origin: &Origin::built_in() }], None);
+    let (names, tls) = (vec![SiteName::Exact("localhost".into())], SiteTls { automatic: Automatic::Local, ..SiteTls::default() });
+    let site = Site { names, tls: Arc::new(tls), ..Site::new(Origin::built_in()) };
+    let address = Address::Tcp((LOCAL, 443).into());
+    let listener = Listener { tls: Some(ListenerTls::default()), ..Listener::new(address, Origin::built_in()) };
+    let model = Model { listeners: vec![listener.clone()], sites: vec![Arc::new(site)], ..Model::default() };
+    let (identities, _) = Identities::load(&model, &Arc::new(HostTable::new(&model)), None);
     identities.install(&["localhost".into()], &local.chain_pem, &local.key_pem).expect("its own certificate");
     let tickets = Arc::new(Tickets::own(Duration::from_secs(3600)));
-    let acceptor = Acceptor::new(Arc::new(identities), &ListenerTls::default(), tickets, &[b"h2", b"http/1.1"]);
+    let acceptor = Acceptor::new(Arc::new(identities), &listener, tickets, &[b"h2", b"http/1.1"]);
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(&local.authority_path).expect("kept")).expect("an authority");
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -54,7 +64,7 @@ struct Peer {
 
 impl Peer {
     fn new() -> Peer {
-        Peer { session: WORLD.acceptor.accept(), kept: Vec::new(), plain: Vec::new(), out: Vec::new() }
+        Peer { session: WORLD.acceptor.accept(LOCAL), kept: Vec::new(), plain: Vec::new(), out: Vec::new() }
     }
 
     fn give(&mut self, bytes: &[u8]) -> Result<(), Fault> {

@@ -11,17 +11,15 @@ use crate::{
     rules::ApacheRules,
     state::{State, Translated, peek, state},
 };
-use saker_expressions::{Facts, FileTest, LocalTime, Variable};
+use saker_expressions::{Facts, FileTest, LocalTime, Variable, Work};
 use saker_files::{Kind, Watcher};
 use saker_http::Status;
-use saker_pipeline::{Exchange, Rules, Verdict};
+use saker_pipeline::{Exchange, Inner, Rules, Verdict};
 use std::{borrow::Cow, net::IpAddr, sync::Arc};
-
-const DEPTH_MAX: u8 = 10;
 
 /// A request that was looked at.
 pub struct Ahead {
-    pub exchange: Exchange,
+    pub exchange: Box<Exchange>,
     pub status: Status,
     state: State,
     host: Arc<Host>,
@@ -59,18 +57,18 @@ pub fn by_file(rules: &ApacheRules, exchange: &Exchange, host: &Arc<Host>, watch
     Ok(ahead)
 }
 
-fn start(exchange: &Exchange, path: &[u8]) -> Option<Exchange> {
+fn start(exchange: &Exchange, path: &[u8]) -> Option<Box<Exchange>> {
     let is_circle = peek(exchange).is_some_and(|state| state.looked_at_from.as_deref() == Some(&*exchange.path));
-    if is_circle || exchange.redirects >= DEPTH_MAX {
+    if is_circle {
         return None;
     }
-    let mut inner = subrequest(exchange, path.to_vec());
+    let mut inner = subrequest(exchange, path.to_vec(), Inner::Lookup)?;
     state(&mut inner).looked_at_from = Some(exchange.path.clone().into());
     state(&mut inner).asked = peek(exchange).and_then(|state| state.asked.clone());
     Some(inner)
 }
 
-fn finish(inner: Exchange, outcome: Verdict, host: &Arc<Host>, watcher: &Watcher) -> Result<Ahead, Option<Pause>> {
+fn finish(inner: Box<Exchange>, outcome: Verdict, host: &Arc<Host>, watcher: &Watcher) -> Result<Ahead, Option<Pause>> {
     let status = match outcome {
         Verdict::Pass | Verdict::Restart => Status::OK,
         Verdict::Answer(response) => response.status,
@@ -105,6 +103,10 @@ impl Facts for Ahead {
 
     fn process_environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         self.seen(|seen| owned(seen.process_environment(name)))
+    }
+
+    fn work(&self) -> Option<&Work> {
+        Some(self.exchange.budget().work())
     }
 
     fn client_address(&self) -> Option<IpAddr> {

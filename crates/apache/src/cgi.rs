@@ -17,20 +17,26 @@ use saker_config::model::ProgramUser;
 use saker_config_apache::options::EXEC_CGI;
 use saker_files::Kind;
 use saker_http::{Method, Status, path::normalise_with};
-use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, ProcessManner, Response, Verdict};
-use saker_telemetry::{error_log, message};
+use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Inner, ProcessManner, Response, Verdict};
+use saker_telemetry::{
+    error_log,
+    httpd_message::{self, HttpdMessage},
+};
 use std::{sync::Arc, time::Duration};
+
+/// Why a script is not run: the answer, Apache's line, and the reason in it.
+type Refusal = (Status, &'static HttpdMessage, &'static str);
 
 /// Where nothing is said: Apache's `Timeout`.
 const TIMEOUT_S: u64 = 60;
 
 /// The program answers, unless it may not be run.
 pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Local) -> Verdict {
-    if let Some((status, reason)) = refusal(exchange, local) {
+    if let Some((status, message, reason)) = refusal(exchange, local) {
         if let (Some(log), Some(own)) = (&host.script_log, peek(exchange)) {
             log.refused(exchange, status, &own.filename, reason);
         }
-        return refused(exchange, status, reason);
+        return refused(exchange, status, message, reason);
     }
     let mut script = script(exchange, host, local);
     script.path_translated = translated(rules, exchange);
@@ -63,28 +69,30 @@ fn user(exchange: &Exchange, local: &Local) -> Option<ProgramUser> {
     at_home.or_else(|| local.cgi.user.clone())
 }
 
-fn refusal(exchange: &Exchange, local: &Local) -> Option<(Status, &'static str)> {
+fn refusal(exchange: &Exchange, local: &Local) -> Option<Refusal> {
     let own = peek(exchange)?;
     let is_nph = own.filename.rsplit(|byte| *byte == b'/').next().is_some_and(|name| name.starts_with(b"nph-"));
     if !own.is_script_alias && !local.core.options.in_force().contains(EXEC_CGI) {
-        return Some((Status::FORBIDDEN, "Options ExecCGI is off in this directory"));
+        return Some((Status::FORBIDDEN, &httpd_message::CGI_EXEC_OFF, "Options ExecCGI is off in this directory"));
     }
     if is_nph && own.is_answered {
-        return Some((Status::FORBIDDEN, "attempt to include NPH CGI script"));
+        return Some((Status::FORBIDDEN, &httpd_message::CGI_NPH_INCLUDED, "attempt to include NPH CGI script"));
     }
     match own.kind {
-        None => return Some((Status::NOT_FOUND, "script not found or unable to stat")),
-        Some(Kind::Directory) => return Some((Status::FORBIDDEN, "attempt to invoke directory as script")),
+        None => return Some((Status::NOT_FOUND, &httpd_message::CGI_NOT_FOUND, "script not found or unable to stat")),
+        Some(Kind::Directory) => {
+            return Some((Status::FORBIDDEN, &httpd_message::CGI_DIRECTORY, "attempt to invoke directory as script"));
+        }
         Some(_) => {}
     }
     let is_below = local.core.accept_path_info == Some(false) && !exchange.path_info.is_empty();
-    is_below.then_some((Status::NOT_FOUND, "AcceptPathInfo off disallows user's path"))
+    is_below.then_some((Status::NOT_FOUND, &httpd_message::CGI_PATH_INFO, "AcceptPathInfo off disallows user's path"))
 }
 
-fn refused(exchange: &mut Exchange, status: Status, reason: &str) -> Verdict {
+fn refused(exchange: &mut Exchange, status: Status, message: &'static HttpdMessage, reason: &str) -> Verdict {
     exchange.depends_on_request();
     let filename = peek(exchange).map(|own| String::from_utf8_lossy(&own.filename).into_owned()).unwrap_or_default();
-    error_log::log_about(&message::SCRIPT_REFUSED, exchange, format_args!("{reason}: {filename}"));
+    error_log::log_httpd(message, None, exchange, format_args!("{reason}: {filename}"));
     Verdict::Answer(Response::new(status))
 }
 
@@ -93,7 +101,7 @@ pub fn translated(rules: &ApacheRules, exchange: &Exchange) -> Option<Vec<u8>> {
     if exchange.path_info.is_empty() || peek(exchange).is_some_and(|state| state.is_subrequest) {
         return None;
     }
-    let mut inner = subrequest(exchange, exchange.path_info.clone());
+    let mut inner = subrequest(exchange, exchange.path_info.clone(), Inner::Lookup)?;
     // Index files and all; it is the same whether he may see it or not.
     let _ = descend(rules, &mut inner);
     let own = peek(&inner)?;
@@ -112,7 +120,7 @@ pub fn lead_on(exchange: &mut Exchange, host: &Host, local: &Local) -> Option<Ve
     let action = action(exchange, local).cloned();
     if let Some(action) = &action {
         if !action.is_virtual && peek(exchange).is_none_or(|own| own.kind.is_none()) {
-            return Some(refused(exchange, Status::NOT_FOUND, "File does not exist"));
+            return Some(refused(exchange, Status::NOT_FOUND, &httpd_message::ACTION_FILE_MISSING, "File does not exist"));
         }
         let name = exchange.handler.as_deref().unwrap_or(&action.of).to_owned();
         exchange.environment.set(b"HANDLER", name.as_bytes());

@@ -70,6 +70,7 @@ pub fn of_server(main: &HostDraft) -> ErrorLog {
         level: level.map_or(model::LogLevel::Notice, LogLevel::of_server),
         areas: level.map(LogLevel::of_areas).unwrap_or_default(),
         formats: main.error_log.formats.clone(),
+        speaks_httpd: true,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     rules::ApacheRules,
     state::State,
 };
-use saker_expressions::{Dependencies, Facts, FileFault, FileTest, LocalTime, Variable};
+use saker_expressions::{Dependencies, Facts, FileFault, FileTest, LocalTime, Variable, Work};
 use saker_files::{Kind, LinkPolicy, Metadata, Resolved, Stamp, Watcher, look, resolve};
 use saker_http::Version;
 use saker_pipeline::Exchange;
@@ -85,7 +85,7 @@ impl<'e> Seen<'e> {
 
     fn start_line(&self) -> Vec<u8> {
         let view = self.exchange.head.view();
-        [view.method_token(), b" ", view.target(), b" ", view.version().as_str().as_bytes()].concat()
+        [view.method_token(), b" ", view.target_as_sent(), b" ", view.version().as_str().as_bytes()].concat()
     }
 }
 
@@ -184,6 +184,10 @@ impl Facts for Seen<'_> {
         let session = self.exchange.client.session.as_ref().zip(std::str::from_utf8(object_id).ok());
         let values = session.map(|(session, id)| session.client_extensions(id)).unwrap_or_default();
         values.into_iter().map(String::into_bytes).collect()
+    }
+
+    fn work(&self) -> Option<&Work> {
+        Some(self.exchange.budget().work())
     }
 
     fn client_address(&self) -> Option<IpAddr> {

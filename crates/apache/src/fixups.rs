@@ -20,12 +20,16 @@ use crate::{
 use saker_config_apache::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER_MATCH};
 use saker_files::{Kind, Watcher};
 use saker_http::{Method, Status, path::normalise_with};
-use saker_pipeline::{Exchange, NoBody, Response, Rules, Verdict};
+use saker_pipeline::{Exchange, Inner, NoBody, Response, Rules, Verdict};
 use saker_rewrite::{Action, Input, Settings, run_directory};
-use saker_telemetry::{error_log, message};
+use saker_telemetry::{error_log, httpd_message, message};
 use std::{rc::Rc, sync::Arc};
 
 pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher) -> Verdict {
+    // What comes before it is behind us.
+    if let Some(work) = peek(exchange).and_then(|state| state.listing.clone()) {
+        return listing::go_on(rules, exchange, host, &work);
+    }
     let Some(local) = peek(exchange).and_then(|state| state.local.clone()) else { return Verdict::Pass };
     if is_proxied(exchange) {
         return proxied(rules, exchange, host, watcher, &local);
@@ -39,7 +43,7 @@ pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, wa
         Verdict::Pass => {}
         Verdict::Restart => {
             // Apache begins anew only after all fixups have run.
-            local.env.apply(&mut exchange.environment);
+            local.env.apply_to(exchange);
             return Verdict::Restart;
         }
         verdict => return verdict,
@@ -47,7 +51,7 @@ pub fn fixups(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, wa
     if is_proxied(exchange) {
         return proxied(rules, exchange, host, watcher, &local);
     }
-    local.env.apply(&mut exchange.environment);
+    local.env.apply_to(exchange);
     modules::ssl::fixups(exchange, &local);
     modules::usertrack::spot(exchange, &local);
     if let Some(redirected) = section_redirect(exchange, host, &local) {
@@ -71,7 +75,7 @@ fn is_proxied(exchange: &Exchange) -> bool {
 fn proxied(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher, local: &Arc<Local>) -> Verdict {
     // As in Apache this is done before SetEnv.
     call::find_path_info(exchange);
-    local.env.apply(&mut exchange.environment);
+    local.env.apply_to(exchange);
     modules::ssl::fixups(exchange, local);
     if let Some(redirected) = section_redirect(exchange, host, local) {
         return redirected;
@@ -144,9 +148,24 @@ fn content(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, watch
     match methods::answer(exchange, host) {
         Some(response) => Verdict::Answer(response),
         None if is_unlistable(exchange) => Verdict::Answer(Response::new(Status::NOT_FOUND)),
-        None if is_listed(exchange, local) => Verdict::Answer(listing::answer(rules, exchange, host, watcher, local)),
-        None => after_path(exchange, local),
+        None if is_listed(exchange, local) => listing::begin(exchange, watcher, local),
+        None => {
+            complain_of_folder(exchange, local);
+            after_path(exchange, local)
+        }
     }
+}
+
+/// A folder that has no index file, and must not be listed.
+fn complain_of_folder(exchange: &Exchange, local: &Local) {
+    let Some(own) = peek(exchange).filter(|own| own.kind == Some(Kind::Directory)) else { return };
+    if exchange.handler.is_some() {
+        return;
+    }
+    let (folder, names) = (String::from_utf8_lossy(&own.filename), local.dir.index_names().collect::<Vec<_>>().join(","));
+    let why = "and server-generated directory index forbidden by Options directive";
+    let text = format_args!("Cannot serve directory {}/: No matching DirectoryIndex ({names}) found, {why}", folder.trim_end_matches('/'));
+    error_log::log_httpd(&httpd_message::DIRECTORY_FORBIDDEN, None, exchange, text);
 }
 
 /// Folders that nothing else answers for; other methods than GET and HEAD have been answered.
@@ -168,7 +187,18 @@ fn is_program(handler: &str) -> bool {
         || lower.contains("php")
         || matches!(
             &*lower,
-            "cgi-script" | "fcgid-script" | "fastcgi-script" | "wsgi-script" | "perl-script" | "lua-script" | "lsapi-script"
+            "cgi-script"
+                | "fcgid-script"
+                | "fastcgi-script"
+                | "wsgi-script"
+                | "perl-script"
+                | "modperl"
+                | "python-program"
+                | "mod_python"
+                | "jakarta-servlet"
+                | "mono"
+                | "lua-script"
+                | "lsapi-script"
         )
 }
 
@@ -273,6 +303,9 @@ fn folder(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Loc
     }
     let (mut refusal, is_only) = (None, local.dir.index_names().count() == 1);
     for name in local.dir.index_names() {
+        if exchange.is_over_budget() {
+            return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
+        }
         match index(rules, exchange, host, local, name) {
             // One that may not be seen is passed over as long as there are others; if there is none, nothing else is shown either.
             Verdict::Answer(response) if response.status.is_error() && !is_only => refusal = Some(response),
@@ -310,7 +343,10 @@ fn index(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Loca
         Some(_) => name.as_bytes().to_vec(),
         None => [exchange.path.as_slice(), name.as_bytes()].concat(),
     };
-    let mut inner = subrequest(exchange, path.clone());
+    let path = without_detours(path, host);
+    let Some(mut inner) = subrequest(exchange, path.clone(), Inner::Lookup) else {
+        return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
+    };
     let outcome = descend(rules, &mut inner);
     exchange.stamps.append(&mut inner.stamps);
     if inner.request_dependent {
@@ -344,9 +380,29 @@ fn index(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Loca
     Verdict::Pass
 }
 
+/// A path that a name with `.` or `..` in it may have been put to.
+fn without_detours(path: Vec<u8>, host: &Host) -> Vec<u8> {
+    if !path.windows(2).any(|two| two == b"/.") {
+        return path;
+    }
+    let mut read = Vec::with_capacity(path.len());
+    match normalise_with(&saker_expressions::escape_uri(&path), host.slashes, &mut read) {
+        Ok(()) => read,
+        Err(_) => path,
+    }
+}
+
 /// The phases behind the choice of the host, up to an answer or to its content.
 pub fn descend(rules: &ApacheRules, inner: &mut Exchange) -> Verdict {
-    (0..ROUNDS_MAX).find_map(|_| round(rules, inner)).unwrap_or_else(|| Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR)))
+    loop {
+        if let Some(verdict) = round(rules, inner) {
+            return verdict;
+        }
+        if inner.redirects >= inner.redirects_max {
+            return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
+        }
+        inner.redirects += 1;
+    }
 }
 
 /// `None`: from the beginning.
@@ -354,7 +410,11 @@ fn round(rules: &ApacheRules, inner: &mut Exchange) -> Option<Verdict> {
     let phases: [fn(&ApacheRules, &mut Exchange) -> Verdict; 4] =
         [Rules::server_rewrite, Rules::map_to_storage, Rules::access, Rules::fixups];
     for phase in phases {
-        match phase(rules, inner) {
+        let verdict = phase(rules, inner);
+        if inner.is_over_budget() {
+            return Some(Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR)));
+        }
+        match verdict {
             Verdict::Pass => {}
             Verdict::Restart if peek(inner).is_some_and(|state| state.is_rewritten) => return Some(Verdict::Restart),
             Verdict::Restart => return None,
@@ -364,20 +424,24 @@ fn round(rules: &ApacheRules, inner: &mut Exchange) -> Option<Verdict> {
     Some(Verdict::Pass)
 }
 
-/// Restarts of a request that is only tried.
-const ROUNDS_MAX: usize = 10;
+/// A GET for another path of the same site by the same client. `None`: too deep inside of other requests, or one too many; the error log says
+/// so. Not on the stack, which those that are tried inside of each other share.
+pub fn subrequest(exchange: &Exchange, path: Vec<u8>, kind: Inner) -> Option<Box<Exchange>> {
+    exchange.may_nest(kind).then(|| nested(exchange, path))
+}
 
-/// A GET for another path of the same site by the same client.
-pub fn subrequest(exchange: &Exchange, path: Vec<u8>) -> Exchange {
+/// The same for an entry of a listing, of which there are no more than a folder has.
+pub fn nested(exchange: &Exchange, path: Vec<u8>) -> Box<Exchange> {
     let mut inner =
-        Exchange::new(exchange.client.clone(), exchange.head.clone(), Box::new(NoBody), Arc::clone(&exchange.site), exchange.now);
+        Box::new(Exchange::new(exchange.client.clone(), exchange.head.clone(), Box::new(NoBody), Arc::clone(&exchange.site), exchange.now));
     inner.host.clone_from(&exchange.host);
     inner.query.clone_from(&exchange.query);
     inner.environment = exchange.environment.clone();
     inner.user.clone_from(&exchange.user);
     inner.site_index = exchange.site_index;
     inner.log_id = Rc::clone(&exchange.log_id);
-    inner.redirects = exchange.redirects + 1;
+    inner.share_budget(exchange);
+    inner.nesting = exchange.nesting.saturating_add(1);
     inner.path = path;
     let own = peek(exchange);
     let inherited = state(&mut inner);
@@ -387,7 +451,8 @@ pub fn subrequest(exchange: &Exchange, path: Vec<u8>) -> Exchange {
 }
 
 /// The request goes on as what was tried.
-pub fn adopt(exchange: &mut Exchange, inner: Exchange) {
+pub fn adopt(exchange: &mut Exchange, inner: Box<Exchange>) {
+    let inner = *inner;
     exchange.path = inner.path;
     exchange.query = inner.query;
     exchange.path_info = inner.path_info;
@@ -399,7 +464,7 @@ pub fn adopt(exchange: &mut Exchange, inner: Exchange) {
     exchange.rules_state = inner.rules_state;
     let adopted = state(exchange);
     (adopted.is_subrequest, adopted.is_answered, adopted.is_program) = (own.is_subrequest, own.is_answered, own.is_program);
-    (adopted.page, adopted.page_requests) = (own.page, own.page_requests);
+    adopted.page = own.page;
 }
 
 /// FallbackResource: a path of the site that answers for what is not there.
@@ -473,6 +538,13 @@ fn after_path(exchange: &mut Exchange, local: &Local) -> Verdict {
         || exchange.handler.as_deref().is_some_and(takes_path_info)
     {
         return Verdict::Pass;
+    }
+    if let Some(own) = peek(exchange) {
+        let (filename, rest) = (String::from_utf8_lossy(&own.filename), String::from_utf8_lossy(&exchange.path_info));
+        let text = format_args!("File does not exist: {filename}{rest}");
+        let is_missing = own.kind.is_none();
+        let message = if is_missing { &httpd_message::FILE_DOES_NOT_EXIST } else { &httpd_message::PATH_INFO_REFUSED };
+        error_log::log_httpd(message, None, exchange, text);
     }
     Verdict::Answer(Response::new(Status::NOT_FOUND))
 }

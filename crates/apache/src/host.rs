@@ -93,11 +93,14 @@ pub struct Host {
     pub registered_methods_only: bool,
     /// LimitInternalRecursion.
     pub redirects_max: Option<u8>,
+    pub nesting_max: Option<u8>,
     pub proxy: Arc<HostProxy>,
     /// SSLStrictSNIVHostCheck.
     pub strict_names: bool,
     /// SSLVHostSNIPolicy strict: the handshake was for the host that the request is for.
     pub same_host_only: bool,
+    /// SSLVerifyDepth.
+    pub client_depth_max: u32,
     /// What is told of it goes there; `None`: to the server's log.
     pub error_log: Option<Arc<SiteLog>>,
     pub forensic_log: Option<Arc<ForensicLog>>,

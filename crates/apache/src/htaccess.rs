@@ -9,12 +9,14 @@ use crate::{
     local::Local,
     reading::{Methods, Place, Reading},
 };
+use rustix::io::Errno;
 use saker_config_apache::{Node, OnDisk, Permission, limits::HTACCESS_BYTES_MAX, parse_htaccess};
-use saker_files::{Kind, LinkPolicy, ResolveError, Stamp, Watcher, resolve};
+use saker_expressions::{PATTERNS_WEIGHT_MAX, PatternsBounded};
+use saker_files::{Kind, LinkPolicy, ResolveError, Stamp, Watcher, metadata, resolve};
 use saker_http::Status;
 use saker_telemetry::{
     error_log::{self, About},
-    message,
+    httpd_message, message,
 };
 use std::{collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path, sync::Arc};
 
@@ -26,8 +28,44 @@ const KEPT_MAX: usize = 50_000;
 pub enum Outcome {
     Absent,
     Settings(Arc<Local>),
-    /// The folder and everything below is answered with this.
-    Broken(Status),
+    /// The folder and everything below is answered with an error.
+    Broken(Arc<Broken>),
+}
+
+/// Why a file can't be used.
+#[derive(Debug)]
+pub struct Broken {
+    pub status: Status,
+    complaint: Complaint,
+}
+
+#[derive(Debug)]
+enum Complaint {
+    /// The file or its folder can't be read.
+    Unreadable {
+        shown: String,
+        errno: i32,
+    },
+    Other(String),
+}
+
+impl Broken {
+    fn other(status: Status, text: String) -> Outcome {
+        Outcome::Broken(Arc::new(Broken { status, complaint: Complaint::Other(text) }))
+    }
+
+    /// Each request that it costs its answer leaves a line, as in Apache.
+    pub fn log(&self, about: &dyn About) {
+        match &self.complaint {
+            Complaint::Other(text) => error_log::log_about(&message::HTACCESS_BROKEN, about, format_args!("{text}")),
+            Complaint::Unreadable { shown, errno } => {
+                let folder = shown.rsplit_once('/').map_or("", |(folder, _)| folder);
+                let what = "pcfg_openfile: unable to check htaccess file, ensure it is readable and that";
+                let text = format_args!("{shown} {what} '{folder}/' is executable");
+                error_log::log_httpd(&httpd_message::HTACCESS_UNREADABLE, Some(*errno), about, text);
+            }
+        }
+    }
 }
 
 struct Kept {
@@ -45,7 +83,7 @@ impl HtaccessFiles {
     /// What the file `name` in `folder` (with a slash at its end) says. Leaves its stamps.
     pub fn look(
         &mut self,
-        (apache, about): (&Apache, &dyn About),
+        apache: &Apache,
         watcher: &Watcher,
         folder: &[u8],
         name: &str,
@@ -62,7 +100,7 @@ impl HtaccessFiles {
             return kept.outcome.clone();
         }
         let mut own = Vec::new();
-        let outcome = read((apache, about), watcher, folder, name, permission, &mut own);
+        let outcome = read(apache, watcher, folder, name, permission, &mut own);
         stamps.extend(own.iter().cloned());
         self.keep(path, Kept { stamps: own.into(), permission: permission.clone(), outcome: outcome.clone() });
         outcome
@@ -79,43 +117,48 @@ impl HtaccessFiles {
     }
 }
 
-fn read(
-    (apache, about): (&Apache, &dyn About),
-    watcher: &Watcher,
-    folder: &[u8],
-    name: &str,
-    permission: &Permission,
-    stamps: &mut Vec<Stamp>,
-) -> Outcome {
+fn read(apache: &Apache, watcher: &Watcher, folder: &[u8], name: &str, permission: &Permission, stamps: &mut Vec<Stamp>) -> Outcome {
     let shown = format!("{}{name}", String::from_utf8_lossy(folder));
     let found = match resolve(watcher, Path::new(OsStr::from_bytes(folder)), name.as_bytes(), LinkPolicy::Follow, stamps) {
         Ok(found) if found.metadata.kind == Kind::File => found,
-        // As Apache: a folder of that name is no file.
-        Ok(_) | Err(ResolveError::NotFound | ResolveError::LinkDangling) => return Outcome::Absent,
-        Err(error) => {
-            let text = format!("{shown}: {error}; the folder above it must be executable, the file readable");
-            error_log::log_about(&message::HTACCESS_BROKEN, about, format_args!("{text}"));
-            return Outcome::Broken(Status::FORBIDDEN);
+        Err(ResolveError::NotFound | ResolveError::LinkDangling) => return Outcome::Absent,
+        // As Apache: the rules in it are not known, so access is denied. Opening a FIFO would block until it has a writer.
+        Ok(found) => {
+            let noun = found.metadata.noun();
+            return Broken::other(Status::FORBIDDEN, format!("{shown}: it is a {noun} and no file; access is denied to be safe"));
         }
+        Err(ResolveError::Denied) => {
+            let complaint = Complaint::Unreadable { shown, errno: Errno::ACCESS.raw_os_error() };
+            return Outcome::Broken(Arc::new(Broken { status: Status::FORBIDDEN, complaint }));
+        }
+        Err(error) => return Broken::other(Status::FORBIDDEN, format!("{shown}: {error}")),
     };
+    // The file itself, too: it may get another name later, and be written to by that.
+    stamps.push(watcher.stamp_file(&found.file, found.metadata.device));
+    let size = metadata(&found.file).map_or(found.metadata.size, |metadata| metadata.size);
     // Before room is made for it: whoever may write the file may make it as long as the disk.
-    if found.metadata.size > HTACCESS_BYTES_MAX as u64 {
-        error_log::log_about(&message::HTACCESS_BROKEN, about, format_args!("{shown}: larger than {HTACCESS_BYTES_MAX} bytes"));
-        return Outcome::Broken(Status::INTERNAL_SERVER_ERROR);
+    if size > HTACCESS_BYTES_MAX as u64 {
+        return Broken::other(Status::INTERNAL_SERVER_ERROR, format!("{shown}: larger than {HTACCESS_BYTES_MAX} bytes"));
     }
-    let mut text = vec![0; found.metadata.size as usize];
+    let mut text = vec![0; size as usize];
     if let Err(error) = found.file.read_exact_at(&mut text, 0) {
-        error_log::log_about(&message::HTACCESS_BROKEN, about, format_args!("{shown}: {error}"));
-        return Outcome::Broken(Status::INTERNAL_SERVER_ERROR);
+        return Broken::other(Status::INTERNAL_SERVER_ERROR, format!("{shown}: {error}"));
     }
     let _defaults = apache.pattern_options.in_force();
-    match parse_htaccess(&text, &shown, &apache.environment, permission, &OnDisk) {
-        Ok(parsed) => settings((apache, about), folder, &parsed.tree.nodes),
-        Err(error) => broken(&error, about),
+    let bounded = PatternsBounded::to(PATTERNS_WEIGHT_MAX);
+    let outcome = match parse_htaccess(&text, &shown, &apache.environment, permission, &OnDisk) {
+        Ok(parsed) => settings(apache, folder, &parsed.tree.nodes),
+        Err(error) => broken(&error),
+    };
+    match outcome {
+        Outcome::Broken(broken) if bounded.is_exhausted() => {
+            Broken::other(broken.status, format!("{shown}: its patterns are too large together (PATTERNS_WEIGHT_MAX)"))
+        }
+        outcome => outcome,
     }
 }
 
-fn settings((apache, about): (&Apache, &dyn About), folder: &[u8], nodes: &[Node]) -> Outcome {
+fn settings(apache: &Apache, folder: &[u8], nodes: &[Node]) -> Outcome {
     let mut diagnostics = Vec::new();
     let place = Place::Htaccess(String::from_utf8_lossy(folder).into());
     let mut reading = Reading {
@@ -128,13 +171,12 @@ fn settings((apache, about): (&Apache, &dyn About), folder: &[u8], nodes: &[Node
     };
     let local = read_all(nodes, &mut reading);
     match diagnostics.iter().find(|diagnostic| diagnostic.is_error()) {
-        Some(error) => broken(error, about),
-        None => Outcome::Settings(Arc::new(local)),
+        Some(error) => broken(error),
+        None => Outcome::Settings(Arc::from(local)),
     }
 }
 
-fn broken(error: &saker_config::Diagnostic, about: &dyn About) -> Outcome {
+fn broken(error: &saker_config::Diagnostic) -> Outcome {
     let (file, line) = (&error.origin.file, error.origin.line);
-    error_log::log_about(&message::HTACCESS_BROKEN, about, format_args!("{file}:{line}: {}", error.message));
-    Outcome::Broken(Status::INTERNAL_SERVER_ERROR)
+    Broken::other(Status::INTERNAL_SERVER_ERROR, format!("{file}:{line}: {}", error.message))
 }

@@ -14,10 +14,11 @@ use crate::{
     reading::{Methods, Place, ProviderNames, Reading},
     sections::{Condition, ConditionKind, Matcher, Section},
     server::{HostDraft, server_setter},
+    tls,
 };
 use saker_config::{Diagnostic, Model};
 use saker_config_apache::{Files, Node, Row, Setup, Treatment};
-use saker_expressions::{Expression, ExpressionOptions, Pattern, PatternOptions};
+use saker_expressions::{Expression, Pattern, PatternOptions};
 use std::{
     collections::HashMap,
     ffi::OsString,
@@ -45,6 +46,9 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let read = saker_config_apache::load(setup, files);
     let mut diagnostics = read.diagnostics;
     proxy::unhonoured::warn(&read.tree.nodes, &mut diagnostics);
+    tls::outdated::warn(&read.tree.nodes, &mut diagnostics);
+    let mut sockets = Vec::new();
+    proxy::sockets::find(&read.tree.nodes, &mut sockets);
     let mut process = Process::default();
     let _defaults = PatternOptions::HTTPD.in_force();
     let server_root = read.environment.server_root.clone();
@@ -56,6 +60,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
         process: &mut process,
         hosts: Vec::new(),
         contents: HashMap::new(),
+        keeps_places: setup.keeps_places,
     };
     let mut main = HostDraft::main(&server_root);
     reader.host(&read.tree.nodes, &mut main);
@@ -77,6 +82,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let rules = security::of_hosts(&hosts, &mut diagnostics);
     let pattern_options = PatternOptions::default();
     model.sources = read.sources;
+    model.named_sockets = sockets;
     model.cache.is_expected = cache_is_expected;
     Loaded { model, overview, apache: Apache { hosts, environment: read.environment, aliases, info, pattern_options, rules }, diagnostics }
 }
@@ -108,6 +114,8 @@ struct TreeReader<'r> {
     hosts: Vec<HostDraft>,
     /// Of sections, by their text.
     contents: HashMap<Vec<u8>, Arc<Local>>,
+    /// They are not shared.
+    keeps_places: bool,
 }
 
 impl TreeReader<'_> {
@@ -168,12 +176,12 @@ impl TreeReader<'_> {
 
     /// What a section says. Thousands of hosts have sections that say the same: they share it, and what is made of it later.
     fn content(&mut self, node: &Node, place: Place, section: Option<Box<str>>) -> Arc<Local> {
-        let text = placeless_text(&node.children);
+        let text = placeless_text(&node.children).filter(|_| !self.keeps_places);
         if let Some(known) = text.as_ref().and_then(|text| self.contents.get(text)) {
             return Arc::clone(known);
         }
         let complaints = self.diagnostics.len();
-        let local = Arc::new(read_all(&node.children, &mut Reading { section, ..self.reading(place) }));
+        let local = Arc::from(read_all(&node.children, &mut Reading { section, ..self.reading(place) }));
         // What is complained about is complained about at each place.
         if let Some(text) = text.filter(|_| self.diagnostics.len() == complaints) {
             self.contents.insert(text, Arc::clone(&local));
@@ -208,8 +216,9 @@ impl TreeReader<'_> {
 }
 
 /// The settings that a section's content makes.
-pub fn read_all(nodes: &[Node], reading: &mut Reading<'_>) -> Local {
-    let mut local = Local::default();
+/// Not on the stack: sections are read inside of each other.
+pub fn read_all(nodes: &[Node], reading: &mut Reading<'_>) -> Box<Local> {
+    let mut local = Box::<Local>::default();
     nodes.iter().for_each(|node| read_one(node, &mut local, reading));
     if let Some(first) = nodes.first() {
         check_access(first, &local, reading);
@@ -272,11 +281,11 @@ fn decides_over_access(row: &Row) -> bool {
 
 fn inner_section(node: &Node, reading: &mut Reading<'_>) -> Result<Arc<Section>, String> {
     let matcher = matcher(node, None)?;
-    Ok(Arc::new(Section { matcher, local: Arc::new(inner(node, reading)), origin: node.origin.clone() }))
+    Ok(Arc::new(Section { matcher, local: Arc::from(inner(node, reading)), origin: node.origin.clone() }))
 }
 
 /// Rules in it stand where it stands; of the rest a name or a condition decides.
-fn inner(node: &Node, reading: &mut Reading<'_>) -> Local {
+fn inner(node: &Node, reading: &mut Reading<'_>) -> Box<Local> {
     let place = match &reading.place {
         Place::Server => Place::Inner,
         place => place.clone(),
@@ -293,10 +302,10 @@ fn inner(node: &Node, reading: &mut Reading<'_>) -> Local {
 }
 
 fn condition(node: &Node, reading: &mut Reading<'_>) -> Result<Arc<Condition>, String> {
-    let text = node.arguments().concat();
+    let (text, options) = (node.arguments().concat(), reading.expression_options());
     let expression = || {
         let text = if text.is_empty() { node.argument_text() } else { &text };
-        let compiled = Expression::compile(text, ExpressionOptions::default());
+        let compiled = Expression::compile(text, options);
         compiled.map(Arc::new).map_err(|error| format!("Cannot parse condition clause: {}", error.message))
     };
     let kind = match node.canonical_name() {
@@ -304,7 +313,7 @@ fn condition(node: &Node, reading: &mut Reading<'_>) -> Result<Arc<Condition>, S
         "<ElseIf" => ConditionKind::ElseIf(expression()?),
         _ => ConditionKind::Else,
     };
-    Ok(Arc::new(Condition { kind, local: Arc::new(inner(node, reading)), origin: node.origin.clone() }))
+    Ok(Arc::new(Condition { kind, local: Arc::from(inner(node, reading)), origin: node.origin.clone() }))
 }
 
 fn limited(node: &Node, local: &mut Local, reading: &mut Reading<'_>) {

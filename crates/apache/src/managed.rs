@@ -98,6 +98,11 @@ impl Domain {
 }
 
 impl Managed {
+    /// Returns `true` if a domain is managed.
+    pub fn is_used(&self) -> bool {
+        !self.domains.is_empty()
+    }
+
     /// Gives the hosts of managed domains their certificates, and the manager its work.
     pub fn apply(&self, main: &HostDraft, model: &mut Model, diagnostics: &mut Vec<Diagnostic>) {
         let Some(first) = self.domains.first() else { return };
@@ -290,7 +295,8 @@ fn account(words: &[String], root: &Path) -> Result<Option<(String, String)>, St
         [none] if none.eq_ignore_ascii_case("none") => Ok(None),
         [key_id, hmac] => Ok(Some((key_id.clone(), hmac.clone()))),
         [file] => {
-            let text = std::fs::read_to_string(root.join(file)).map_err(|error| format!("MDExternalAccountBinding: {file}: {error}"))?;
+            let text = saker_net::privileged::read_to_string(&root.join(file))
+                .map_err(|error| format!("MDExternalAccountBinding: {file}: {error}"))?;
             let value = |name: &str| {
                 let (_, rest) = text.split_once(&format!("\"{name}\""))?;
                 Some(rest.split('"').nth(1)?.to_owned())

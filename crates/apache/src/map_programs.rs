@@ -4,7 +4,7 @@
 //! dies is started again, one that does not answer is ended, and after either the answer to one question must never be taken for another's.
 //! Answers live for a second, because the rules that asked have to find them; so a program is asked less often than Apache would.
 
-use crate::blocking::{Answer, Answers};
+use crate::blocking::{self, Answer, Answers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ const KEPT_FOR: Duration = Duration::from_secs(1);
 /// The command, and what it is asked.
 type Question = (Arc<[String]>, Box<[u8]>);
 
-static ANSWERS: Answers<Question, Option<Vec<u8>>> = Answers::new(KEPT_MAX, KEPT_FOR);
+static ANSWERS: Answers<Question, Option<Vec<u8>>> = Answers::new(&blocking::PROGRAMS, KEPT_MAX, KEPT_FOR);
 /// Where a program stands while it runs; whoever asks it holds the lock.
 type Place = Arc<Mutex<Option<Program>>>;
 
@@ -39,7 +39,8 @@ struct Program {
 pub fn ask(command: &[String], key: &[u8]) -> Answer<Option<Vec<u8>>> {
     let question: Question = (command.into(), key.into());
     let (command, key) = question.clone();
-    ANSWERS.ask(&question, None, move || {
+    // They are the server's, so all sites are one owner.
+    ANSWERS.ask(0, &question, None, move || {
         let place = {
             let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(programs.get_or_insert_default().entry(Arc::clone(&command)).or_default())

@@ -6,6 +6,7 @@ use crate::{host::Host, state::peek};
 use saker_files::Kind;
 use saker_http::{Method, Status, path, target};
 use saker_pipeline::{Exchange, Response};
+use saker_telemetry::{error_log, httpd_message};
 
 /// Methods that Apache has a number for; others are none to it.
 const KNOWN: &[&[u8]] = &[
@@ -53,7 +54,11 @@ pub fn answer(exchange: &mut Exchange, host: &Host) -> Option<Response> {
             return None;
         }
         Method::Options => Status::OK,
-        Method::Extension if !is_registered(exchange, host) => Status::NOT_IMPLEMENTED,
+        Method::Extension if !is_registered(exchange, host) => {
+            let text = format_args!("Invalid method in request {}", String::from_utf8_lossy(view.start_line()));
+            error_log::log_httpd(&httpd_message::INVALID_METHOD, None, exchange, text);
+            Status::NOT_IMPLEMENTED
+        }
         _ => Status::METHOD_NOT_ALLOWED,
     };
     let mut response = with_methods(status, host);
@@ -76,7 +81,7 @@ pub fn with_methods(status: Status, host: &Host) -> Response {
 /// Reads the path of the request again, where AllowEncodedSlashes or MergeSlashes make another one of it.
 pub fn read_path(exchange: &mut Exchange, host: &Host) -> Result<(), Status> {
     let is_usual = host.slashes.merge && !exchange.encoded_slash;
-    if is_usual || exchange.redirects > 0 {
+    if is_usual || !exchange.is_as_received() {
         return Ok(());
     }
     let view = exchange.head.view();

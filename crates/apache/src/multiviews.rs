@@ -15,13 +15,15 @@ use crate::{
     walk::link_policy,
 };
 use saker_config_apache::options::MULTI_VIEWS;
-use saker_files::{Kind, Watcher, read_directory, resolve};
+use saker_files::{EntryChoice, Kind, Watcher, read_directory, resolve};
 use saker_http::{Method, Status};
-use saker_pipeline::{Exchange, Response, Verdict};
+use saker_pipeline::{Exchange, Inner, Response, Verdict};
 use std::path::Path;
 
 /// Of the folder; more are not looked at.
 const ENTRIES_MAX: usize = 20_000;
+/// Files of a folder that are tried as requests of their own; more are no variants of one page.
+const CANDIDATES_MAX: usize = 256;
 
 /// Whether the exchange goes on as one of several files (`Some(Pass)`), or has been answered; `None`: this is not about it.
 pub fn negotiate(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) -> Option<Verdict> {
@@ -37,7 +39,7 @@ pub fn negotiate(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watc
     }
     exchange.depends_on_request();
     let names = candidates(exchange, watcher, host, local, folder, name);
-    let mut tried: Vec<(Variant, Exchange)> =
+    let mut tried: Vec<(Variant, Box<Exchange>)> =
         names.into_iter().filter_map(|(candidate, bytes)| tried(rules, exchange, host, name, candidate, bytes)).collect();
     if tried.is_empty() {
         return None;
@@ -64,13 +66,15 @@ fn candidates(exchange: &mut Exchange, watcher: &Watcher, host: &Host, local: &L
     let policy = link_policy(local.core.options.in_force());
     let relative = folder.strip_prefix(b"/").unwrap_or(folder);
     let Ok(found) = resolve(watcher, Path::new("/"), relative, policy, &mut exchange.stamps) else { return Vec::new() };
-    let Ok(listing) = read_directory(&found.file, ENTRIES_MAX) else { return Vec::new() };
-    let files = listing.entries.into_iter().filter(|entry| entry.kind == Kind::File);
-    let fits = |entry: &saker_files::Entry| {
-        let rest = entry.name.strip_prefix(name).and_then(|rest| rest.strip_prefix(b"."));
+    let fits = |entry: &[u8]| {
+        let rest = entry.strip_prefix(name).and_then(|rest| rest.strip_prefix(b"."));
         rest.is_some_and(|rest| rest.split(|byte| *byte == b'.').all(|extension| is_known(host, local, extension)))
     };
-    let mut names: Vec<(Vec<u8>, u64)> = files.filter(fits).map(|entry| (entry.name, entry.metadata.size)).collect();
+    let choose = |entry: &[u8]| if fits(entry) { EntryChoice::Take } else { EntryChoice::Skip };
+    let Ok(listing) = read_directory(&found.file, ENTRIES_MAX, choose) else { return Vec::new() };
+    exchange.budget().work().steps(listing.entries.len() as u64);
+    let files = listing.entries.into_iter().filter(|entry| entry.kind == Kind::File).take(CANDIDATES_MAX);
+    let mut names: Vec<(Vec<u8>, u64)> = files.map(|entry| (entry.name, entry.metadata.size)).collect();
     names.sort();
     names
 }
@@ -103,11 +107,11 @@ fn tried(
     name: &[u8],
     candidate: Vec<u8>,
     bytes: u64,
-) -> Option<(Variant, Exchange)> {
+) -> Option<(Variant, Box<Exchange>)> {
     // The path up to the name; what follows it in the path is what follows the file.
     let end = exchange.path.len().checked_sub(exchange.path_info.len())?;
     let before = exchange.path.get(..end)?.strip_suffix(name)?;
-    let mut inner = subrequest(exchange, [before, candidate.as_slice()].concat());
+    let mut inner = subrequest(exchange, [before, candidate.as_slice()].concat(), Inner::Lookup)?;
     if !matches!(descend(rules, &mut inner), Verdict::Pass) {
         return None;
     }

@@ -4,7 +4,7 @@
 //! the one that the client sent: look-aheads forget the port that it asked for.
 
 use crate::{host::Host, local::Local, modules::core::Core, state::peek};
-use saker_http::{host, target};
+use saker_http::host;
 use saker_pipeline::Exchange;
 
 /// `http://host:port` without the port where it is the scheme's own.
@@ -63,9 +63,5 @@ fn port_asked_for(exchange: &Exchange) -> Option<u16> {
     if peek(exchange).is_some_and(|state| state.is_subrequest) {
         return None;
     }
-    let authority = match target::split(view.method(), view.target()) {
-        Ok(target::Target::Absolute { authority, .. }) => authority,
-        _ => view.first("host")?,
-    };
-    host::parse_authority(authority)?.port
+    host::parse_authority(view.first("host")?)?.port
 }

@@ -9,7 +9,7 @@ use saker_config::model::PhpPool;
 use saker_files::Kind;
 use saker_http::Status;
 use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Response, Verdict};
-use saker_telemetry::{error_log, message};
+use saker_telemetry::{error_log, httpd_message, message};
 use std::sync::Arc;
 
 /// What a handler's name, or a type's in its place, asks for.
@@ -48,14 +48,21 @@ fn version(handler: &str) -> &str {
 
 pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Local, asked: Asked<'_>) -> Verdict {
     let version = match asked {
-        Asked::Source => return refused(Status::FORBIDDEN),
-        Asked::Run(_) if local.php.is_off() => return refused(Status::FORBIDDEN),
+        Asked::Source => return forbidden(exchange, "PHP sources are not shown"),
+        Asked::Run(_) if local.php.is_off() => {
+            return forbidden(exchange, "PHP is off here (php_flag engine), and its source is not shown");
+        }
         Asked::Run(version) => version,
     };
     match peek(exchange).and_then(|state| state.kind) {
         Some(Kind::File) => {}
-        Some(_) => return refused(Status::FORBIDDEN),
-        None => return refused(Status::NOT_FOUND),
+        Some(_) => return forbidden(exchange, "attempt to invoke directory as script"),
+        None => {
+            let filename = peek(exchange).map(|state| String::from_utf8_lossy(&state.filename).into_owned()).unwrap_or_default();
+            let text = format_args!("script '{filename}' not found or unable to stat");
+            error_log::log_httpd(&httpd_message::PHP_SCRIPT_MISSING, None, exchange, text);
+            return refused(Status::NOT_FOUND);
+        }
     }
     // AcceptPathInfo: PHP takes what follows the script unless that was forbidden.
     if !exchange.path_info.is_empty() && local.core.accept_path_info == Some(false) {
@@ -94,6 +101,12 @@ fn pool<'r>(rules: &'r ApacheRules, exchange: &Exchange, local: &Local, version:
         error_log::log_about(&message::PHP_OTHER_VERSION, exchange, format_args!("{version}, {} instead", first.name));
     }
     exact.or(Some(first))
+}
+
+fn forbidden(exchange: &Exchange, reason: &str) -> Verdict {
+    let filename = peek(exchange).map(|state| String::from_utf8_lossy(&state.filename).into_owned()).unwrap_or_default();
+    error_log::log_about(&message::SCRIPT_REFUSED, exchange, format_args!("{reason}: {filename}"));
+    refused(Status::FORBIDDEN)
 }
 
 fn refused(status: Status) -> Verdict {

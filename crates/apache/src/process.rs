@@ -13,25 +13,28 @@ use crate::{
     local::Local,
     magic::Magic,
     managed::Managed,
-    modules::{ext_filter::Definition, mime, php, ssl},
+    modules::{ext_filter::Definition, mime, php, ssl::SectionDemands},
     proxy::{draft::ProxyDraft, forward, parameters::Defaults, workers::Workers},
     server::HostDraft,
     signature,
-    tls::TlsDraft,
+    tls::{TlsDraft, engine::Engines},
 };
 use saker_addresses::GeoDatabase;
 use saker_config::{
     Diagnostic, Model, Severity,
-    model::{Address, CanonicalPort, Limits, Listener, ListenerTls, Origin, Settings, ShownRequests, Site, SiteName, SiteTls},
+    model::{Address, CanonicalPort, Limits, Listener, ListenerTls, NamedLog, Origin, Settings, ShownRequests, Site, SiteName, SiteTls},
 };
 use saker_config_apache::Node;
-use saker_http::path::{EncodedSlashes, Slashes};
+use saker_http::{
+    host::canonical_host,
+    path::{EncodedSlashes, Slashes},
+};
 use saker_rewrite::{MapSource, Settings as RewriteSettings};
 use std::{
     cell::RefCell,
     collections::HashMap,
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -39,7 +42,7 @@ use std::{
 pub struct Listen {
     pub address: Option<IpAddr>,
     pub port: u16,
-    /// The protocol named behind it is https.
+    /// The protocol named behind it is https, or the port says so.
     pub is_https: bool,
     pub origin: Origin,
 }
@@ -50,6 +53,9 @@ pub struct Process {
     pub listens: Vec<Listen>,
     pub user: Option<String>,
     pub group: Option<String>,
+    /// Where those two stand.
+    pub identity_origins: [Option<Origin>; 2],
+    pub named_logs: Vec<NamedLog>,
     pub pid_file: Option<PathBuf>,
     pub php_ini: Option<PathBuf>,
     /// CacheRoot, the first one.
@@ -91,7 +97,8 @@ impl Listen {
                 Some(host.parse().map_err(|_| format!("Listen: {host} is no address; names are not looked up here"))?)
             }
         };
-        let is_https = words.get(1).is_some_and(|protocol| protocol.eq_ignore_ascii_case("https"));
+        // Port 443 is https where nothing else is said (httpd 2.4, listen.c).
+        let is_https = words.get(1).map_or(port == 443, |protocol| protocol.eq_ignore_ascii_case("https"));
         Ok(Listen { address, port, is_https, origin: node.origin.clone() })
     }
 
@@ -105,6 +112,10 @@ impl Listen {
 }
 
 impl Process {
+    pub fn name_log(&mut self, kind: &'static str, path: &Path, node: &Node) {
+        self.named_logs.push(NamedLog { kind, path: path.to_owned(), origin: node.origin.clone() });
+    }
+
     /// Lays everything together. What is wrong goes to the diagnostics.
     pub fn finish(self, main: &HostDraft, drafts: &[HostDraft], diagnostics: &mut Vec<Diagnostic>) -> (Model, Vec<Arc<Host>>) {
         if self.listens.is_empty() {
@@ -126,7 +137,8 @@ impl Process {
             defaults: Arc::new(main.local.as_deref().cloned().unwrap_or_default()),
             idle_rewrite: idle_rewrite(main),
             settings: Arc::default(),
-            tls: Arc::new(TlsDraft::default().site(&main.tls, false, "")),
+            tls: Arc::new(TlsDraft::default().site(&main.tls, section_demands(main, main), "")),
+            section_demands: section_demands(main, main),
             same_host_only: self.same_host_only,
             process: Arc::new(self.process_wide(main)),
             proxy: Arc::new(host_proxy(main, main, timeout_ms)),
@@ -154,13 +166,13 @@ impl Process {
         if !unclaimed.is_empty() {
             let own = HostDraft { local: None, directories: Vec::new(), locations: Vec::new(), ..main.clone() };
             let host = Arc::new(host(main, &shared, &own));
-            let site = self.site(main, &shared, main, &host, unclaimed);
+            let site = self.site(main, &shared, main, &host, unclaimed.clone());
             model.sites.push(Arc::new(site));
             hosts.push(host);
         }
         model.geo_databases = geo_databases(&hosts);
         model.php_sets = hosts.iter().flat_map(|host| php::known_sets(host)).collect();
-        self.give_tls(&mut model, main, drafts);
+        diagnostics.extend(self.give_tls(&mut model, main, drafts, &unclaimed));
         self.connections.apply(&mut model);
         self.managed.apply(main, &mut model, diagnostics);
         for listener in &mut model.listeners {
@@ -224,11 +236,13 @@ impl Process {
             }
         }
         model.limits = self.limits(&main.limits);
+        model.named_logs.clone_from(&self.named_logs);
         model.guard.evasive = self.evasive.in_force();
         let server = &mut model.server;
         server.sites_in_order = true;
         server.user = self.user.clone();
         server.group = self.group.clone();
+        server.identity_origins = self.identity_origins.clone().map(|origin| origin.unwrap_or_else(Origin::built_in));
         server.error_log = error_logs::of_server(main);
         server.pid_file = self.pid_file.clone();
         model.php.ini.clone_from(&self.php_ini);
@@ -280,21 +294,20 @@ impl Process {
         (said != main.limits).then(|| Arc::new(self.limits(&said)))
     }
 
-    /// A listener speaks TLS if a host on it has SSLEngine on, or if the Listen line says https.
-    fn give_tls(&self, model: &mut Model, main: &HostDraft, drafts: &[HostDraft]) {
-        let is_on = |tls: &TlsDraft| tls.engine.or(main.tls.engine).unwrap_or(false);
-        let encrypted: Vec<Address> = drafts.iter().filter(|draft| is_on(&draft.tls)).flat_map(|draft| self.listeners_of(draft)).collect();
-        let by_name: Vec<Address> = self.listens.iter().filter(|listen| listen.is_https).flat_map(Listen::addresses).collect();
+    /// A listener speaks TLS if the host that is asked first on it has SSLEngine on. Engines that do nothing for that reason are warned about.
+    fn give_tls(&self, model: &mut Model, main: &HostDraft, drafts: &[HostDraft], unclaimed: &[Address]) -> Vec<Diagnostic> {
+        let engines = Engines::new(&self.listens, main, drafts, self.managed.is_used());
         for listener in &mut model.listeners {
-            if encrypted.contains(&listener.address) || by_name.contains(&listener.address) {
+            if engines.is_on_at(&listener.address, unclaimed.contains(&listener.address)) {
                 listener.tls = Some(ListenerTls::default());
             }
         }
+        engines.overruled()
     }
 
     fn types(&self, diagnostics: &mut Vec<Diagnostic>) -> HashMap<Box<str>, Box<str>> {
         let Some((path, origin)) = &self.types_config else { return HashMap::new() };
-        match std::fs::read(path) {
+        match saker_net::privileged::read(path) {
             Ok(text) => mime::types(&String::from_utf8_lossy(&text)),
             Err(error) => {
                 let text = format!("could not open mime types config file {}: {error}", path.display());
@@ -372,6 +385,7 @@ struct Shared {
     settings: Arc<Settings>,
     /// Of hosts that say nothing about it.
     tls: Arc<SiteTls>,
+    section_demands: SectionDemands,
     same_host_only: bool,
     process: Arc<ProcessWide>,
     /// Of hosts that say nothing of it.
@@ -405,14 +419,23 @@ impl Shared {
     }
 
     fn tls_of(&self, main: &HostDraft, draft: &HostDraft) -> Arc<SiteTls> {
-        let asks = draft.directories.iter().chain(&draft.locations).any(|section| ssl::asks_certificates(&section.local));
-        let asks = asks || draft.local.as_deref().is_some_and(ssl::asks_certificates);
-        if !asks && draft.tls == TlsDraft::default() {
+        let sections = section_demands(main, draft);
+        if sections == self.section_demands && draft.tls == TlsDraft::default() {
             return Arc::clone(&self.tls);
         }
         let name = draft.server_name.as_deref().or(main.server_name.as_deref()).unwrap_or_default();
-        Arc::new(draft.tls.site(&main.tls, asks, &format!("{name}:{}", port_of(draft).unwrap_or(443))))
+        Arc::new(draft.tls.site(&main.tls, sections, &format!("{name}:{}", port_of(draft).unwrap_or(443))))
     }
+}
+
+/// Of all sections that a host has, the server's among them.
+fn section_demands(main: &HostDraft, draft: &HostDraft) -> SectionDemands {
+    let mut demands = SectionDemands::default();
+    for draft in [main, draft] {
+        draft.directories.iter().chain(&draft.locations).for_each(|section| demands.add(&section.local));
+        draft.local.iter().for_each(|local| demands.add(local));
+    }
+    demands
 }
 
 /// The server's settings with a host's laid over.
@@ -463,8 +486,10 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
         registered_methods_only: draft.registered_methods_only.or(main.registered_methods_only).unwrap_or(false),
         known_names_only: draft.known_names_only.or(main.known_names_only).unwrap_or(false),
         redirects_max: draft.redirects_max.or(main.redirects_max),
+        nesting_max: draft.nesting_max.or(main.nesting_max),
         strict_names: [&main.tls, &draft.tls].iter().any(|tls| tls.strict_names == Some(true)),
         same_host_only: shared.same_host_only,
+        client_depth_max: draft.tls.client_depth_max(&main.tls),
         error_log: error_logs::of_host(main, draft),
         forensic_log: draft.logs.forensic(&main.logs),
         has_log_messages,
@@ -506,7 +531,8 @@ fn port_of(draft: &HostDraft) -> Option<u16> {
 
 /// Names that our table of hosts knows: whole, or with `*.` before them.
 fn site_name(text: &str) -> Option<SiteName> {
-    let text = text.to_ascii_lowercase();
+    // In the spelling of the effective host.
+    let text = String::from_utf8_lossy(&canonical_host(text.as_bytes())).into_owned();
     match text.strip_prefix("*.") {
         _ if text == "*" => Some(SiteName::Any),
         Some(rest) if !rest.contains(['*', '?']) => Some(SiteName::Wildcard(rest.into())),
@@ -516,7 +542,7 @@ fn site_name(text: &str) -> Option<SiteName> {
 }
 
 /// The address of this machine that a host is for; unspecified for every one.
-fn local_address(text: &str) -> Option<SocketAddr> {
+pub(crate) fn local_address(text: &str) -> Option<SocketAddr> {
     let (host, port) = host_and_port(text);
     let ip = match host {
         "*" | "_default_" => IpAddr::from([0, 0, 0, 0]),
@@ -534,7 +560,7 @@ fn host_and_port(text: &str) -> (&str, &str) {
 }
 
 /// `*`, `_default_`, `address`, each with or without `:port` or `:*`.
-fn is_for(text: &str, listener: &SocketAddr) -> bool {
+pub(crate) fn is_for(text: &str, listener: &SocketAddr) -> bool {
     let (host, port) = host_and_port(text);
     let port_matches = port == "*" || port.parse() == Ok(listener.port());
     let host_matches = match host {
@@ -562,6 +588,8 @@ mod tests {
     #[test]
     fn names() {
         assert_eq!(site_name("A.example"), Some(SiteName::Exact("a.example".into())));
+        assert_eq!(site_name("a.example."), Some(SiteName::Exact("a.example".into())));
+        assert_eq!(site_name("[0:0:0::1]"), Some(SiteName::Exact("[::1]".into())));
         assert_eq!(site_name("*.Example"), Some(SiteName::Wildcard("example".into())));
         assert_eq!((site_name("*"), site_name("www?.example")), (Some(SiteName::Any), None));
     }

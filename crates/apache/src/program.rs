@@ -5,6 +5,7 @@
 //! while ends them ([`Leaving`]). How many run at once is bounded.
 //! Absent on purpose: what is said to programs; CGI is the gateway's.
 
+use saker_net::jobs::{self, JobKind};
 use std::{
     io,
     os::{fd::OwnedFd, unix::process::CommandExt},
@@ -96,8 +97,8 @@ impl Program {
     pub async fn start(mut command: Command) -> io::Result<Program> {
         let place = Place::take()?;
         command.stdout(Stdio::piped()).process_group(0);
-        let spawned = tokio::task::spawn_blocking(move || command.spawn()).await;
-        let mut child = spawned.map_err(io::Error::other)??;
+        let spawned = jobs::run(JobKind::Program, None, move |_| command.spawn()).await;
+        let mut child = spawned.map_err(io::Error::from)??;
         let (input, output, complaints) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let leaving = Leaving { child, _place: place, is_done: false, asked_at: None };
         let read = |pipe: OwnedFd| pipe::Receiver::from_owned_fd(pipe).map(Output);

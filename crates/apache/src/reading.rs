@@ -2,6 +2,7 @@
 
 use saker_config::Diagnostic;
 use saker_config_apache::{Node, Tree};
+use saker_expressions::ExpressionOptions;
 use std::path::{Path, PathBuf};
 
 /// What kind of section (or file) directives are read in.
@@ -58,6 +59,12 @@ pub struct Reading<'r> {
 }
 
 impl Reading<'_> {
+    /// Options of an expression that stands here: those of `.htaccess` files may not read files (httpd 2.4, `AP_EXPR_FLAG_RESTRICTED`), whose
+    /// authors see the answer, while the server may read more than they. The one place that decides it.
+    pub fn expression_options(&self) -> ExpressionOptions {
+        ExpressionOptions { in_htaccess: matches!(self.place, Place::Htaccess(_)), ..ExpressionOptions::default() }
+    }
+
     /// A path as Apache takes it: relative ones are below ServerRoot.
     pub fn server_path(&self, path: &[u8]) -> PathBuf {
         use std::os::unix::ffi::OsStrExt;

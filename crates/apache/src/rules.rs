@@ -137,7 +137,7 @@ impl ApacheRules {
 
     /// Who asks, and under which name and with which variables.
     fn introduce(&self, exchange: &mut Exchange, host: &Host) -> Option<Pause> {
-        if exchange.redirects == 0 {
+        if exchange.is_as_received() {
             modules::remoteip::find_client(exchange, host);
         }
         if let Some(pause) = modules::access::look_up(exchange, host.defaults.core.lookups) {
@@ -155,8 +155,17 @@ impl ApacheRules {
         let (mut htaccess, mut memo) = (self.htaccess.borrow_mut(), self.memo.borrow_mut());
         let host_index = exchange.site_index;
         let stamps = std::mem::take(&mut exchange.stamps);
-        let mut walker =
-            Walker { apache: &self.apache, host, host_index, watcher: &self.watcher, htaccess: &mut htaccess, memo: &mut memo, stamps };
+        let mut walker = Walker {
+            apache: &self.apache,
+            host,
+            host_index,
+            watcher: &self.watcher,
+            htaccess: &mut htaccess,
+            memo: &mut memo,
+            stamps,
+            about: exchange,
+            uri: &exchange.path,
+        };
         let walked = walker.folders(filename);
         exchange.stamps = walker.stamps;
         walked
@@ -243,6 +252,7 @@ impl ApacheRules {
             return Verdict::Answer(refused);
         }
         exchange.redirects_max = host.redirects_max.unwrap_or(exchange.redirects_max);
+        exchange.nesting_max = host.nesting_max.unwrap_or(exchange.nesting_max);
         if let Err(status) = methods::read_path(exchange, host) {
             return self.unreadable(exchange, host, status);
         }
@@ -252,14 +262,14 @@ impl ApacheRules {
             return Verdict::Pass;
         }
         let before = (exchange.client.clone(), exchange.head.clone(), exchange.environment.clone());
-        if exchange.redirects == 0 && !is_subrequest {
+        if exchange.is_as_received() && !is_subrequest {
             response::request::edit(exchange, host, &self.watcher, &host.defaults.headers.request, true);
         }
         if !is_subrequest && let Some(pause) = self.introduce(exchange, host) {
             (exchange.client, exchange.head, exchange.environment) = before;
             return Verdict::Wait(pause);
         }
-        if exchange.redirects == 0
+        if exchange.is_as_received()
             && !is_subrequest
             && let Some(verdict) = forward::detect(exchange, host)
         {

@@ -22,6 +22,8 @@ use saker_config::model::Origin;
 use saker_config_apache::Node;
 use saker_expressions::PatternOptions;
 use saker_http::path::EncodedSlashes;
+use saker_pipeline::budget::NESTING_CEILING;
+use saker_telemetry::error_log::ErrorLogTarget;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -44,6 +46,8 @@ pub struct HostDraft {
     pub known_names_only: Option<bool>,
     pub registered_methods_only: Option<bool>,
     pub redirects_max: Option<u8>,
+    /// Requests inside of each other.
+    pub nesting_max: Option<u8>,
     pub encoded_slashes: Option<EncodedSlashes>,
     pub merge_slashes: Option<bool>,
     /// MimeMagicFile.
@@ -88,6 +92,7 @@ impl HostDraft {
             known_names_only: None,
             registered_methods_only: None,
             redirects_max: None,
+            nesting_max: None,
             encoded_slashes: None,
             merge_slashes: None,
             magic_file: None,
@@ -146,9 +151,19 @@ const SETTERS: &[(&str, ServerSet)] = &[
     ("CustomLog", |node, host, _, root| host.logs.add(node, root, false)),
     ("GlobalLog", |node, host, _, root| host.logs.add(node, root, true)),
     ("TransferLog", |node, host, _, root| host.logs.add(node, root, false)),
-    ("ForensicLog", |node, host, _, root| host.logs.set_forensic(node, root)),
+    ("ForensicLog", |node, host, process, root| {
+        if let Some(path) = first(node).filter(|path| !path.starts_with('|')) {
+            process.name_log("forensic log", &root.join(path), node);
+        }
+        host.logs.set_forensic(node, root)
+    }),
     ("LogFormat", |node, host, _, _| host.logs.add_format(node)),
-    ("ScriptLog", |node, host, _, root| host.script_log.set_path(node, root)),
+    ("ScriptLog", |node, host, process, root| {
+        if let Some(path) = first(node) {
+            process.name_log("script log", &root.join(path), node);
+        }
+        host.script_log.set_path(node, root)
+    }),
     ("ScriptLogLength", |node, host, _, _| host.script_log.set_length(node)),
     ("ScriptLogBuffer", |node, host, _, _| host.script_log.set_buffer(node)),
     ("ServerTokens", |node, _, process, _| {
@@ -176,11 +191,13 @@ const SETTERS: &[(&str, ServerSet)] = &[
         Ok(())
     }),
     ("User", |node, _, process, _| {
-        process.user = first(node);
+        process.user = first(node).map(without_hash);
+        process.identity_origins[0] = Some(node.origin.clone());
         Ok(())
     }),
     ("Group", |node, _, process, _| {
-        process.group = first(node);
+        process.group = first(node).map(without_hash);
+        process.identity_origins[1] = Some(node.origin.clone());
         Ok(())
     }),
     ("PHPIniDir", |node, _, process, root| {
@@ -192,7 +209,13 @@ const SETTERS: &[(&str, ServerSet)] = &[
         process.pid_file = first(node).map(|path| root.join(path));
         Ok(())
     }),
-    ("ErrorLog", |node, host, _, root| host.error_log.set_target(node, root)),
+    ("ErrorLog", |node, host, process, root| {
+        host.error_log.set_target(node, root)?;
+        if let Some(ErrorLogTarget::File(path)) = &host.error_log.target {
+            process.name_log("error log", path, node);
+        }
+        Ok(())
+    }),
     ("ErrorLogFormat", |node, host, _, _| host.error_log.add_format(node)),
     ("TypesConfig", |node, _, process, root| {
         process.types_config = first(node).map(|path| (root.join(path), node.origin.clone()));
@@ -252,6 +275,11 @@ fn first(node: &Node) -> Option<String> {
     texts(node).into_iter().next()
 }
 
+/// `User #33` names a user by number (httpd 2.4, mod_unixd).
+fn without_hash(name: String) -> String {
+    name.strip_prefix('#').map(str::to_owned).unwrap_or(name)
+}
+
 /// One page cache serves all hosts.
 fn set_cache_root(node: &Node, _: &mut HostDraft, process: &mut Process, root: &Path) -> Result<(), String> {
     let folder = first(node).map(|path| root.join(path));
@@ -287,11 +315,17 @@ fn set_protocol_options(node: &Node, host: &mut HostDraft, process: &mut Process
     Ok(())
 }
 
-/// Of redirects, then of subrequests, which are bounded together with them here.
+/// Of redirects, then of subrequests; one number is for both.
 fn set_recursion(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
     let wrong = || "LimitInternalRecursion: a number of 1 or more is expected".to_owned();
-    let number: u64 = first(node).and_then(|word| word.parse().ok()).filter(|number| *number > 0).ok_or_else(wrong)?;
-    host.redirects_max = Some(u8::try_from(number).unwrap_or(u8::MAX));
+    let number = |word: &[u8]| {
+        let number: Option<u64> = std::str::from_utf8(word).ok().and_then(|word| word.parse().ok());
+        number.filter(|number| *number > 0).map(|number| u8::try_from(number).unwrap_or(u8::MAX)).ok_or_else(wrong)
+    };
+    let words = node.arguments();
+    let redirects = number(words.first().map(Vec::as_slice).unwrap_or_default())?;
+    let nesting = words.get(1).map_or(Ok(redirects), |word| number(word))?;
+    (host.redirects_max, host.nesting_max) = (Some(redirects), Some(nesting.min(NESTING_CEILING)));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! From Apache's settings to those that our handlers know.
 
 use crate::{host::Host, local::Local, modules::cache};
-use saker_config::model::{Compression, EntityTagParts, Files, Settings, SymlinkPolicy, Visitors};
+use saker_config::model::{Compression, EntityTagParts, Files, Settings, SymlinkPolicy, Underscores, Visitors};
 use saker_config_apache::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER_MATCH};
 
 /// Made for every outcome that is not kept. `cache`: what the cache's directives come to for the path.
@@ -45,6 +45,8 @@ pub fn settings(local: &Local, host: &Host, cache: cache::Verdict) -> Settings {
         throttle: local.limitipconn.throttle(),
         trace: host.trace_enabled,
         body_bytes_max: Some(local.core.request_body_bytes_max.unwrap_or(1 << 30)),
+        // As mod_proxy_http and http2env do.
+        underscores: Underscores::Servers,
         ..Settings::default()
     }
 }

@@ -1,9 +1,9 @@
 //! What the rules know about a request between two phases; kept in the exchange.
 
-use crate::{dbd::Asked, includes::Shared, local::Local, proxy::translate::Proxied, response::edits::Received};
+use crate::{dbd::Asked, includes::Shared, listing::Work, local::Local, proxy::translate::Proxied, response::edits::Received};
 use saker_files::Kind;
 use saker_pipeline::Exchange;
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc};
 
 #[derive(Clone, Default)]
 pub struct State {
@@ -69,12 +69,12 @@ pub struct State {
     pub is_answered: bool,
     /// What the page that asked for it shares with it; not with what rules make of it, as in Apache.
     pub page: Option<Rc<Shared>>,
-    /// How many requests there were for the page that the client asked for.
-    pub page_requests: Option<Rc<Cell<usize>>>,
     /// It is asked for by its name in the file system, not by a path.
     pub looked_up_file: Option<Vec<u8>>,
     /// What was asked of the database, where there is one.
     pub asked: Option<Rc<Asked>>,
+    /// The listing of the folder, while it is made.
+    pub listing: Option<Rc<Work>>,
     /// A page runs it as a program, whatever it is.
     pub is_program: bool,
 }
@@ -94,7 +94,6 @@ impl State {
             negotiated: self.negotiated,
             is_answered: self.is_answered,
             page: self.page.filter(|_| self.path.is_empty()),
-            page_requests: self.page_requests,
             looked_up_file: self.looked_up_file,
             is_program: self.is_program,
             led_from: self.led_from,

@@ -1,10 +1,15 @@
 //! mod_ssl on the host's side: what a handshake demands. Certificates, versions, ciphers, tickets, certificates of clients.
 //!
-//! Difficulty: what is not said for a host is the server's, one by one; and what can't be had (a protocol of the last century alone) is an error
-//! rather than something else in its place.
+//! Difficulty: what is not said for a host is the server's, one by one. What can't be had (ciphers or protocols of the last century alone) is
+//! no reason not to start: the nearest that is there, which is stronger, is served with a warning.
 
 use crate::{
-    modules::{core::texts, dir::set_flag, ssl, ssl_ciphers},
+    modules::{
+        core::texts,
+        dir::set_flag,
+        ssl::{self, SectionDemands},
+        ssl_ciphers,
+    },
     process::Process,
     server::{HostDraft, ServerSet},
 };
@@ -57,46 +62,61 @@ pub struct TlsDraft {
 pub struct Versions {
     pub tls12: bool,
     pub tls13: bool,
+    /// Only older ones were named; these stand in their place.
+    pub is_outdated: bool,
+}
+
+impl Versions {
+    pub const ALL: Versions = Versions { tls12: true, tls13: true, is_outdated: false };
 }
 
 impl TlsDraft {
-    /// Certificates go with their keys in order; one without a key has it in its own file.
+    /// Certificates go with their keys in order; one without a key has it in its own file. A host that names none has the server's (mod_ssl).
     fn files(&self, main: &TlsDraft, server: &str) -> Vec<CertificateFiles> {
         let staples = self.staples.or(main.staples) == Some(true);
         let stapling = staples.then(|| Arc::new(self.stapling.over(&main.stapling)));
         let dialog = main.dialog.clone().unwrap_or_default();
         let passphrase = |number| Passphrase { dialog: dialog.clone(), server: server.to_owned(), number };
-        let key = |at: usize, certificate: &PathBuf| self.keys.get(at).unwrap_or(certificate).clone();
+        let named = if self.certificates.is_empty() { main } else { self };
+        let key = |at: usize, certificate: &PathBuf| named.keys.get(at).unwrap_or(certificate).clone();
         let files = |(at, (certificate, origin)): (usize, &(PathBuf, Origin))| {
             let ocsp = staples.then(|| beside(certificate)).flatten();
             CertificateFiles {
-                chain: self.chain.clone().filter(|_| at == 0),
+                chain: named.chain.clone().filter(|_| at == 0),
                 passphrase: Some(Arc::new(passphrase(at))),
                 stapling: stapling.clone().filter(|_| ocsp.is_none()),
                 ocsp,
                 ..CertificateFiles::new(certificate.clone(), key(at, certificate), origin.clone())
             }
         };
-        self.certificates.iter().enumerate().map(files).collect()
+        named.certificates.iter().enumerate().map(files).collect()
     }
 
-    /// What a host's handshake demands. `asks`: a section of it wants certificates of clients. `server`: name and port.
-    pub fn site(&self, main: &TlsDraft, asks: bool, server: &str) -> SiteTls {
+    /// SSLVerifyDepth of a host.
+    pub fn client_depth_max(&self, main: &TlsDraft) -> u32 {
+        self.depth_max.or(main.depth_max).unwrap_or(DEPTH)
+    }
+
+    /// What a host's handshake demands. `sections`: what its sections want of certificates of clients. `server`: name and port.
+    pub fn site(&self, main: &TlsDraft, sections: SectionDemands, server: &str) -> SiteTls {
         fn or<T: Clone>(own: &Option<T>, outer: &Option<T>) -> Option<T> {
             own.as_ref().or(outer.as_ref()).cloned()
         }
-        let versions = or(&self.versions, &main.versions).unwrap_or(Versions { tls12: true, tls13: true });
+        let versions = or(&self.versions, &main.versions).unwrap_or(Versions::ALL);
         let (of_12, of_13) = (or(&self.ciphers_12, &main.ciphers_12), or(&self.ciphers_13, &main.ciphers_13));
         let demand = or(&self.client_certificates, &main.client_certificates).unwrap_or_default();
+        // Where the handshake does not judge for the host, it judges for the section that takes the longest chains; each has its own bound.
+        let is_for_sections = demand == ClientCertificates::Off && sections.asks;
+        let depth = self.client_depth_max(main);
         let checks = ClientChecks {
             ca_folder: or(&self.client_ca_folder, &main.client_ca_folder),
             crl_folder: or(&self.client_crl_folder, &main.client_crl_folder),
             hint_file: or(&self.hint_file, &main.hint_file),
             hint_folder: or(&self.hint_folder, &main.hint_folder),
             revocation: or(&self.revocation, &main.revocation).unwrap_or(Revocation::Off),
-            depth_max: Some(or(&self.depth_max, &main.depth_max).unwrap_or(DEPTH)),
+            depth_max: Some(if is_for_sections { sections.depth_max.unwrap_or(depth).max(depth) } else { depth }),
         };
-        let has_clients = asks || demand != ClientCertificates::Off;
+        let has_clients = sections.asks || demand != ClientCertificates::Off;
         SiteTls {
             certificates: self.files(main, server),
             automatic: Automatic::Off,
@@ -110,7 +130,8 @@ impl TlsDraft {
             },
             groups: or(&self.groups, &main.groups).unwrap_or_default(),
             client_certificates: match demand {
-                ClientCertificates::Off if asks => ClientCertificates::OptionalNoAuthority,
+                ClientCertificates::Off if sections.takes_unknown => ClientCertificates::OptionalNoAuthority,
+                ClientCertificates::Off if sections.asks => ClientCertificates::Asked,
                 demand => demand,
             },
             client_ca: or(&self.client_ca, &main.client_ca).filter(|_| has_clients),
@@ -126,7 +147,7 @@ impl TlsDraft {
 fn beside(certificate: &Path) -> Option<PathBuf> {
     let mut name = certificate.as_os_str().to_owned();
     name.push(".ocsp");
-    Some(PathBuf::from(name)).filter(|path| path.is_file())
+    Some(PathBuf::from(name)).filter(|path| saker_net::privileged::metadata(path).is_ok_and(|found| found.is_file()))
 }
 
 /// `builtin`, `exec:program`, `|program arguments` (httpd 2.4 manual).
@@ -176,8 +197,14 @@ const PATHS: &[(&str, ServerSet)] = path! {
 };
 
 const OTHERS: &[(&str, ServerSet)] = &[
-    ("SSLEngine", |node, host, _, _| {
-        host.tls.engine = first(node).map(|word| word.eq_ignore_ascii_case("on") || word.eq_ignore_ascii_case("optional"));
+    ("SSLEngine", |node, host, process, _| {
+        let word = first(node).unwrap_or_default();
+        host.tls.engine = Some(word.eq_ignore_ascii_case("on"));
+        if word.eq_ignore_ascii_case("optional") {
+            process.remarks.push((node.origin.clone(), "'SSLEngine optional' is no longer supported: it is off".into()));
+        } else if !word.eq_ignore_ascii_case("on") && !word.eq_ignore_ascii_case("off") {
+            return Err("Argument must be On, Off, or Optional".into());
+        }
         Ok(())
     }),
     ("SSLCertificateFile", |node, host, _, root| {
@@ -250,8 +277,8 @@ fn first(node: &Node) -> Option<String> {
 
 fn set_ciphers(tls: &mut TlsDraft, words: &[String]) -> Result<(), String> {
     match ssl_ciphers::read(words)? {
-        Some(read) if read.version == TlsVersion::Tls13 => tls.ciphers_13 = Some(read.suites),
-        Some(read) => tls.ciphers_12 = Some(read.suites),
+        Some(read) if read.version == TlsVersion::Tls13 => tls.ciphers_13 = read.suites,
+        Some(read) => tls.ciphers_12 = read.suites,
         None => tls.ciphers_12 = None,
     }
     Ok(())
@@ -277,27 +304,33 @@ pub fn revocation(node: &Node) -> Result<Revocation, String> {
 
 /// As Apache reads it: a word without a sign forgets what stands before it.
 pub fn read_versions(node: &Node) -> Result<Versions, String> {
-    let (mut tls12, mut tls13) = (false, false);
+    let (mut tls12, mut tls13, mut older) = (false, false, 0u8);
     for word in String::from_utf8_lossy(node.argument_text()).split_whitespace() {
         let lower = word.to_ascii_lowercase();
         let (sign, name) = match lower.as_bytes().first() {
             Some(sign @ (b'+' | b'-')) => (Some(*sign == b'+'), lower.get(1..).unwrap_or_default()),
             _ => (None, lower.as_str()),
         };
-        let (is_12, is_13) = match name {
-            "all" => (true, true),
-            "tlsv1.2" => (true, false),
-            "tlsv1.3" => (false, true),
-            "sslv3" | "tlsv1" | "tlsv1.1" => (false, false),
-            "sslv2" if sign == Some(false) => (false, false),
+        let (is_12, is_13, named) = match name {
+            "all" => (true, true, 0b111),
+            "tlsv1.2" => (true, false, 0),
+            "tlsv1.3" => (false, true, 0),
+            "sslv3" => (false, false, 0b1),
+            "tlsv1" => (false, false, 0b10),
+            "tlsv1.1" => (false, false, 0b100),
+            "sslv2" if sign == Some(false) => (false, false, 0),
             _ => return Err(format!("{}: Illegal protocol '{word}'", node.canonical_name())),
         };
         match sign {
-            Some(on) => (tls12, tls13) = (if is_12 { on } else { tls12 }, if is_13 { on } else { tls13 }),
-            None => (tls12, tls13) = (is_12, is_13),
+            Some(true) => (tls12, tls13, older) = (tls12 || is_12, tls13 || is_13, older | named),
+            Some(false) => (tls12, tls13, older) = (tls12 && !is_12, tls13 && !is_13, older & !named),
+            None => (tls12, tls13, older) = (is_12, is_13, named),
         }
     }
-    possible(Versions { tls12, tls13 })
+    match tls12 || tls13 || older == 0 {
+        true => possible(Versions { tls12, tls13, is_outdated: false }),
+        false => Ok(Versions { is_outdated: true, ..Versions::ALL }),
+    }
 }
 
 fn set_protocol(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
@@ -319,17 +352,15 @@ fn possible(versions: Versions) -> Result<Versions, String> {
 
 /// Commands of SSL_CONF_cmd(3) that have a counterpart here; the others are about what is not there, or decided already.
 fn openssl_command(tls: &mut TlsDraft, command: &str, value: &str) -> Result<(), String> {
-    let versions = tls.versions.unwrap_or(Versions { tls12: true, tls13: true });
+    let versions = tls.versions.unwrap_or(Versions::ALL);
     let is_13 = value.eq_ignore_ascii_case("TLSv1.3");
     match command.to_ascii_lowercase().as_str() {
-        "groups" | "curves" => tls.groups = Some(groups(value)?),
+        "groups" | "curves" => tls.groups = Some(groups(value)).filter(|groups| !groups.is_empty()),
         "cipherstring" => set_ciphers(tls, &[value.to_owned()])?,
         "ciphersuites" => set_ciphers(tls, &["TLSv1.3".to_owned(), value.to_owned()])?,
         "minprotocol" if is_13 => return set_versions(tls, Versions { tls12: false, ..versions }),
         "maxprotocol" if value.eq_ignore_ascii_case("TLSv1.2") => return set_versions(tls, Versions { tls13: false, ..versions }),
-        "maxprotocol" if !is_13 && !value.eq_ignore_ascii_case("none") => {
-            return set_versions(tls, Versions { tls12: false, tls13: false });
-        }
+        "maxprotocol" if is_outdated(value) => tls.versions = Some(Versions { is_outdated: true, ..Versions::ALL }),
         "options" => value.split([',', ' ']).for_each(|option| option_word(tls, option)),
         "minprotocol"
         | "maxprotocol"
@@ -346,6 +377,11 @@ fn openssl_command(tls: &mut TlsDraft, command: &str, value: &str) -> Result<(),
     Ok(())
 }
 
+/// A version that Saker does not speak.
+fn is_outdated(value: &str) -> bool {
+    ["SSLv3", "TLSv1", "TLSv1.0", "TLSv1.1"].iter().any(|known| value.eq_ignore_ascii_case(known))
+}
+
 fn option_word(tls: &mut TlsDraft, option: &str) {
     let (on, name) = option.strip_prefix('-').map_or((true, option.trim_start_matches('+')), |name| (false, name));
     match name.to_ascii_lowercase().as_str() {
@@ -356,7 +392,7 @@ fn option_word(tls: &mut TlsDraft, option: &str) {
 }
 
 /// In the order of preference; those that are not there are passed over, as OpenSSL does with a `?` before them.
-fn groups(value: &str) -> Result<Vec<Group>, String> {
+fn groups(value: &str) -> Vec<Group> {
     let group = |word: &str| match word.trim_start_matches(['?', '*', '-']).to_ascii_lowercase().as_str() {
         "x25519mlkem768" => Some(Group::X25519MlKem768),
         "x25519" => Some(Group::X25519),
@@ -364,10 +400,11 @@ fn groups(value: &str) -> Result<Vec<Group>, String> {
         "p-384" | "secp384r1" => Some(Group::Secp384r1),
         _ => None,
     };
-    let groups: Vec<Group> = value.split([':', '/']).filter_map(group).collect();
-    if groups.is_empty() { Err(format!("SSLOpenSSLConfCmd: none of the groups {value} is there")) } else { Ok(groups) }
+    value.split([':', '/']).filter_map(group).collect()
 }
 
+pub mod engine;
+pub mod outdated;
 mod stapling;
 #[cfg(test)]
 mod tests;

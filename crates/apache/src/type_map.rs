@@ -21,6 +21,10 @@ const BYTES_MAX: u64 = 256 << 10;
 /// Chooses a variant, with which everything begins again.
 pub fn answer(exchange: &mut Exchange, watcher: &Watcher, local: &Local) -> Verdict {
     exchange.depends_on_request();
+    // RFC 2295 section 8.1: what a map leads to is no map itself.
+    if exchange.redirects > 0 && peek(exchange).is_some_and(|own| !own.negotiated.is_empty()) {
+        return Verdict::Answer(Response::new(Status(506)));
+    }
     let filename = peek(exchange).map(|own| own.filename.clone()).unwrap_or_default();
     let Some(text) = read(exchange, watcher, local, &filename) else {
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));

@@ -62,7 +62,7 @@ impl UpstreamTlsDraft {
     /// `None`: TLS towards servers is off, as it is unless somebody turns it on.
     pub fn settled(&self) -> Option<BackendTls> {
         self.engine.filter(|on| *on)?;
-        let versions = self.versions.unwrap_or(Versions { tls12: true, tls13: true });
+        let versions = self.versions.unwrap_or(Versions::ALL);
         let both = |file: &Option<PathBuf>, folder: &Option<PathBuf>| file.iter().chain(folder).cloned().collect();
         Some(BackendTls {
             verify: self.verify.unwrap_or(false),
@@ -138,8 +138,8 @@ const SETTERS: &[(&str, Set)] = &[
     }),
     ("SSLProxyCipherSuite", |node, tls, _| {
         match ssl_ciphers::read(&texts(node))? {
-            Some(read) if read.version == TlsVersion::Tls13 => tls.ciphers_13 = Some(read.suites),
-            Some(read) => tls.ciphers_12 = Some(read.suites),
+            Some(read) if read.version == TlsVersion::Tls13 => tls.ciphers_13 = read.suites,
+            Some(read) => tls.ciphers_12 = read.suites,
             None => tls.ciphers_12 = None,
         }
         Ok(())

@@ -13,11 +13,17 @@ use crate::{
     sections::{Condition, ConditionKind},
     state::{peek, state},
 };
+use rustix::io::Errno;
 use saker_config_apache::options::{FOLLOW_SYM_LINKS, OptionSet, SYM_LINKS_IF_OWNER_MATCH};
 use saker_expressions::Evaluation;
 use saker_files::{Kind, LinkPolicy, ResolveError, Stamp, Watcher, look};
 use saker_http::Status;
 use saker_pipeline::Exchange;
+use saker_telemetry::{
+    error_log::{self, About},
+    httpd_message::{self, HttpdMessage},
+    message,
+};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 /// No file system here has longer names; Apache says forbidden, not missing.
@@ -35,6 +41,10 @@ pub struct Walker<'w> {
     pub htaccess: &'w mut HtaccessFiles,
     pub memo: &'w mut Memo,
     pub stamps: Vec<Stamp>,
+    /// Whose request it is.
+    pub about: &'w dyn About,
+    /// The path of the URL, for the log.
+    pub uri: &'w [u8],
 }
 
 /// Settings in force in a folder, the folder, and what of the file name is left.
@@ -80,6 +90,7 @@ impl Walker<'_> {
             self.memo.keep_folder(self.host_index, &folder, Folder { local: Arc::clone(&local), stamps });
             rest = behind;
         }
+        self.complain(&httpd_message::ACCESS_FAILED, Errno::NAMETOOLONG, "failed", &folder, rest);
         Err(Status::FORBIDDEN)
     }
 
@@ -99,10 +110,20 @@ impl Walker<'_> {
             folder.pop();
             return Ok(Walked { local, filename: folder, kind, path_info: Vec::new(), captures });
         }
+        if kind == Some(Kind::Other) {
+            return Err(self.refuse(&folder, name));
+        }
         let local = self.patterns(local, &folder, &mut captures);
         folder.extend_from_slice(name);
         let path_info = behind.map(|behind| [b"/", behind].concat()).unwrap_or_default();
         Ok(Walked { local: files(self.memo, local, name, &mut captures), filename: folder, kind, path_info, captures })
+    }
+
+    /// FIFOs, sockets and devices are nothing to be served, whatever handler there is (Apache: "doesn't point to a file or directory").
+    fn refuse(&self, folder: &[u8], name: &[u8]) -> Status {
+        let (folder, name) = (String::from_utf8_lossy(folder), String::from_utf8_lossy(name));
+        error_log::log_about(&message::NOT_A_FILE, self.about, format_args!("{folder}{name}"));
+        Status::FORBIDDEN
     }
 
     /// The deepest folder on the way that a walk came through before, and what is left; else the root.
@@ -133,10 +154,13 @@ impl Walker<'_> {
             return Ok(local);
         }
         for name in &host.access_file_names {
-            match self.htaccess.look((self.apache, host.about()), self.watcher, folder, name, &permission, &mut self.stamps) {
+            match self.htaccess.look(self.apache, self.watcher, folder, name, &permission, &mut self.stamps) {
                 Outcome::Absent => {}
                 Outcome::Settings(said) => return Ok(self.memo.over(&local, &said)),
-                Outcome::Broken(status) => return Err(status),
+                Outcome::Broken(broken) => {
+                    broken.log(self.about);
+                    return Err(broken.status);
+                }
             }
         }
         Ok(local)
@@ -154,6 +178,7 @@ impl Walker<'_> {
     /// `None`: not there.
     fn component(&mut self, folder: &[u8], name: &[u8], options: OptionSet) -> Result<Option<Kind>, Status> {
         if name.len() > NAME_BYTES_MAX {
+            self.complain(&httpd_message::ACCESS_FAILED, Errno::NAMETOOLONG, "failed", folder, name);
             return Err(Status::FORBIDDEN);
         }
         let policy = link_policy(options);
@@ -162,9 +187,20 @@ impl Walker<'_> {
             Err(ResolveError::NotFound) => Ok(None),
             // Its own permissions are the handler's business.
             Err(ResolveError::Denied) => self.kind_of_closed(folder, name),
-            Err(ResolveError::Descriptors) => Err(Status::SERVICE_UNAVAILABLE),
-            Err(ResolveError::LinkDenied | ResolveError::LinkLoop | ResolveError::LinkDangling) => Err(Status::FORBIDDEN),
-            Err(ResolveError::Io(_)) => Err(Status::INTERNAL_SERVER_ERROR),
+            Err(ResolveError::Descriptors) => {
+                self.complain(&httpd_message::ACCESS_FAILED, Errno::MFILE, "failed", folder, name);
+                Err(Status::SERVICE_UNAVAILABLE)
+            }
+            Err(ResolveError::LinkDenied | ResolveError::LinkLoop | ResolveError::LinkDangling) => {
+                let (folder, name) = (String::from_utf8_lossy(folder), String::from_utf8_lossy(name));
+                let text = format_args!("Symbolic link not allowed or link target not accessible: {folder}{name}");
+                error_log::log_httpd(&httpd_message::LINK_REFUSED, None, self.about, text);
+                Err(Status::FORBIDDEN)
+            }
+            Err(ResolveError::Io(errno)) => {
+                self.complain(&httpd_message::ACCESS_FAILED, Errno::from_raw_os_error(errno), "failed", folder, name);
+                Err(Status::INTERNAL_SERVER_ERROR)
+            }
         }
     }
 
@@ -173,8 +209,22 @@ impl Walker<'_> {
         let path = [folder, name].concat();
         match std::fs::metadata(OsStr::from_bytes(&path)) {
             Ok(metadata) if metadata.is_file() => Ok(Some(Kind::File)),
-            _ => Err(Status::FORBIDDEN),
+            _ => {
+                self.complain(&httpd_message::SEARCH_DENIED, Errno::ACCESS, "denied", folder, name);
+                Err(Status::FORBIDDEN)
+            }
         }
+    }
+
+    fn complain(&self, message: &'static HttpdMessage, errno: Errno, what: &str, folder: &[u8], name: &[u8]) {
+        let (folder, name) = (String::from_utf8_lossy(folder), String::from_utf8_lossy(name));
+        let uri = String::from_utf8_lossy(self.uri);
+        let why = match errno {
+            Errno::ACCESS => " because search permissions are missing on a component of the path",
+            _ => "",
+        };
+        let text = format_args!("access to {uri} {what} (filesystem path '{folder}{name}'){why}");
+        error_log::log_httpd(message, Some(errno.raw_os_error()), self.about, text);
     }
 }
 

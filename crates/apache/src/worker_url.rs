@@ -24,9 +24,12 @@ pub fn parse(text: &str) -> Result<WorkerUrl, String> {
         }
         None => (None, text),
     };
-    let (scheme, rest) = url.split_once("://").ok_or_else(|| format!("`{text}` is no URL of a server"))?;
+    // Behind a socket the host may be left out (httpd 2.4, `ap_proxy_define_worker`).
+    let bare = || url.split_once(':').filter(|(_, path)| socket.is_some() && (path.is_empty() || path.starts_with('/')));
+    let (scheme, rest) = url.split_once("://").or_else(bare).ok_or_else(|| format!("`{text}` is no URL of a server"))?;
     let (protocol, tls) = Protocol::from_scheme(scheme).ok_or_else(|| format!("nothing here speaks `{scheme}`"))?;
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let authority = if authority.is_empty() && socket.is_some() { "localhost" } else { authority };
     let default_port = protocol.default_port(tls);
     let address = match socket {
         Some("") => return Err(format!("`{text}` names no socket")),
@@ -68,6 +71,13 @@ mod tests {
     fn sockets_and_addresses() {
         assert_eq!(shown("unix:/run/php/php-fpm.sock|fcgi://localhost"), "fcgi at unix:/run/php/php-fpm.sock, ");
         assert_eq!(shown("unix:/run/app.sock|http://app/base/"), "http at unix:/run/app.sock, /base");
+        for (url, expected) in [("http:", ""), ("http://", ""), ("http:/base/", "/base"), ("http:///base", "/base")] {
+            let url = parse(&format!("unix:/run/app.sock|{url}")).unwrap();
+            assert_eq!(
+                (url.backend.to_string().as_str(), &*url.path, &*url.authority),
+                ("http at unix:/run/app.sock", expected, "localhost")
+            );
+        }
         assert_eq!(shown("fcgi://127.0.0.1:9000/srv"), "fcgi://127.0.0.1:9000, /srv");
         assert_eq!(shown("http://[::1]/"), "http://[::1]:80, ");
         assert_eq!(shown("https://a.example"), "https://a.example:443, ");
@@ -78,7 +88,19 @@ mod tests {
 
     #[test]
     fn what_is_none() {
-        for text in ["", "php", "gopher://x/", "http://", "http://a:b/", "http://a:99999/", "unix:|fcgi://localhost", "http://::1/"] {
+        for text in [
+            "",
+            "php",
+            "gopher://x/",
+            "http://",
+            "http://a:b/",
+            "http://a:99999/",
+            "unix:|fcgi://localhost",
+            "http://::1/",
+            "http:",
+            "unix:/a|http",
+            "unix:/a|:",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

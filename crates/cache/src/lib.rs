@@ -8,6 +8,7 @@
 //! Absent on purpose: fetching, waiting and everything that depends on a connection; the walk does that.
 
 pub mod ban;
+pub mod cookie_names;
 pub mod device;
 pub mod lscache;
 pub mod names;

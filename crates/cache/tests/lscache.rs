@@ -13,7 +13,7 @@ use saker_cache::lscache::{
     told::{Abilities, is_front_cache, is_reserved_request_field, variables},
     vary::VaryRules,
     visible::{Served, finish, strip_for_store},
-    visitor::identity,
+    visitor::{Known, identity},
 };
 use saker_http::{Fields, Method, RequestHead, Status, Version};
 
@@ -174,6 +174,7 @@ fn what_is_not_stored() {
         ("6.3", Outcome { status: Status::MOVED_PERMANENTLY, content_bytes: Some(0), ..PAGE }, Ok(PUBLIC)),
         ("6.3", Outcome { status: Status::FOUND, explicit: false, ..PAGE }, Err(NotStored::Status)),
         ("6.3", Outcome { status: Status::PARTIAL_CONTENT, ..PAGE }, Err(NotStored::Status)),
+        ("6.3", Outcome { status: Status::PRECONDITION_FAILED, ..PAGE }, Err(NotStored::Status)),
         ("6.3", Outcome { explicit: false, ..PAGE }, Ok(PUBLIC)),
         ("6.3", Outcome { content_bytes: Some(0), ..PAGE }, Err(NotStored::Empty)),
         ("6.3", Outcome { content_bytes: Some(10_000_000), ..PAGE }, Ok(PUBLIC)),
@@ -362,7 +363,7 @@ fn vary_strings() {
         ("cur,lang", "", &["lang=de; cur=EUR"], "_lscache_vary;cur=EUR;lang=de;"),
         ("cookie=cur", "", &["cur=EUR"], "_lscache_vary;cur=EUR;"),
         ("cur, cur", "", &["cur=EUR"], "_lscache_vary;cur=EUR;"),
-        ("cur", "", &["CUR=EUR"], "_lscache_vary;cur;"),
+        ("cur", "", &["CUR=EUR"], "_lscache_vary;CUR=EUR;"),
         ("", "guest+webp", &[], "_lscache_vary;=guest+webp;"),
         ("cur", "guest", &["cur="], "_lscache_vary;cur=;=guest;"),
         ("", "a;b", &[], "_lscache_vary;=a%3Bb;"),
@@ -417,6 +418,7 @@ fn query_editing() {
         (&["-qs:a"], None, None),
         (&["-qs:utm_*"], Some("utm_source=x&q=1&utm_medium=y"), Some("q=1")),
         (&["-qs:utm_*"], Some("utm=1&utm_=2"), Some("utm=1")),
+        (&["-qs:utm_*"], Some("utm_source=x;callback=y&utm_a=1"), Some("utm_source=x;callback=y")),
         (&["-qs:*"], Some("a=1&b=2"), None),
         (&["-qs:a", "-qs:b"], Some("a=1&b=2&c=3"), Some("c=3")),
         (&["-qs:a", "clear", "-qs:b"], Some("a=1&b=2"), Some("a=1")),
@@ -447,39 +449,89 @@ fn query_editing() {
 }
 
 #[test]
-fn who_a_visitor_is() {
+fn identities() {
     let long = "0123456789abcdef";
+    // Cookies, and the identity; empty: none.
     let rows: &[(&[&str], &str)] = &[
         (&[], ""),
-        (&["a=1"], "a=1;"),
-        (&["a=1; b=2"], "a=1;b=2;"),
-        (&["a=1; frontend=LONG"], "frontend=LONG;"),
+        (&["a=1"], ""),
+        (&["theme=LONG"], ""),
+        (&["a=1; frontend=LONG"], "a=1;frontend=LONG;"),
         (&["FRONTEND=LONG"], "FRONTEND=LONG;"),
-        (&["frontend=short"], "frontend=short;"),
-        (&["wordpress_logged_in_ab=LONG; a=1"], "wordpress_logged_in_ab=LONG;"),
-        (&["wp_woocommerce_session_ab=LONG"], "wp_woocommerce_session_ab=LONG;"),
-        (&["xf_session=LONG"], "xf_session=LONG;"),
+        (&["frontend=short"], ""),
+        (&["PHPSESSID=LONG; frontend=LONG"], "PHPSESSID=LONG;frontend=LONG;"),
+        (&["frontend=LONG; PHPSESSID=LONG"], "PHPSESSID=LONG;frontend=LONG;"),
+        (&["frontend=LONG", "sid=short"], "frontend=LONG;sid=short;"),
+        (&["frontend=LONG; unknown=x"], "frontend=LONG;unknown=x;"),
+        (&["__Host-session=LONG"], "__Host-session=LONG;"),
+        (&["__Secure-id=LONG; a=1"], "__Secure-id=LONG;a=1;"),
+        (&["next-auth.session-token=LONG"], "next-auth.session-token=LONG;"),
         (&["lsc_private=LONG"], "lsc_private=LONG;"),
-        (&["PHPSESSID=LONG; a=1"], "PHPSESSID=LONG;"),
-        (&["PHPSESSID=LONG; frontend=LONG"], "frontend=LONG;"),
-        (&["frontend=LONG; xf_session=LONG"], "frontend=LONG;"),
-        (&["PHPSESSID=short; a=1"], "PHPSESSID=short;a=1;"),
-        (&["__utma=1; has_js=1; _lscache_vary=x; wordpress_test_cookie=1; ls_smartpush=1; bb_forum_view=1; a=1"], "a=1;"),
-        (&["_lscache_vary_x=1"], ""),
-        (&["frontend=a; frontend=b; c=1"], "frontend=a;c=1;"),
-        (&["a=1; a=2"], "a=1;a=2;"),
-        (&["own=LONG; a=1"], "own=LONG;"),
-        (&["a=1~2@3"], "a=1%7E2%403;"),
+        (&["sid=LONG; __utma=1; has_js=1; _lscache_vary=x; wordpress_test_cookie=1; ls_smartpush=1; _ga=2; seen=3"], "sid=LONG;"),
+        (&["_lscache_vary_x=LONG"], ""),
+        (&["wordpress_logged_in_a=LONG; wordpress_sec_a=LONG"], "wordpress_logged_in_a=LONG;"),
+        (&["sid=LONG; sid=other"], "sid=LONG;sid=other;"),
+        (&["sid=other; sid=LONG"], "sid=other;sid=LONG;"),
+        (&["a.sid=LONG; a_sid=LONG"], "a.sid=LONG;a_sid=LONG;"),
+        (&["sid=\"LONG\""], "sid=\"LONG\";"),
+        (&["own=LONG; a=1"], "a=1;own=LONG;"),
+        (&["sid=LONG; a=1~2@3"], "a=1%7E2%403;sid=LONG;"),
+        (&["sid=LONG; #user=bob"], "%23user=bob;sid=LONG;"),
     ];
-    let settings = LscacheSettings { session_cookies: vec!["own".into()], ..Default::default() };
+    let settings = LscacheSettings { session_cookies: vec!["own".into()], ignored_cookies: vec!["seen".into()], ..Default::default() };
     for (cookies, want) in rows {
         let lines: Vec<String> = cookies.iter().map(|line| line.replace("LONG", long)).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let found = identity(request(&lines).view(), &settings).expect("short");
+        let found = identity(request(&lines).view(), Known::default(), &settings).unwrap_or_default();
         assert_eq!(text(&found), want.replace("LONG", long), "4.4: {cookies:?}");
     }
-    let huge = format!("a={}", "x".repeat(40_000));
-    assert_eq!(identity(request(&[&huge]).view(), &settings), None, "4.1");
+    let huge = format!("sid={}", "x".repeat(40_000));
+    assert_eq!(identity(request(&[&huge]).view(), Known::default(), &settings), None, "4.1");
+}
+
+#[test]
+fn identities_beside_cookies() {
+    let settings = LscacheSettings::default();
+    let of = |cookie: &str, known: Known<'_>| identity(request(&[cookie]).view(), known, &settings).map(|found| text(&found));
+    let some = |text: &'static str| Some(text.as_bytes());
+    assert_eq!(of("a=1", Known { user: some("bob"), ..Known::default() }).as_deref(), Some("a=1;#user=bob;"));
+    let all = Known { credentials: some("x;#user=eve"), user: some("bob"), certificate: some("c"), granted: some("g") };
+    assert_eq!(of("a=1", all).as_deref(), Some("a=1;#authorization=x%3B%23user=eve;#user=bob;#certificate=c;#granted=g;"));
+    let apart = [
+        Known { user: some("bob"), ..Known::default() },
+        Known { user: some("eve"), ..Known::default() },
+        Known { credentials: some("bob"), ..Known::default() },
+        Known { certificate: some("bob"), ..Known::default() },
+        Known { granted: some("bob"), ..Known::default() },
+    ];
+    for (at, one) in apart.iter().enumerate() {
+        for other in &apart[at + 1..] {
+            assert_ne!(of("sid=0123456789abcdef", *one), of("sid=0123456789abcdef", *other), "{one:?} {other:?}");
+        }
+    }
+}
+
+/// One who sends a cookie that varies twice, or in a spelling that some application takes for it, gets no other client's variant.
+#[test]
+fn vary_cookies_in_all_spellings() {
+    let mut rules = VaryRules::default();
+    rules.add_cookies(b"currency,a_b");
+    let of = |cookie: &str| text(&rules.string(request(&[cookie]).view()));
+    let plain = of("currency=EUR; a_b=1");
+    let odd = [
+        "currency=EUR; currency=USD; a_b=1",
+        "currency=USD; currency=EUR; a_b=1",
+        "currency=EUR; currency[x]=1; a_b=1",
+        "currency[x]=EUR; a_b=1",
+        "currency=EUR; a.b=1",
+        "currency=EUR; a_b=1; a.b=2",
+        "%63urrency=EUR; a_b=1",
+        "a_b=1",
+    ];
+    for (at, one) in odd.iter().enumerate() {
+        assert_ne!(of(one), plain, "{one}");
+        odd[at + 1..].iter().for_each(|other| assert_ne!(of(one), of(other), "{one} {other}"));
+    }
 }
 
 #[test]

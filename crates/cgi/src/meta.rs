@@ -11,7 +11,10 @@ use crate::{
     Variables,
     field_lines::{is_repeated, joined},
 };
-use saker_http::{HeadView, escape};
+use saker_http::{
+    HeadView, escape,
+    field_name::{is_alike, is_plain},
+};
 use std::borrow::Cow;
 
 /// Longest name of a field that becomes a variable.
@@ -24,6 +27,8 @@ pub struct Facts<'a> {
     pub head: HeadView<'a>,
     /// `CGIPassAuth On`: the program may see the client's password.
     pub passes_authorization: bool,
+    /// Fields become variables whatever characters their names have; the caller has seen to it that no two become one.
+    pub passes_underscores: bool,
     /// Length of the content as it will be given; `None` where there is none, or where it is not known.
     pub content_length: Option<u64>,
     /// PATH of the programs; the server's own.
@@ -99,17 +104,18 @@ impl Target<'_> {
 }
 
 /// RFC 3875 section 4.1.18, as Apache does it: names that have more than letters, digits and hyphens are left out, since two of them could become
-/// one; Proxy too (httpoxy); passwords, unless the configuration wants it.
+/// one (unless it is said that none do); Proxy too (httpoxy); passwords, unless the configuration wants it.
 fn fields(facts: &Facts<'_>, to: &mut Target<'_>) {
     let mut variable = [0; NAME_BYTES_MAX + 5];
     for (at, (name, first)) in facts.head.fields().enumerate() {
-        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        let is = |known: &str| is_alike(name, known.as_bytes());
         let is_hidden = is("Proxy") || (!facts.passes_authorization && (is("Authorization") || is("Proxy-Authorization")));
-        if is_hidden || is("Content-Length") || is_repeated(facts.head, name, at) {
+        let is_told = facts.passes_underscores || is_plain(name);
+        if is_hidden || !is_told || is("Content-Length") || is_repeated(facts.head, name, at) {
             continue;
         }
         let value = joined(facts.head, name, first);
-        if is("Content-Type") {
+        if name.eq_ignore_ascii_case(b"Content-Type") {
             to.set(b"CONTENT_TYPE", &value);
         } else if let Some(variable) = field_variable(name, &mut variable) {
             to.set(variable, &value);
@@ -123,9 +129,8 @@ fn field_variable<'v>(name: &[u8], variable: &'v mut [u8; NAME_BYTES_MAX + 5]) -
     place[..5].copy_from_slice(b"HTTP_");
     for (byte, place) in name.iter().zip(&mut place[5..]) {
         *place = match byte {
-            b'-' => b'_',
             byte if byte.is_ascii_alphanumeric() => byte.to_ascii_uppercase(),
-            _ => return None,
+            _ => b'_',
         };
     }
     Some(place)

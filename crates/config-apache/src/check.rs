@@ -169,7 +169,8 @@ impl Checker<'_> {
     }
 
     fn treat(&mut self, node: &Node, row: &'static Row) {
-        let title = row.title();
+        // Of rows that stand for many, the first of them says its name.
+        let title = if row.name.ends_with('*') { node.name.to_string() } else { row.title() };
         let (severity, message, help) = match row.treatment {
             Treatment::Honoured => return,
             Treatment::Pending => (Severity::Note, format!("{title} is read and checked, and not honoured yet"), None),

@@ -145,7 +145,11 @@ impl Reading<'_> {
             }
             LoadOutcome::Loaded(Provision::Foreign) => (
                 format!("{name} is not part of Saker and counts as not loaded"),
-                "what stands in <IfModule> for it is skipped; its directives elsewhere are errors".to_owned(),
+                "what stands in <IfModule> for it is skipped; its directives elsewhere are listed where they stand".to_owned(),
+            ),
+            LoadOutcome::Loaded(Provision::ForeignGuard) => (
+                format!("{name} is not part of Saker"),
+                "its directives are listed where they stand; what it would guard or answer is refused".to_owned(),
             ),
             LoadOutcome::Already if find_module(&name).is_some_and(|row| row.link == crate::modules::Link::Static) => return,
             LoadOutcome::Already => (format!("module {name} is already loaded, skipping"), "remove the second LoadModule".to_owned()),

@@ -1,5 +1,6 @@
 //! Where configuration files are: the disk, or memory for tests and fuzzing.
 
+use saker_net::privileged;
 use std::{
     collections::BTreeMap,
     ffi::OsString,
@@ -22,7 +23,7 @@ pub trait Files {
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>>;
 }
 
-/// The file system.
+/// The file system, as this process's user sees it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnDisk;
 
@@ -39,6 +40,28 @@ impl Files for OnDisk {
 
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
+    }
+}
+
+/// The file system for the server's own configuration: what root alone may read is asked of the broker.
+///
+/// Caveat: never for `.htaccess` files, whose authors would learn by `<IfFile>` which files of root's exist.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OnDiskPrivileged;
+
+impl Files for OnDiskPrivileged {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let too_large = privileged::metadata(path)?.len() > crate::limits::FILE_BYTES_MAX as u64;
+        if too_large { Err(io::ErrorKind::FileTooLarge.into()) } else { privileged::read(path) }
+    }
+
+    fn kind(&self, path: &Path) -> Option<FileKind> {
+        let metadata = privileged::metadata(path).ok()?;
+        Some(if metadata.is_dir() { FileKind::Directory } else { FileKind::File })
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        privileged::list(directory)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     check::check,
     environment::Environment,
     files::Files,
-    limits::{HTACCESS_BYTES_MAX, Limits},
+    limits::{HTACCESS_BYTES_MAX, HTACCESS_NESTING_MAX, Limits},
     permission::Permission,
     read::Reading,
     tree::Tree,
@@ -15,7 +15,13 @@ use crate::{
 use saker_config::{Diagnostic, model::Origin};
 
 /// What an `.htaccess` file costs at most.
-const LIMITS: Limits = Limits { nodes_max: 100_000, files_max: 0, macro_uses_max: 1_000, text_bytes_max: 4 * HTACCESS_BYTES_MAX };
+const LIMITS: Limits = Limits {
+    nodes_max: 100_000,
+    files_max: 0,
+    macro_uses_max: 1_000,
+    text_bytes_max: 4 * HTACCESS_BYTES_MAX,
+    nesting_max: HTACCESS_NESTING_MAX,
+};
 
 /// A file that may be put in force.
 #[derive(Debug)]

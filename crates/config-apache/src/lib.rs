@@ -35,7 +35,7 @@ mod word;
 
 pub use environment::Environment;
 pub use envvars::read_envvars;
-pub use files::{FileKind, Files, InMemory, OnDisk};
+pub use files::{FileKind, Files, InMemory, OnDisk, OnDiskPrivileged};
 pub use htaccess::{Htaccess, parse_htaccess};
 pub use load::{Loaded, Setup, load};
 pub use macros::{Macro, Macros};

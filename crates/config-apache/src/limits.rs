@@ -14,6 +14,8 @@ pub const INCLUDE_DIRECTORY_DEPTH_MAX: usize = 20;
 pub const FILES_MAX: usize = 200_000;
 /// Sections, conditions and included files within each other.
 pub const NESTING_MAX: usize = 200;
+/// The same of an `.htaccess` file, which is read on the stack of a worker.
+pub const HTACCESS_NESTING_MAX: usize = 32;
 /// Directives and sections of one configuration.
 pub const NODES_MAX: usize = 20_000_000;
 /// Uses of macros in one configuration.
@@ -45,10 +47,18 @@ pub struct Limits {
     pub files_max: usize,
     pub macro_uses_max: usize,
     pub text_bytes_max: usize,
+    /// Sections within each other.
+    pub nesting_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { nodes_max: NODES_MAX, files_max: FILES_MAX, macro_uses_max: MACRO_USES_MAX, text_bytes_max: TEXT_BYTES_MAX }
+        Limits {
+            nodes_max: NODES_MAX,
+            files_max: FILES_MAX,
+            macro_uses_max: MACRO_USES_MAX,
+            text_bytes_max: TEXT_BYTES_MAX,
+            nesting_max: NESTING_MAX,
+        }
     }
 }

@@ -27,6 +27,9 @@ pub struct Setup {
     /// For the regular expressions of `<IfVersion>`.
     pub matches: PatternMatch,
     pub limits: Limits,
+    /// Sections that say the same are kept apart, so that each is known by its own lines (`saker explain`). A server lets them share what is made of
+    /// them.
+    pub keeps_places: bool,
 }
 
 impl Setup {
@@ -40,6 +43,7 @@ impl Setup {
             environment: ProcessEnvironment::new(),
             matches: |_, _| Err("there are no regular expressions here".into()),
             limits: Limits::default(),
+            keeps_places: false,
         }
     }
 }

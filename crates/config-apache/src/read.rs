@@ -10,7 +10,7 @@ use crate::{
     environment::Environment,
     files::Files,
     include,
-    limits::{EXPANDED_BYTES_MAX, INCLUDE_DEPTH_MAX, Limits, NESTING_MAX, SHOWN_LINE_BYTES_MAX, UNDEFINED_PER_LINE_MAX},
+    limits::{EXPANDED_BYTES_MAX, INCLUDE_DEPTH_MAX, Limits, SHOWN_LINE_BYTES_MAX, UNDEFINED_PER_LINE_MAX},
     line::{Feed, Line},
     macros::shown,
     permission::{Permission, Verdict},
@@ -70,7 +70,7 @@ impl Keyword {
             "UndefMacro" => Keyword::UndefMacro,
             "MacroIgnoreEmptyArgs" => Keyword::MacroIgnoreEmptyArgs,
             "MacroIgnoreBadNesting" => Keyword::MacroIgnoreBadNesting,
-            name if name.starts_with("<Lua") => Keyword::Verbatim,
+            name if name.starts_with("<Lua") || name == "<Perl" => Keyword::Verbatim,
             name => Keyword::Condition(Condition::of(name)?),
         })
     }
@@ -243,7 +243,7 @@ impl<'f> Reading<'f> {
             return self.append(node);
         }
         if self.nests_too_deep() {
-            return self.stop(Some(line), format!("sections nest deeper than {NESTING_MAX}"));
+            return self.stop(Some(line), format!("sections nest deeper than {}", self.limits.nesting_max));
         }
         self.open.push(node);
     }
@@ -253,7 +253,7 @@ impl<'f> Reading<'f> {
     }
 
     fn nests_too_deep(&self) -> bool {
-        self.open.len() + self.nesting >= NESTING_MAX
+        self.open.len() + self.nesting >= self.limits.nesting_max
     }
 
     /// A line `</name>`.
@@ -374,7 +374,7 @@ impl<'f> Reading<'f> {
     /// The lines up to the closing one are part of what is being read, and sections in them have to be closed in them.
     pub fn container(&mut self, row: &Row, stream: &mut Stream, line: &Line) {
         if self.nests_too_deep() {
-            return self.stop(Some(line), format!("sections nest deeper than {NESTING_MAX}"));
+            return self.stop(Some(line), format!("sections nest deeper than {}", self.limits.nesting_max));
         }
         let base = self.open.len();
         let closing = format!("</{}>", row.name.trim_start_matches('<')).into_bytes();

@@ -56,7 +56,7 @@ fn files_include_files_up_to_the_bound() {
 
 #[test]
 fn counts_up_to_the_bound() {
-    let limits = Limits { nodes_max: 10, files_max: 3, macro_uses_max: 5, text_bytes_max: 1000 };
+    let limits = Limits { nodes_max: 10, files_max: 3, macro_uses_max: 5, text_bytes_max: 1000, ..Limits::default() };
     assert_eq!(error(&"SetEnv a b\n".repeat(10), limits), "");
     assert_eq!(error(&"SetEnv a b\n".repeat(11), limits), "more than 10 directives");
     let files = || InMemory::default().with("/etc/a", "");

@@ -3,9 +3,9 @@
 //! `*` and `?` stand for parts of one name, never for a slash; names that begin with a dot match only a pattern that does.
 //! Files come sorted by name. A pattern without stars must name a file; one with stars may find nothing.
 
+use saker_net::privileged;
 use std::{
     ffi::OsStr,
-    fs,
     path::{Component, Path, PathBuf},
 };
 
@@ -28,7 +28,7 @@ pub fn expand(base: &Path, pattern: &str) -> Vec<PathBuf> {
             component => found.into_iter().map(|folder| folder.join(component)).collect(),
         };
     }
-    found.retain(|file| base.join(file).is_file());
+    found.retain(|file| privileged::metadata(&base.join(file)).is_ok_and(|found| found.is_file()));
     found
 }
 
@@ -39,9 +39,8 @@ fn is_wild(text: &str) -> bool {
 fn entries(base: &Path, folder: &Path, pattern: &str) -> Vec<PathBuf> {
     let path = base.join(folder);
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { &path };
-    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
-    let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
-    let mut found: Vec<PathBuf> = names.filter(|name| name_matches(pattern, name)).map(|name| folder.join(name)).collect();
+    let names = privileged::list(path).unwrap_or_default();
+    let mut found: Vec<PathBuf> = names.iter().filter(|name| name_matches(pattern, name)).map(|name| folder.join(name)).collect();
     found.sort();
     found
 }

@@ -4,12 +4,14 @@
 //! [`model::Model`]. A feature's rows, its kinds of values and its merge rule stand together in `directives/<feature>.rs`;
 //! reading, checks, the JSON Schema and the reference page derive from the rows.
 
+pub mod host_table;
 pub mod model;
 pub mod modsecurity;
 
 mod check;
 mod diagnostic;
 mod directives;
+mod folder;
 mod include;
 mod load;
 mod reader;
@@ -23,10 +25,8 @@ pub mod units;
 mod value;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
-pub use directives::{
-    php::{parse_use as parse_php_use, program as parse_php_program},
-    rows,
-};
+pub use directives::{php::parse_use as parse_php_use, rows};
+pub use host_table::HostTable;
 pub use load::{Loaded, load, parse};
 pub use model::Model;
 pub use reference::reference_markdown;

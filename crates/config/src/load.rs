@@ -8,19 +8,24 @@ use crate::{
     diagnostic::{Diagnostic, Diagnostics, Severity},
     directives::{self, FileDraft, SiteDraft},
     include,
-    model::{Acme, CacheStore, Hosts, Limits, Listener, Model, Origin, Php, PhpPools, Server, ServerGuard, ServerTls, Upstream},
-    reader::Reader,
+    model::{
+        Acme, CacheStore, Hosts, Limits, Listener, Model, NamedLog, NamedSocket, Origin, Php, PhpPools, Server, ServerGuard, ServerTls,
+        Upstream,
+    },
+    reader::{Node, Reader},
     row::{FILE, LISTENER, SITE, UPSTREAM},
     source::{At, Source},
 };
 use saker_addresses::{AddressList, GeoDatabase};
+use saker_net::privileged;
+use saker_telemetry::error_log::ErrorLogTarget;
 use std::{
     collections::HashSet,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 /// A configuration that may be put in force.
 #[derive(Debug)]
@@ -57,6 +62,8 @@ pub fn parse(text: &str, file_name: &str, base: &Path) -> Result<Loaded, Diagnos
 pub(crate) struct Loader {
     pub diagnostics: Vec<Diagnostic>,
     pub server: Option<(Server, At)>,
+    pub named_logs: Vec<NamedLog>,
+    pub named_sockets: Vec<NamedSocket>,
     pub limits: Option<(Limits, At)>,
     pub tls: Option<(ServerTls, At)>,
     pub acme: Option<(Acme, At)>,
@@ -141,6 +148,8 @@ impl Loader {
         }
         let acme = directives::acme::finish(&mut reader, draft.acme);
         let place = |key: &str| table.get(key).map(|node| At { source: source.clone(), span: node.span() });
+        note_sockets(source, table, &mut self.named_sockets);
+        self.named_logs.extend(note_places(source, table, &mut draft.server));
         once(&mut reader, &mut self.server, "[server]", draft.server, place("server"));
         once(&mut reader, &mut self.limits, "[limits]", draft.limits, place("limits"));
         once(&mut reader, &mut self.tls, "[tls]", draft.tls, place("tls"));
@@ -219,8 +228,48 @@ impl Loader {
             upstreams: self.resolved,
             sites: self.sites.into_iter().map(|site| Arc::new(site.site(&listeners))).collect(),
             listeners,
+            named_logs: self.named_logs,
+            named_sockets: self.named_sockets,
             sources: self.sources,
         }
+    }
+}
+
+/// Notes where [server] names its user and group; answers its error log.
+fn note_places(source: &Arc<Source>, table: &DeTable<'_>, server: &mut Server) -> Option<NamedLog> {
+    let place = |key: &str| {
+        let node = table.get("server")?.get_ref().as_table()?.get(key)?;
+        Some(At { source: source.clone(), span: node.span() }.origin())
+    };
+    for (key, origin) in ["user", "group"].into_iter().zip(&mut server.identity_origins) {
+        *origin = place(key).unwrap_or_else(Origin::built_in);
+    }
+    match &server.error_log.target {
+        ErrorLogTarget::File(path) => Some(NamedLog { kind: "error log", path: path.clone(), origin: place("error_log")? }),
+        _ => None,
+    }
+}
+
+/// Notes sockets of `php`, `proxy` and the like: texts that say `unix:` anywhere but in a listener.
+fn note_sockets(source: &Arc<Source>, table: &DeTable<'_>, found: &mut Vec<NamedSocket>) {
+    for (_, node) in table.iter().filter(|(key, _)| !["listener", "listeners"].contains(&key.get_ref().as_ref())) {
+        note_sockets_in(source, node, found);
+    }
+}
+
+fn note_sockets_in(source: &Arc<Source>, node: &Node<'_>, found: &mut Vec<NamedSocket>) {
+    match node.get_ref() {
+        DeValue::Table(table) => note_sockets(source, table, found),
+        DeValue::Array(array) => array.iter().for_each(|element| note_sockets_in(source, element, found)),
+        DeValue::String(text) => {
+            let (before, path) = text.split_once("unix:").unwrap_or_default();
+            let path = path.split(['|', ' ']).next().filter(|_| before.is_empty() || before.ends_with("://"));
+            // Others follow from the host's name.
+            if let Some(path) = path.filter(|path| path.starts_with('/') && !path.contains(['%', '$'])) {
+                found.push(NamedSocket { path: path.into(), origin: At { source: source.clone(), span: node.span() }.origin() });
+            }
+        }
+        _ => {}
     }
 }
 
@@ -246,14 +295,14 @@ fn syntax_error(source: &Arc<Source>, error: &toml::de::Error) -> Diagnostic {
 }
 
 fn read_file(path: &Path) -> Result<String, String> {
-    let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
+    let metadata = privileged::metadata(path).map_err(|error| error.to_string())?;
     if !metadata.is_file() {
         return Err("it is not a file".into());
     }
     if metadata.len() > FILE_BYTES_MAX {
         return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));
     }
-    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    let bytes = privileged::read(path).map_err(|error| error.to_string())?;
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let line = error.as_bytes().iter().take(valid).filter(|byte| **byte == b'\n').count() + 1;

@@ -7,7 +7,7 @@
 use crate::{
     diagnostic::{Diagnostic, Severity, quoted},
     directives::row_for,
-    row::{Contexts, Fault, KeyKind, Kind, Row, Shape, Target, Word},
+    row::{Contexts, FILE, Fault, KeyKind, Kind, Row, Shape, Target, Word},
     source::{At, Source},
     suggest, units,
     value::{Given, Value},
@@ -32,11 +32,13 @@ pub(crate) struct Reader<'r> {
     pub broken_lines: HashSet<usize>,
     /// What messages call the value being read.
     subject: String,
+    /// The table that it stands in.
+    context: Contexts,
 }
 
 impl<'r> Reader<'r> {
     pub fn new(source: Arc<Source>, diagnostics: &'r mut Vec<Diagnostic>) -> Self {
-        Reader { source, diagnostics, broken_lines: HashSet::new(), subject: String::new() }
+        Reader { source, diagnostics, broken_lines: HashSet::new(), subject: String::new(), context: FILE }
     }
 
     pub fn at(&self, span: Range<usize>) -> At {
@@ -59,6 +61,7 @@ impl<'r> Reader<'r> {
 
     /// Reads a table into `target`. `header` is where a missing key is reported. `[[tables]]` are left to the caller.
     pub fn fill<T: Target>(&mut self, table: &Table<'_>, context: Contexts, header: &At, target: &mut T) {
+        let around = std::mem::replace(&mut self.context, context);
         for (key, node) in in_order(table) {
             match row_for(key.get_ref(), context) {
                 Some(Row { kind: Kind::Sections(_), .. }) => {}
@@ -72,6 +75,7 @@ impl<'r> Reader<'r> {
                 None => self.unknown_key(key, context),
             }
         }
+        self.context = around;
         self.missing_keys(table, context, header);
     }
 
@@ -227,6 +231,14 @@ impl<'r> Reader<'r> {
         let (mut map, mut seen) = (Vec::with_capacity(table.len()), HashMap::new());
         for (key, node) in in_order(table) {
             let at = self.at(key.span());
+            if let Some(header) = self.strayed_below(key) {
+                let table = self.context.described().header;
+                let message =
+                    format!("`{}` is a key of {table}, and stands below {header}, where keys are {}", key.get_ref(), key_kind.expects);
+                let help = format!("move it above `{header}`; in quotes, \"{}\", it is meant as it stands", key.get_ref());
+                self.error(&at, message, Some(help));
+                continue;
+            }
             match (key_kind.read)(key.get_ref()) {
                 Ok(name) => {
                     self.subject = format!("`{}`", key.get_ref());
@@ -246,6 +258,17 @@ impl<'r> Reader<'r> {
             }
         }
         Value::Map(map)
+    }
+
+    /// The header below which a key stands that belongs to the table around, as TOML has it: a table goes on to the next header, whatever the
+    /// author meant. Keys in quotes, dotted keys and inline tables are meant as they stand.
+    fn strayed_below(&self, key: &Spanned<DeString<'_>>) -> Option<String> {
+        row_for(key.get_ref(), self.context)?;
+        let (before, line) = self.source.text.get(..key.span().end)?.rsplit_once('\n')?;
+        let is_bare = line.trim_start() == key.get_ref().as_ref();
+        let header = before.lines().rev().map(str::trim).find(|line| line.starts_with('['))?;
+        let header = header.split('#').next().unwrap_or_default().trim_end();
+        (is_bare && !header.starts_with("[[")).then(|| header.to_owned())
     }
 
     fn unknown_key(&mut self, key: &Spanned<DeString<'_>>, context: Contexts) {

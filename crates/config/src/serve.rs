@@ -5,7 +5,8 @@
 
 use crate::model::{
     AccessLog, AccessLogTarget, Acme, Address, Automatic, CacheStore, CacheUse, CertificateFiles, Hosts, Http3, Limits, Listener,
-    ListenerTls, Model, Origin, Php, PhpPools, PhpUse, Server, ServerGuard, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
+    ListenerTls, Model, Origin, Php, PhpPools, PhpProgram, PhpUse, Server, ServerGuard, ServerTls, Settings, Site, SiteName, SiteTls,
+    Workers,
 };
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
@@ -28,6 +29,9 @@ pub struct ServeOptions {
     pub state_dir: Option<PathBuf>,
     pub listing: bool,
     pub php: PhpUse,
+    /// Which PHP is run, and as whom; only root can choose the latter.
+    pub php_program: PhpProgram,
+    pub php_user: Option<String>,
     /// What the page cache does.
     pub cache: CacheUse,
     /// Where it is; `None`: below the state directory.
@@ -83,6 +87,8 @@ impl Default for ServeOptions {
             state_dir: None,
             listing: true,
             php: PhpUse::Managed,
+            php_program: PhpProgram::Auto,
+            php_user: None,
             cache: CacheUse::default(),
             cache_folder: None,
         }
@@ -103,7 +109,7 @@ impl Model {
             server,
             limits: Limits::default(),
             tls: ServerTls { acme: options.acme.clone(), ..ServerTls::default() },
-            php: Php::default(),
+            php: Php { program: options.php_program.clone(), user: options.php_user.clone(), ..Php::default() },
             hosts: Hosts::default(),
             cache: CacheStore { folder: options.cache_folder.clone(), ..CacheStore::default() },
             guard: ServerGuard::default(),
@@ -114,6 +120,8 @@ impl Model {
             listeners: plain.chain(encrypted).collect(),
             sites: vec![Arc::new(site(options))],
             upstreams: Vec::new(),
+            named_logs: Vec::new(),
+            named_sockets: Vec::new(),
             sources: Vec::new(),
         }
     }
@@ -128,7 +136,7 @@ fn site(options: ServeOptions) -> Site {
     Site {
         names: options.names(),
         tls: Arc::new(options.site_tls()),
-        root: Some(options.root),
+        root: Some(crate::folder::without_parents(options.root)),
         access_logs: options.access_log.into_iter().map(log).collect(),
         settings: Arc::new(settings),
         ..Site::new(Origin::command_line())

@@ -48,26 +48,59 @@ pub enum Role {
 impl Template {
     pub fn steps(&self, facts: &Facts) -> Vec<Step> {
         let mut steps = Vec::new();
-        add(&self.parts, facts, &mut Named::new(), &mut steps);
+        add(&self.parts, facts, &mut Known::default(), &mut steps);
         steps
+    }
+}
+
+/// Bytes of variables and addresses in all, for one request: what a client sends is put in as often as the page asks for it.
+const MADE_BYTES_MAX: usize = 8 << 20;
+/// Includes in all; further ones are left out.
+const INCLUDES_MAX: usize = 4096;
+
+#[derive(Default)]
+struct Known<'t> {
+    named: Named<'t>,
+    made_bytes: usize,
+    includes: usize,
+}
+
+impl Known<'_> {
+    /// Whether there may be so many bytes more.
+    fn takes(&mut self, bytes: usize) -> bool {
+        self.made_bytes += bytes;
+        self.made_bytes <= MADE_BYTES_MAX
+    }
+
+    /// Whether there may be that include, too.
+    fn includes(&mut self, wanted: &Wanted) -> bool {
+        self.includes += 1;
+        self.includes <= INCLUDES_MAX && self.takes(wanted.src.len() + wanted.alt.as_ref().map_or(0, Vec::len))
     }
 }
 
 /// What includes before are known by (`as-var`).
 type Named<'t> = HashMap<&'t [u8], Wanted>;
 
-fn add<'t>(parts: &'t [Part], facts: &Facts, named: &mut Named<'t>, steps: &mut Vec<Step>) {
+fn add<'t>(parts: &'t [Part], facts: &Facts, known: &mut Known<'t>, steps: &mut Vec<Step>) {
     for part in parts {
         match part {
             Part::Text(range) => steps.push(Step::Text(range.clone())),
-            Part::Variable(value) => steps.push(match value.only_name().and_then(|name| named.get(name)) {
-                Some(wanted) => Step::Include(wanted.clone()),
-                None => Step::Made(value.html(facts)),
-            }),
+            Part::Variable(value) => match value.only_name().and_then(|name| known.named.get(name)).cloned() {
+                Some(wanted) => steps.extend(known.includes(&wanted).then_some(Step::Include(wanted))),
+                None if known.made_bytes > MADE_BYTES_MAX => {}
+                None => {
+                    let text = value.html(facts);
+                    steps.extend(known.takes(text.len()).then_some(Step::Made(text)));
+                }
+            },
             Part::Include(include) => {
-                let Some(wanted) = wanted(include, facts) else { continue };
+                if known.made_bytes > MADE_BYTES_MAX || known.includes >= INCLUDES_MAX {
+                    continue;
+                }
+                let Some(wanted) = wanted(include, facts).filter(|wanted| known.includes(wanted)) else { continue };
                 if let Some(name) = &include.kept_as {
-                    named.insert(name, wanted.clone());
+                    known.named.insert(name, wanted.clone());
                 }
                 steps.push(Step::Include(wanted));
             }
@@ -78,17 +111,17 @@ fn add<'t>(parts: &'t [Part], facts: &Facts, named: &mut Named<'t>, steps: &mut 
                 };
                 let otherwise = || branches.iter().find(|branch| matches!(branch.kind, BranchKind::Otherwise));
                 if let Some(branch) = branches.iter().find(|branch| is_chosen(&branch.kind)).or_else(otherwise) {
-                    add(&branch.parts, facts, named, steps);
+                    add(&branch.parts, facts, known, steps);
                 }
             }
             Part::Try { attempt, except } => {
                 let (mut first, mut second) = (Vec::new(), Vec::new());
-                add(attempt, facts, named, &mut first);
-                add(except, facts, named, &mut second);
+                add(attempt, facts, known, &mut first);
+                add(except, facts, known, &mut second);
                 steps.push(Step::Try { attempt: first, except: second });
             }
             // Without the element that it belongs to.
-            Part::Branch(branch) => add(&branch.parts, facts, named, steps),
+            Part::Branch(branch) => add(&branch.parts, facts, known, steps),
         }
     }
 }

@@ -225,3 +225,28 @@ proptest! {
         prop_assert_eq!(Template::parse(page.as_bytes()).fixed(page.as_bytes()), Some(page.into_bytes()));
     }
 }
+
+/// What a client sends is put in as often as the page asks for it, and no more than there is room for.
+#[test]
+fn variables_and_includes_are_bounded() {
+    let facts = Facts { cookie: format!("a={}", "<".repeat(8_000)).into_bytes(), ..Facts::default() };
+    for element in [
+        "<esi:vars>$(HTTP_COOKIE{a})</esi:vars>".to_owned(),
+        "<esi:include src='/x?$(HTTP_COOKIE{a})'/>".to_owned(),
+        format!("<esi:include src='/x?{}'/>", "$(HTTP_COOKIE{a})".repeat(500)),
+        "<esi:include src='/x' as-var='v'/><esi:vars>$(v)</esi:vars>".to_owned(),
+    ] {
+        let template = Template::parse(element.repeat((4 << 20) / element.len()).as_bytes());
+        let steps = template.steps(&facts);
+        let bytes: usize = steps
+            .iter()
+            .map(|step| match step {
+                Step::Made(text) => text.len(),
+                Step::Include(wanted) => wanted.src.len(),
+                Step::Text(_) | Step::Try { .. } => 0,
+            })
+            .sum();
+        let includes = steps.iter().filter(|step| matches!(step, Step::Include(_))).count();
+        assert!(bytes <= 9 << 20 && includes <= 4096 && (bytes > 0), "{bytes} bytes, {includes} includes: {}", &element[..40]);
+    }
+}

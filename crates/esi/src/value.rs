@@ -8,6 +8,8 @@ use saker_http::escape;
 
 /// A longer variable is none.
 const VARIABLE_BYTES_MAX: usize = 1024;
+/// A value that has so many bytes already is not filled in further.
+const MADE_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Value(Vec<Piece>);
@@ -83,6 +85,9 @@ impl Value {
     fn made(&self, mut put: impl FnMut(&Variable, &mut Vec<u8>)) -> Vec<u8> {
         let mut out = Vec::new();
         for piece in &self.0 {
+            if out.len() > MADE_BYTES_MAX {
+                break;
+            }
             match piece {
                 Piece::Literal(text) => out.extend_from_slice(text),
                 Piece::Variable(variable) => put(variable, &mut out),

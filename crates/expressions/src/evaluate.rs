@@ -9,8 +9,8 @@ mod replace;
 mod tests;
 
 use crate::{
-    API_VERSION, Dependencies, Dependency, ExpressionOptions, Facts, FileFault, Pattern, Spans, Variable, base64_decode, base64_encode,
-    escape_uri, glob_matches, ldap_escape, md5_hex, sha1_hex,
+    API_VERSION, Dependencies, Dependency, ExpressionOptions, Facts, FileFault, LimitReached, Pattern, Spans, Variable, base64_decode,
+    base64_encode, escape_uri, glob_matches, ldap_escape, md5_hex, sha1_hex,
     tree::{Comparison, Condition, Function, List, Word},
     unescape,
 };
@@ -203,9 +203,9 @@ impl<'f> Walk<'_, 'f> {
     /// A match that was given up is none.
     fn matches(&mut self, subject: &[u8], pattern: &Pattern) -> bool {
         if pattern.groups() == 0 {
-            return pattern.is_match(subject).unwrap_or(false);
+            return self.is_match(pattern, subject);
         }
-        match pattern.captures(subject) {
+        match self.captures_at(pattern, subject, 0) {
             Ok(Some(spans)) => {
                 self.evaluation.backreferences.set(subject, spans);
                 true
@@ -214,6 +214,34 @@ impl<'f> Walk<'_, 'f> {
                 self.evaluation.backreferences.clear();
                 false
             }
+        }
+    }
+
+    fn is_match(&self, pattern: &Pattern, subject: &[u8]) -> bool {
+        let found = match self.evaluation.facts.work() {
+            Some(work) => work.is_match(pattern, subject),
+            None => pattern.is_match(subject),
+        };
+        found.unwrap_or(false)
+    }
+
+    fn captures_at(&self, pattern: &Pattern, subject: &[u8], start: usize) -> Result<Option<Spans>, LimitReached> {
+        match self.evaluation.facts.work() {
+            Some(work) => work.captures_at(pattern, subject, start),
+            None if start == 0 => pattern.captures(subject),
+            None => pattern.captures_at(subject, start),
+        }
+    }
+
+    /// Charges a text that was made, to the request and by itself.
+    fn made(&self, bytes: usize) -> Evaluated<()> {
+        within_limit(bytes)?;
+        let Some(work) = self.evaluation.facts.work() else { return Ok(()) };
+        work.look_at(bytes);
+        work.make(bytes);
+        match work.limit() {
+            None => Ok(()),
+            Some(limit) => Err(EvaluationError { message: limit.as_str().to_owned() }),
         }
     }
 
@@ -248,6 +276,17 @@ impl<'f> Walk<'_, 'f> {
     }
 
     fn word<'a>(&mut self, word: &'a Word) -> Evaluated<Text<'a>>
+    where
+        'f: 'a,
+    {
+        let text = self.text_of(word)?;
+        if let Cow::Owned(text) = &text {
+            self.made(text.len())?;
+        }
+        Ok(text)
+    }
+
+    fn text_of<'a>(&mut self, word: &'a Word) -> Evaluated<Text<'a>>
     where
         'f: 'a,
     {

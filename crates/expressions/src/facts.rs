@@ -4,7 +4,7 @@
 //! sub-request), so everything is asked for one at a time and only when it matters.
 //! Absent on purpose: recording what was asked; the evaluator does that.
 
-use crate::Variable;
+use crate::{Variable, Work};
 use std::{borrow::Cow, net::IpAddr};
 
 /// What is true of one request. `None` is httpd's NULL and mostly means the empty string.
@@ -47,6 +47,11 @@ pub trait Facts {
     /// Values of the client certificate's extensions with this object id.
     fn peer_extensions(&self, _object_id: &[u8]) -> Vec<Vec<u8>> {
         Vec::new()
+    }
+
+    /// What evaluations for the request are charged to. `None`: each is bounded on its own.
+    fn work(&self) -> Option<&Work> {
+        None
     }
 
     fn client_address(&self) -> Option<IpAddr>;

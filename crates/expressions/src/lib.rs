@@ -17,14 +17,16 @@ mod subnet;
 mod text;
 mod tree;
 mod variable;
+mod work;
 
 pub use depends::{Dependencies, Dependency};
 pub use evaluate::{Backreferences, Evaluation, EvaluationError, compare_by_length, number};
 pub use facts::{Facts, FileFault, FileTest, LocalTime};
 pub use glob::{GlobOptions, glob_matches};
 pub use parse::{ExpressionError, ExpressionOptions, STRING_BYTES_MAX};
-pub use pattern::{LimitReached, NamedCaptures, Pattern, PatternError, PatternOptions, SPANS, Spans};
+pub use pattern::{LimitReached, NamedCaptures, PATTERNS_WEIGHT_MAX, Pattern, PatternError, PatternOptions, PatternsBounded, SPANS, Spans};
 pub use subnet::{Subnet, SubnetError};
 pub use text::{base64_decode, base64_encode, escape_uri, ldap_escape, md5_hex, sha1_hex, unescape};
 pub use tree::{Expression, StringExpression};
 pub use variable::{API_VERSION, VARIABLES, Variable, VariableRow};
+pub use work::{STEP_BYTES, STEPS_MAX, TEXT_BYTES_MAX, Work, WorkLimit, pattern_steps};

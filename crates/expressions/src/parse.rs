@@ -17,7 +17,7 @@ use std::fmt;
 /// Longest literal part of a string, as in httpd.
 pub const STRING_BYTES_MAX: usize = 8191;
 /// How deep parentheses, negations and arguments nest. httpd stops at 20 while evaluating.
-const DEPTH_MAX: usize = 64;
+const DEPTH_MAX: usize = 24;
 
 /// How an expression is read and evaluated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

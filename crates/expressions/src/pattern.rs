@@ -11,6 +11,7 @@
 mod dollar;
 #[cfg(test)]
 mod tests;
+mod weight;
 
 use pcre2::bytes::{Regex, RegexBuilder};
 use std::{borrow::Cow, cell::Cell, fmt, ops::Range, sync::OnceLock};
@@ -28,8 +29,44 @@ const HEAP_LIMIT_KIB: u32 = 8 * 1024;
 const JIT_STACK_LIMIT: i32 = -46;
 const UNSET: u32 = u32::MAX;
 
+/// Weight of all patterns of one `.htaccess` file: some 16,000 short ones, or a few that repeat themselves a thousand times.
+pub const PATTERNS_WEIGHT_MAX: u64 = 1 << 20;
+
 thread_local! {
     static DEFAULTS: Cell<PatternOptions> = const { Cell::new(PatternOptions::HTTPD) };
+    /// What patterns may still weigh, where that is bounded.
+    static WEIGHT_LEFT: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Patterns that the thread compiles are bounded together while this is there.
+#[must_use]
+pub struct PatternsBounded {
+    before: Option<u64>,
+}
+
+impl PatternsBounded {
+    pub fn to(weight: u64) -> PatternsBounded {
+        PatternsBounded { before: WEIGHT_LEFT.replace(Some(weight)) }
+    }
+
+    /// Whether there were more than there may be.
+    pub fn is_exhausted(&self) -> bool {
+        WEIGHT_LEFT.get() == Some(0)
+    }
+
+    /// Takes a pattern from what is left.
+    fn take(text: &str) -> Result<(), PatternError> {
+        let Some(left) = WEIGHT_LEFT.get() else { return Ok(()) };
+        let left = left.checked_sub(weight::weight(text));
+        WEIGHT_LEFT.set(Some(left.unwrap_or(0)));
+        left.map(drop).ok_or_else(|| PatternError { message: "the patterns of this file are too large together".to_owned() })
+    }
+}
+
+impl Drop for PatternsBounded {
+    fn drop(&mut self) {
+        WEIGHT_LEFT.set(self.before);
+    }
 }
 
 /// How a pattern is read. The default is the thread's, which is httpd's where nothing else was said.
@@ -140,6 +177,7 @@ pub struct Spans([(u32, u32); SPANS]);
 impl Pattern {
     pub fn compile(text: impl AsRef<[u8]>, options: PatternOptions) -> Result<Pattern, PatternError> {
         let text = text.as_ref();
+        PatternsBounded::take(&as_text(text))?;
         let compiled = build(text, options, true)?;
         Ok(Pattern { text: text.into(), compiled, interpreted: OnceLock::new(), options })
     }

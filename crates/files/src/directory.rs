@@ -25,18 +25,37 @@ pub struct Listing {
     pub is_complete: bool,
 }
 
-/// The entries of an open directory, at most `entries_max`.
-pub fn read_directory(directory: &File, entries_max: usize) -> io::Result<Listing> {
+/// What is to be done about an entry, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryChoice {
+    Take,
+    /// Costs no look at the entry.
+    Skip,
+    /// Nobody wants the listing any more.
+    Stop,
+}
+
+/// The entries of an open directory that `choose` takes. At most `entries_max` are looked at, those among them that are passed over.
+///
+/// # Errors
+/// Those of reading it; `Interrupted` where `choose` says stop.
+pub fn read_directory(directory: &File, entries_max: usize, mut choose: impl FnMut(&[u8]) -> EntryChoice) -> io::Result<Listing> {
     let readable = openat(directory, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut entries = Vec::new();
+    let (mut entries, mut seen) = (Vec::new(), 0);
     for entry in Dir::new(readable)? {
         let entry = entry?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        if entries.len() == entries_max {
+        if seen == entries_max {
             return Ok(Listing { entries, is_complete: false });
+        }
+        seen += 1;
+        match choose(name.to_bytes()) {
+            EntryChoice::Take => {}
+            EntryChoice::Skip => continue,
+            EntryChoice::Stop => return Err(io::ErrorKind::Interrupted.into()),
         }
         let Ok(stat) = statat(directory, name, AtFlags::empty()) else { continue };
         let metadata = Metadata::from(&stat);
@@ -61,7 +80,7 @@ mod tests {
     use crate::scratch::Scratch;
 
     fn listing(scratch: &Scratch, entries_max: usize) -> Listing {
-        let mut listing = read_directory(&File::open(scratch.root()).unwrap(), entries_max).unwrap();
+        let mut listing = read_directory(&File::open(scratch.root()).unwrap(), entries_max, |_| EntryChoice::Take).unwrap();
         listing.entries.sort_by(|a, b| a.name.cmp(&b.name));
         listing
     }
@@ -73,7 +92,7 @@ mod tests {
         scratch.write("directory/inner", "");
         scratch.link("link", "a.txt");
         scratch.link("nowhere", "gone");
-        let listing = listing(&scratch, 3);
+        let listing = listing(&scratch, 4);
         assert!(listing.is_complete);
         let seen: Vec<_> = listing.entries.iter().map(|entry| (&*entry.name, entry.kind, entry.is_link)).collect();
         assert_eq!(
@@ -94,9 +113,25 @@ mod tests {
     }
 
     #[test]
+    fn names_are_chosen() {
+        let scratch = Scratch::new();
+        (0..5).for_each(|number| scratch.write(&number.to_string(), ""));
+        let folder = File::open(scratch.root()).unwrap();
+        let odd = |name: &[u8]| if name[0] % 2 == 1 { EntryChoice::Take } else { EntryChoice::Skip };
+        assert_eq!(read_directory(&folder, 5, odd).unwrap().entries.len(), 2);
+        assert!(!read_directory(&folder, 4, |_| EntryChoice::Skip).unwrap().is_complete, "those that are passed over count");
+        let mut left = 3;
+        let some = |_: &[u8]| {
+            left -= 1;
+            if left > 0 { EntryChoice::Take } else { EntryChoice::Stop }
+        };
+        assert_eq!(read_directory(&folder, 5, some).unwrap_err().kind(), io::ErrorKind::Interrupted);
+    }
+
+    #[test]
     fn a_file_is_no_directory() {
         let scratch = Scratch::new();
         scratch.write("a", "");
-        assert!(read_directory(&File::open(scratch.path("a")).unwrap(), 10).is_err());
+        assert!(read_directory(&File::open(scratch.path("a")).unwrap(), 10, |_| EntryChoice::Take).is_err());
     }
 }

@@ -33,6 +33,21 @@ pub fn metadata(file: &File) -> io::Result<Metadata> {
     Ok(Metadata::from(&fstat(file)?))
 }
 
+impl Metadata {
+    /// The word for what it is, for messages.
+    pub fn noun(&self) -> &'static str {
+        match FileType::from_raw_mode(self.mode) {
+            FileType::RegularFile => "file",
+            FileType::Directory => "directory",
+            FileType::Symlink => "symbolic link",
+            FileType::Fifo => "FIFO",
+            FileType::Socket => "socket",
+            FileType::CharacterDevice | FileType::BlockDevice => "device",
+            FileType::Unknown => "thing of an unknown kind",
+        }
+    }
+}
+
 impl From<&Stat> for Metadata {
     fn from(stat: &Stat) -> Self {
         Metadata {

@@ -6,13 +6,11 @@
 //! walked to. Absent on purpose: percent-decoding and `..` in requests, which `http` has dealt with.
 
 use crate::{
-    Kind, Metadata, Stamp, Watcher, metadata,
+    Kind, Metadata, Stamp, Watcher,
+    open::open_unblocked,
     walk::{Found, Walk},
 };
-use rustix::{
-    fs::{Mode, OFlags, openat},
-    io::Errno,
-};
+use rustix::{fs::OFlags, io::Errno};
 use std::{fmt, fs::File, os::unix::ffi::OsStrExt, path::Path};
 
 /// Longest relative path that is looked at (PATH_MAX).
@@ -144,16 +142,11 @@ fn open(found: Found) -> Option<Result<Resolved, ResolveError>> {
         let (Found::Directory { file, metadata } | Found::Other { file, metadata }) = found else { return None };
         return Some(Ok(Resolved { file, metadata }));
     };
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file = match openat(&parent, &*name, flags, Mode::empty()) {
-        Ok(file) => File::from(file),
+    let (file, metadata) = match open_unblocked(&parent, &name, OFlags::NOFOLLOW) {
+        Ok(opened) => opened,
         // Gone, a link, or a socket by now.
         Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return None,
         Err(error) => return Some(Err(error.into())),
-    };
-    let metadata = match metadata(&file) {
-        Ok(metadata) => metadata,
-        Err(error) => return Some(Err(ResolveError::Io(error.raw_os_error().unwrap_or(0)))),
     };
     let is_the_same = metadata.kind == Kind::File && (metadata.device, metadata.inode) == (walked.device, walked.inode);
     is_the_same.then_some(Ok(Resolved { file, metadata }))

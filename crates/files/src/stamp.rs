@@ -4,9 +4,10 @@
 //! *after* its directory is being watched and *before* the entry is looked at. A change before the look was seen by the look; a change
 //! after it has its event still to come, and that event makes the counter differ. The only error left is a stamp that runs out too early.
 //!
-//! What inotify can't see, and therefore a stamp doesn't either: writes through another name of the same file (hard link), writes through
-//! a shared memory mapping until it is closed, changes made on the server's side of a network file system, a file system mounted over a
-//! directory. `walk` adds a timed stamp where it can know (hard links, network file systems); a mount needs a reload.
+//! What inotify can't see, and therefore a stamp doesn't either: writes through a shared memory mapping, changes made on the server's side of a
+//! network file system or below an overlay, a file system mounted over a directory, and writes through another name of the same file (hard
+//! link) in a directory that is not watched. `walk` watches a file itself that has several names, and gives a timed stamp on network file
+//! systems; a mount needs a reload.
 
 use std::sync::{
     Arc,
@@ -16,9 +17,11 @@ use std::sync::{
 /// Names of one directory share this many counters, so that a busy neighbour seldom spoils an entry.
 const BUCKETS: usize = 16;
 
-/// One counter per bucket for the entry itself, one for it or its content, and a last one for the directory as a whole.
-const COUNTERS: usize = 2 * BUCKETS + 1;
+/// One counter per bucket for the entry itself, one for it or its content, one for anything in the directory, and a last one for the directory
+/// itself.
+const COUNTERS: usize = 2 * BUCKETS + 2;
 const ANY: usize = 2 * BUCKETS;
+const ITSELF: usize = ANY + 1;
 
 /// Says whether a directory entry may have changed since it was looked at.
 #[derive(Clone, Debug)]
@@ -84,7 +87,7 @@ impl Stamp {
         Stamp(Basis::Timed { until_ms })
     }
 
-    /// Whether it runs out by time, because watching was impossible.
+    /// Whether it runs out by time (or has never held), because watching was impossible.
     pub fn is_timed(&self) -> bool {
         matches!(self.0, Basis::Timed { .. })
     }
@@ -99,6 +102,8 @@ pub(crate) enum Concern {
     Content(u8),
     /// Anything in the directory: for listings.
     Any,
+    /// The directory or file that is watched, not what is in it.
+    Itself,
 }
 
 impl Concern {
@@ -115,6 +120,7 @@ impl Concern {
             Concern::Entry(bucket) => bucket,
             Concern::Content(bucket) => BUCKETS as u8 + bucket,
             Concern::Any => ANY as u8,
+            Concern::Itself => ITSELF as u8,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! stamp) and each link can be judged. The difficulty is `..` in a link's target after other links; the stack of open directories is the
 //! physical path, so that `..` is a pop. Absent on purpose: automounts, which a walk by O_PATH does not set off.
 
-use crate::{LinkPolicy, Metadata, ResolveError, Stamp, Watcher, stamp::Concern};
+use crate::{Kind, LinkPolicy, Metadata, ResolveError, Stamp, Watcher, stamp::Concern, watcher::Watch};
 use rustix::{
     fs::{CWD, FileType, Mode, OFlags, fstat, openat, readlinkat},
     io::Errno,
@@ -122,9 +122,7 @@ impl<'a> Walk<'a> {
         let last = self.below.pop().unwrap_or(self.first);
         match self.leaf {
             None => Found::Directory { file: last.fd.into(), metadata: last.metadata },
-            Some(leaf) if leaf.metadata.kind == crate::Kind::File => {
-                Found::File { parent: last.fd, name: leaf.name, metadata: leaf.metadata }
-            }
+            Some(leaf) if leaf.metadata.kind == Kind::File => Found::File { parent: last.fd, name: leaf.name, metadata: leaf.metadata },
             Some(leaf) => Found::Other { file: leaf.fd.into(), metadata: leaf.metadata },
         }
     }
@@ -146,8 +144,8 @@ impl<'a> Walk<'a> {
     fn enter(&mut self, name: Vec<u8>, policy: LinkPolicy, steps: &mut Vec<Step>) -> Result<(), ResolveError> {
         // First the watch, then the counters, then the look: see `stamp` for why nothing is missed in this order.
         let watched = self.watcher.watch(&self.last().fd, self.last().metadata.device);
-        let entry_stamp = self.watcher.stamp(watched.as_ref(), Concern::entry(&name));
-        let content_stamp = self.watcher.stamp(watched.as_ref(), Concern::content(&name));
+        let entry_stamp = self.watcher.stamp(&watched, Concern::entry(&name));
+        let content_stamp = self.watcher.stamp(&watched, Concern::content(&name));
         let looked = open_path(&self.last().fd, &name).and_then(|fd| fstat(&fd).map(|stat| (fd, stat)));
         let (fd, stat) = match looked {
             Ok(looked) => looked,
@@ -159,8 +157,9 @@ impl<'a> Walk<'a> {
         let metadata = Metadata::from(&stat);
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
-                self.stamps.push(entry_stamp);
-                self.descend(Directory { fd, metadata })
+                let directory = Directory { fd, metadata };
+                self.stamps.push(self.directory_stamp(&watched, entry_stamp, &name, &directory));
+                self.descend(directory)
             }
             FileType::Symlink => {
                 self.stamps.push(entry_stamp);
@@ -168,14 +167,40 @@ impl<'a> Walk<'a> {
             }
             _ => {
                 self.stamps.push(content_stamp);
-                if stat.st_nlink > 1 {
-                    // A write through its other names is reported to their directories only.
-                    self.stamps.push(self.watcher.timed_stamp());
-                }
+                let metadata = match stat.st_nlink > 1 && metadata.kind == Kind::File {
+                    true => {
+                        // A write through its other names is reported to their directories, and to whoever watches the file itself.
+                        self.stamps.push(self.watcher.stamp_file(&fd, metadata.device));
+                        Metadata::from(&fstat(&fd)?)
+                    }
+                    false => metadata,
+                };
                 self.leaf = Some(Leaf { fd, name, metadata });
                 Ok(())
             }
         }
+    }
+
+    /// A stamp on the name of a directory. Where the one above it can't be read (a home of mode 0711), it can't be watched either; but a
+    /// directory that is moved away, removed or replaced hears of that itself.
+    fn directory_stamp(&self, above: &Watch, entry_stamp: Stamp, name: &[u8], directory: &Directory) -> Stamp {
+        if !matches!(above, Watch::Failed) {
+            return entry_stamp;
+        }
+        let watch = self.watcher.watch(&directory.fd, directory.metadata.device);
+        let own_stamp = self.watcher.stamp(&watch, Concern::Itself);
+        // First the watch, then the look, here too.
+        let again = open_path(&self.last().fd, name).and_then(fstat);
+        let is_same = again.is_ok_and(|stat| identity(&Metadata::from(&stat)) == identity(&directory.metadata));
+        if is_same { own_stamp } else { entry_stamp }
+    }
+
+    /// The stamp on a directory below where we are, as if that could not be watched.
+    #[cfg(test)]
+    pub(crate) fn stamp_below_unwatched(&self, name: &[u8]) -> Stamp {
+        let fd = open_path(&self.last().fd, name).unwrap();
+        let metadata = Metadata::from(&fstat(&fd).unwrap());
+        self.directory_stamp(&Watch::Failed, Stamp::until(0), name, &Directory { fd, metadata })
     }
 
     fn descend(&mut self, directory: Directory) -> Result<(), ResolveError> {

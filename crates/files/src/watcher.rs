@@ -1,9 +1,13 @@
-//! The process's one inotify instance and the thread that reads it.
+//! The process's one inotify instance.
 //!
-//! Shared by all workers; `walk` asks it for stamps. The difficulties: watching by path would race with a rename, so the directory that is
-//! open already is named through /proc/self/fd; and inotify hears nothing of changes that another machine makes, so file systems are
-//! trusted by a list, and everything else (also: watch limit reached, no permission to read the directory, no /proc) gets stamps that run
-//! out after a second. Absent on purpose: recursion, and what changed; a counter is all that anybody needs.
+//! Shared by all workers; `walk` asks it for stamps. The kernel queues an event before the change's system call returns. A worker therefore
+//! reads the queue itself ([`Watcher::catch_up`]) before it believes a stamp; its event loop tells it when there is something
+//! ([`Watcher::events`]). A thread reads the queue, too, so that it does not overflow while no request comes. The difficulties: events are
+//! taken from the queue by one reader and concern all, so that the others wait until they are applied; watching by path would race with a
+//! rename, so the directory that is open already is named through /proc/self/fd; and inotify hears nothing of changes that another machine
+//! makes, so file systems are trusted by a list, and those not on it get stamps that run out after a second. Where watching fails on a
+//! file system of the list (watch limit reached, no permission to read the directory, no /proc), stamps never hold, and each request looks
+//! again. Absent on purpose: recursion, and what changed; a counter is all that anybody needs.
 
 use crate::{
     metadata,
@@ -12,7 +16,7 @@ use crate::{
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
     fs::inotify::{CreateFlags, Event, ReadFlags, Reader, WatchFlags, add_watch, init, remove_watch},
-    io::Errno,
+    io::{Errno, ioctl_fionread},
     time::{ClockId, clock_gettime},
 };
 use std::{
@@ -23,13 +27,13 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
     time::Duration,
 };
 
-/// Where watching is impossible, an outcome is believed this long.
+/// Where changes are silent, an outcome is believed this long.
 const TIMED_MS: u64 = 1000;
 
 /// After a batch of events the thread rests: a log written inside a document root wakes it 200 times a second at most.
@@ -44,20 +48,60 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Starts the thread. Where the kernel has no inotify instance left to give, all stamps are timed; the error that remains is a thread
+    /// Starts the thread. Where the kernel has no inotify instance left to give, no stamp ever holds; the error that remains is a thread
     /// that can't be started.
     pub fn start() -> io::Result<Watcher> {
-        let Ok(inotify) = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC) else { return Ok(Watcher::timed()) };
-        let shared = Arc::new(Shared { inotify, table: Mutex::default(), touches: AtomicU64::new(0) });
+        let Ok(inotify) = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC) else { return Ok(Watcher::idle()) };
+        let queue = Mutex::new(vec![MaybeUninit::uninit(); EVENT_BYTES].into());
+        let shared =
+            Arc::new(Shared { inotify, queue, is_applying: AtomicBool::new(false), table: Mutex::default(), touches: AtomicU64::new(0) });
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let (thread_shared, thread_stop) = (Arc::clone(&shared), stop.try_clone()?);
         thread::Builder::new().name("saker-watcher".into()).spawn(move || listen(&thread_shared, &thread_stop))?;
         Ok(Watcher::of(Some((shared, stop))))
     }
 
-    /// A watcher that watches nothing: every stamp runs out after a second.
-    pub fn timed() -> Watcher {
+    /// A watcher that watches nothing: no stamp ever holds.
+    pub fn idle() -> Watcher {
         Watcher::of(None)
+    }
+
+    /// Whether there is an inotify instance.
+    pub fn is_watching(&self) -> bool {
+        self.handle.watching.is_some()
+    }
+
+    /// Becomes readable with each change, for an event loop. Nobody but the watcher reads from it. `None`: there is no inotify instance.
+    pub fn events(&self) -> Option<BorrowedFd<'_>> {
+        self.handle.shared().map(|shared| shared.inotify.as_fd())
+    }
+
+    /// Applies all events that the kernel has queued: stamps of what was changed before this call do not hold after it. For a worker whose
+    /// event loop says that [`Watcher::events`] is readable.
+    pub fn catch_up(&self) {
+        if let Some(shared) = self.handle.shared() {
+            // An error ends the thread, which abandons the instance.
+            let _ = shared.catch_up();
+        }
+    }
+
+    /// [`Watcher::catch_up`] if there is an event: one system call if there is none.
+    pub fn look(&self) {
+        if let Some(shared) = self.handle.shared()
+            && (ioctl_fionread(&shared.inotify) != Ok(0) || shared.is_applying())
+        {
+            let _ = shared.catch_up();
+        }
+    }
+
+    /// Waits for events that another thread has taken from the queue and not applied yet. For a worker whose event loop does not say that
+    /// [`Watcher::events`] is readable. One load while there are none.
+    pub fn await_others(&self) {
+        if let Some(shared) = self.handle.shared()
+            && shared.is_applying()
+        {
+            drop(shared.lock_queue());
+        }
     }
 
     fn of(watching: Option<(Arc<Shared>, OwnedFd)>) -> Watcher {
@@ -80,7 +124,13 @@ impl Watcher {
     /// A stamp on everything in an open directory, for listings. To be taken before the directory is read.
     pub fn stamp_directory(&self, directory: &File) -> Stamp {
         let device = metadata(directory).map_or(0, |metadata| metadata.device);
-        self.stamp(self.watch(directory, device).as_ref(), Concern::Any)
+        self.stamp(&self.watch(directory, device), Concern::Any)
+    }
+
+    /// A stamp on the content of an open file by whatever name it is written to (hard links). To be taken before it is read.
+    pub fn stamp_file(&self, file: impl AsFd, device: u64) -> Stamp {
+        let watch = self.handle.shared().map_or(Watch::Failed, |shared| shared.watch(file.as_fd(), device, file_interest()));
+        self.stamp(&watch, Concern::Itself)
     }
 
     /// Stops watching directories that no stamp refers to; returns how many. To be called now and then, after caches were swept.
@@ -98,17 +148,27 @@ impl Watcher {
     }
 
     /// Watches an open directory (and the device it is on) from now on, if that can be done. Take stamps from the result *before* looking into the directory.
-    pub(crate) fn watch(&self, directory: impl AsFd, device: u64) -> Option<Arc<WatchedDirectory>> {
-        self.handle.shared()?.watch(directory.as_fd(), device)
+    pub(crate) fn watch(&self, directory: impl AsFd, device: u64) -> Watch {
+        self.handle.shared().map_or(Watch::Failed, |shared| shared.watch(directory.as_fd(), device, interest()))
     }
 
-    pub(crate) fn stamp(&self, directory: Option<&Arc<WatchedDirectory>>, concern: Concern) -> Stamp {
-        directory.and_then(|directory| directory.stamp(concern)).unwrap_or_else(|| self.timed_stamp())
+    pub(crate) fn stamp(&self, watch: &Watch, concern: Concern) -> Stamp {
+        match watch {
+            Watch::On(directory) => directory.stamp(concern).unwrap_or_else(|| Stamp::until(0)),
+            Watch::Silent => Stamp::until(self.now_ms() + TIMED_MS),
+            Watch::Failed => Stamp::until(0),
+        }
     }
+}
 
-    pub(crate) fn timed_stamp(&self) -> Stamp {
-        Stamp::until(self.now_ms() + TIMED_MS)
-    }
+/// What became of the wish to watch something.
+#[derive(Debug)]
+pub(crate) enum Watch {
+    On(Arc<WatchedDirectory>),
+    /// Its file system does not tell of all changes.
+    Silent,
+    /// Its file system would, but no watch was to be had.
+    Failed,
 }
 
 /// Ends the thread when the last watcher goes.
@@ -136,6 +196,10 @@ impl Drop for Handle {
 #[derive(Debug)]
 struct Shared {
     inotify: OwnedFd,
+    /// Locked by whoever reads events, until they are applied.
+    queue: Mutex<Box<[MaybeUninit<u8>]>>,
+    /// There may be events that have been read and not applied.
+    is_applying: AtomicBool,
     table: Mutex<Table>,
     touches: AtomicU64,
 }
@@ -156,19 +220,53 @@ impl Shared {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn watch(&self, directory: BorrowedFd<'_>, device: u64) -> Option<Arc<WatchedDirectory>> {
-        if !self.is_watchable(directory, device) {
-            return None;
+    fn lock_queue(&self) -> MutexGuard<'_, Box<[MaybeUninit<u8>]>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever has seen the queue empty because another reader took its events sees this set, or the events applied: the reader sets it
+    /// before it reads, and both go through the lock of the kernel's queue.
+    fn is_applying(&self) -> bool {
+        self.is_applying.load(Ordering::SeqCst)
+    }
+
+    fn catch_up(&self) -> Result<(), Errno> {
+        let mut buffer = self.lock_queue();
+        self.is_applying.store(true, Ordering::SeqCst);
+        let outcome = self.drain(&mut buffer);
+        self.is_applying.store(false, Ordering::SeqCst);
+        outcome
+    }
+
+    fn drain(&self, buffer: &mut [MaybeUninit<u8>]) -> Result<(), Errno> {
+        let mut reader = Reader::new(&self.inotify, buffer);
+        loop {
+            match reader.next() {
+                Ok(event) => self.apply(&event),
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
         }
-        let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
-        // The table stays locked over the call, so that the thread can't meet an event of a watch that isn't in it yet, and `sweep` can't
+    }
+
+    fn watch(&self, opened: BorrowedFd<'_>, device: u64, interest: WatchFlags) -> Watch {
+        if !self.is_watchable(opened, device) {
+            return Watch::Silent;
+        }
+        let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
+        // The table stays locked over the call, so that nobody can meet an event of a watch that isn't in it yet, and `sweep` can't
         // remove the one that is being given out.
         let mut table = self.lock();
         if table.is_abandoned {
-            return None;
+            return Watch::Failed;
         }
-        let descriptor = add_watch(&self.inotify, path, interest()).ok()?;
-        Some(Arc::clone(table.directories.entry(descriptor).or_insert_with(|| Arc::new(WatchedDirectory::new()))))
+        match add_watch(&self.inotify, path, interest) {
+            Ok(descriptor) => {
+                Watch::On(Arc::clone(table.directories.entry(descriptor).or_insert_with(|| Arc::new(WatchedDirectory::new()))))
+            }
+            Err(_) => Watch::Failed,
+        }
     }
 
     fn is_watchable(&self, directory: BorrowedFd<'_>, device: u64) -> bool {
@@ -211,7 +309,7 @@ impl Shared {
                 directory.end();
                 table.directories.remove(&event.wd());
             }
-            // Without a name it is about the directory itself: moved, deleted, unmounted, permissions changed.
+            // Without a name it is about the directory (or file) itself: moved, deleted, unmounted, permissions changed, written to.
             None => directory.touch_all(),
             Some(name) if events.difference(ReadFlags::MODIFY | ReadFlags::CLOSE_WRITE).is_empty() => {
                 directory.touch_content(name.to_bytes());
@@ -220,7 +318,7 @@ impl Shared {
         }
     }
 
-    /// From here on all stamps are timed, and those given out have run out.
+    /// From here on no stamp holds.
     fn abandon(&self) {
         let mut table = self.lock();
         table.is_abandoned = true;
@@ -230,7 +328,6 @@ impl Shared {
 
 /// The thread: waits for events or the end.
 fn listen(shared: &Shared, stop: &OwnedFd) {
-    let mut buffer = vec![MaybeUninit::uninit(); EVENT_BYTES];
     loop {
         let mut fds = [PollFd::new(&shared.inotify, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
         match poll(&mut fds, None) {
@@ -238,24 +335,12 @@ fn listen(shared: &Shared, stop: &OwnedFd) {
             Ok(_) if fds[1].revents().is_empty() => {}
             _ => break,
         }
-        if drain(shared, &mut buffer).is_err() {
+        if shared.catch_up().is_err() {
             break;
         }
         thread::sleep(REST);
     }
     shared.abandon();
-}
-
-fn drain(shared: &Shared, buffer: &mut [MaybeUninit<u8>]) -> Result<(), Errno> {
-    let mut reader = Reader::new(&shared.inotify, buffer);
-    loop {
-        match reader.next() {
-            Ok(event) => shared.apply(&event),
-            Err(Errno::AGAIN) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 /// Everything that changes what a name leads to or what is in it. ONLYDIR: the descriptor is a directory, and shall be nothing else.
@@ -272,6 +357,11 @@ fn interest() -> WatchFlags {
         | WatchFlags::MOVE_SELF
         | WatchFlags::ONLYDIR
         | WatchFlags::EXCL_UNLINK
+}
+
+/// Everything that changes a file, through whichever of its names.
+fn file_interest() -> WatchFlags {
+    WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE | WatchFlags::ATTRIB | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF
 }
 
 /// File systems of which every change passes through this kernel (magic numbers of statfs(2) and linux/magic.h). Not among them: NFS,

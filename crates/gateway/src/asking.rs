@@ -9,6 +9,7 @@ use crate::{
     collect::{Ahead, collect},
     conversation::{Conversation, Said, Terms},
     failure::Failure,
+    field_names,
     gateway::{Busy, Gateway, Heard},
     hearing::Hearing,
     hints::Hints,
@@ -35,8 +36,8 @@ impl Gateway {
         let streams = group.upstream.members.iter().all(|member| member.backend.protocol == Protocol::Http2);
         if let Some(ahead) = ahead(exchange, call, group, content.length()).filter(|ahead| !streams || *ahead == Ahead::Whole) {
             // Its end is the client's business, and its time limits.
-            let collected = Box::pin(collect(content, ahead, &self.folder)).await;
-            content = collected.map_err(|error| (Failure::Client(error), group.upstream.name.to_string()))?;
+            let collected = Box::pin(collect(content, ahead, self.room(exchange))).await;
+            content = collected.map_err(|failure| (failure, group.upstream.name.to_string()))?;
         }
         let mut content = Some(content);
         let (mut tried, mut again) = (Vec::new(), None);
@@ -120,7 +121,8 @@ impl Gateway {
         let given = content.take().unwrap_or_else(|| Box::new(NoBody));
         let (length, has_content) = (given.length(), !given.is_end());
         let address = codecs::address(exchange, call, member, target_at(member, call));
-        let (head, is_secure) = (exchange.head.view(), member.backend.tls.is_some());
+        let told = field_names::told(exchange, call, Some(member.backend.protocol));
+        let (head, is_secure) = (told.as_ref().unwrap_or(&exchange.head).view(), member.backend.tls.is_some());
         match link.open(!has_content, |to| http2::encode(head, &address, is_secure, length, to)) {
             Ok(stream) => Ok(Hearing::Stream(Box::new(Talk::new(stream, given, has_content, timeout_ms(call, member), &self.desk)))),
             Err(_) => {
@@ -178,21 +180,21 @@ impl Gateway {
         content: Box<dyn RequestBody>,
     ) -> Result<Conversation, (Failure, Box<dyn RequestBody>)> {
         let backend = &member.backend;
+        let told = field_names::told(exchange, call, Some(backend.protocol));
+        let head = told.as_ref().unwrap_or(&exchange.head).view();
         let mut variables = self.variables.borrow_mut();
         let content_length = content.length();
         match &call.script {
             Some(script) => {
-                variables::fill(exchange, script, content_length, &mut variables);
+                variables::fill(exchange, head, script, content_length, &mut variables);
                 variables::finish(exchange, script, call.upstream_name(), member, &mut variables);
             }
             // It has words for a few of them.
             None if backend.protocol == Protocol::Ajp => {
-                variables::fill(exchange, &native::about_server(exchange), content_length, &mut variables);
+                variables::fill(exchange, head, &native::about_server(exchange), content_length, &mut variables);
             }
             None => variables.clear(),
         }
-        let hidden = (backend.protocol == Protocol::Lsapi).then(|| variables::without_credentials(exchange, call)).flatten();
-        let head = hidden.as_ref().unwrap_or(&exchange.head).view();
         let settings = call.script.as_ref().map(|script| variables::settings(&script.php)).unwrap_or_default();
         if backend.protocol != Protocol::Lsapi && push_settings(&settings, &mut variables) > 0 {
             error_log::log_about(&message::PROGRAM_SETTING, exchange, format_args!("{backend}"));

@@ -10,7 +10,11 @@ use crate::{
 };
 use saker_cgi::fastcgi::{Authorization, authorization};
 use saker_config::model::{Authorize, Protocol, Upstream};
-use saker_http::{KnownField, RequestHead, Status, Version, path};
+use saker_http::{
+    KnownField, RequestHead, Status, Version,
+    field_name::{is_alike, is_alike_any},
+    path,
+};
 use saker_pipeline::{
     Authorizer, Call, CallManner, CallNames, CallTo, Exchange, Granted, Handled, LocalFuture, NoBody, Permission, Response, Script,
     throttle::Admission,
@@ -70,7 +74,10 @@ async fn ask(gateway: &Gateway, mut inner: Exchange, wanted: &Authorize) -> Perm
     }
     match status.0 {
         200..300 if !is_program => Permission::Granted(granted(heard, wanted).await),
-        300..500 => refused(gateway, &mut inner, &call, heard).await,
+        300..500 => {
+            complain(&inner, status);
+            refused(gateway, &mut inner, &call, heard).await
+        }
         _ => unavailable(&inner, &format!("{}: it answers {}", heard.name, status.0)),
     }
 }
@@ -87,6 +94,17 @@ async fn refused(gateway: &Gateway, inner: &mut Exchange, call: &Call, heard: He
     match gateway.answer(inner, call, heard).await {
         Handled::Answered(response) => Permission::Refused(response),
         Handled::Declined | Handled::Restart => Permission::Refused(Response::new(Status::FORBIDDEN)),
+    }
+}
+
+/// Credentials that are no good, and what nobody may see. Who has not said yet who he is has done nothing.
+fn complain(inner: &Exchange, status: Status) {
+    let view = inner.head.view();
+    let is_refusal = status == Status::FORBIDDEN || status == Status::UNAUTHORIZED && view.first("authorization").is_some();
+    if is_refusal {
+        let asked_for = shown(view.first("x-original-uri").unwrap_or_default());
+        let facts = format_args!("address={} status={} path={asked_for}", inner.client.address.ip(), status.0);
+        error_log::log_about(&message::AUTHORIZATION_REFUSED, inner, facts);
     }
 }
 
@@ -111,12 +129,13 @@ fn inner(exchange: &Exchange, wanted: &Authorize) -> Exchange {
         (b"X-Forwarded-URI", view.target()),
         (b"X-Forwarded-Proto", scheme),
     ];
-    let is_own = |name: &[u8]| own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
-    let is_left_out = |name: &[u8]| LEFT_OUT.iter().any(|left_out| left_out.as_bytes().eq_ignore_ascii_case(name));
+    let is_own = |name: &[u8]| own.iter().any(|(own, _)| is_alike(own, name));
+    let is_left_out = |name: &[u8]| is_alike_any(name, LEFT_OUT);
     let head = head.with_fields(view.fields().filter(|(name, _)| !is_own(name) && !is_left_out(name)).chain(own));
     let mut inner = Exchange::new(Rc::clone(&exchange.client), head, Box::new(NoBody), site, exchange.now);
     (inner.site_index, inner.host) = (exchange.site_index, exchange.host.clone());
     (inner.path, inner.query) = asked_for(exchange, wanted);
+    inner.settings = Arc::clone(&exchange.settings);
     inner.log_id = Rc::clone(&exchange.log_id);
     inner.admission = Some(Admission::Pass);
     inner

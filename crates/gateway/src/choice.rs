@@ -58,8 +58,8 @@ impl Group {
 
     /// It may be asked: neither checks nor requests of late say that it is not there.
     fn is_well(&self, at: usize, now_ms: u64) -> bool {
-        let is_down = self.upstream.members.get(at).is_none_or(|member| member.standing.is_down());
-        !is_down && self.pools.get(at).is_some_and(|pool| !pool.is_failed(now_ms))
+        let Some((member, pool)) = self.upstream.members.get(at).zip(self.pools.get(at)) else { return false };
+        !member.standing.is_down() && !pool.is_failed(now_ms, &member.standing)
     }
 
     /// The member that a session is kept at, or the one that it names for when it is away.
@@ -107,12 +107,13 @@ impl Group {
     }
 
     fn by_method(&self, exchange: &Exchange, candidates: &[usize], now_ms: u64) -> Option<usize> {
-        let least = |key: &dyn Fn(usize) -> u128| candidates.iter().copied().min_by_key(|at| key(*at));
         let weight = |at: usize| u128::from(self.weight(at, now_ms));
         match self.upstream.balance {
             Balance::Requests => self.owed_most(candidates, now_ms),
-            Balance::Traffic => least(&|at| u128::from(self.pool(at, |pool| pool.bytes.get())) * 1000 / weight(at)),
-            Balance::Busyness => least(&|at| {
+            Balance::Traffic => {
+                self.least(candidates, now_ms, &|at| u128::from(self.pool(at, |pool| pool.bytes.get())) * 1000 / weight(at))
+            }
+            Balance::Busyness => self.least(candidates, now_ms, &|at| {
                 u128::from(self.pool(at, |pool| u64::from(pool.busy.get()) + u64::from(self.upstream.slow_start_ms > 0))) * 100_000
                     / weight(at)
             }),
@@ -124,6 +125,13 @@ impl Group {
             Balance::ClientAddress => candidates.iter().copied().max_by_key(|at| self.rank(*at, &address_bytes(exchange.client.ip()))),
             Balance::Target => candidates.iter().copied().max_by_key(|at| self.rank(*at, exchange.head.view().target())),
         }
+    }
+
+    /// The one with the least; equals take turns by their weights, as in Apache.
+    fn least(&self, candidates: &[usize], now_ms: u64, key: &dyn Fn(usize) -> u128) -> Option<usize> {
+        let least = candidates.iter().map(|at| key(*at)).min()?;
+        let equals: Vec<usize> = candidates.iter().copied().filter(|at| key(*at) == least).collect();
+        self.owed_most(&equals, now_ms)
     }
 
     fn pool(&self, at: usize, look: impl Fn(&Pool) -> u64) -> u64 {
@@ -198,6 +206,39 @@ fn parameter(target: &[u8], sticky: &Sticky) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use saker_config::model::{Backend, BackendAddress, Protocol, Tuning};
+
+    fn member() -> Member {
+        Member::new(Backend::new(Protocol::Http1, BackendAddress::Unix("/nowhere".into())), Tuning::default())
+    }
+
+    #[test]
+    fn equals_take_turns_by_their_weights() {
+        let members: Vec<Member> = [100, 100, 200].map(|weight| Member { weight, ..member() }).into();
+        let pools: Vec<_> = members.iter().map(|member| Rc::new(Pool::new(Arc::clone(&member.backend)))).collect();
+        let group = Group::new(Arc::new(Upstream::new("test", members)), pools);
+        let mut counts = [0; 3];
+        (0..40).for_each(|_| counts[group.least(&[0, 1, 2], 0, &|_| 0).unwrap()] += 1);
+        assert_eq!(counts, [10, 10, 20]);
+        // One that is busier is none of them.
+        let mut counts = [0; 3];
+        (0..40).for_each(|_| counts[group.least(&[0, 1, 2], 0, &|at| u128::from(at == 0)).unwrap()] += 1);
+        assert_eq!(counts[0], 0);
+    }
+
+    #[test]
+    fn a_check_that_is_passed_ends_the_time_of_rest() {
+        let (member, now_ms) = (member(), clock::monotonic_ms());
+        let pools = vec![Rc::new(Pool::new(Arc::clone(&member.backend)))];
+        let standing = member.standing.clone();
+        let group = Group::new(Arc::new(Upstream::new("test", vec![member])), pools);
+        standing.pass_check(now_ms);
+        group.pools[0].fail(1, 60_000);
+        assert!(!group.is_well(0, now_ms), "it has failed after the check");
+        standing.pass_check(clock::monotonic_ms() + 1);
+        assert!(group.is_well(0, now_ms));
+        standing.set_down(true, now_ms);
+        assert!(!group.is_well(0, now_ms));
+    }
 
     #[test]
     fn who_comes_back_gets_its_share_little_by_little() {

@@ -2,18 +2,17 @@
 //!
 //! Programs are told CONTENT_LENGTH and read no further (RFC 3875 section 4.1.2), so for them all of it is here before they are asked: in memory,
 //! then in a file without a name. Servers understand chunks; for them it is tried with a little only, since many of them are happier with a
-//! length (mod_proxy_http does the same). Difficulty: what was read must still be given, whoever is asked in the end.
+//! length (mod_proxy_http does the same). Difficulty: what was read must still be given, whoever is asked in the end; and where files have no
+//! more room, content whose length is known goes on as it comes, while other content can't.
 
-use saker_files::unnamed;
+use crate::{failure::Failure, spool::Room};
+use saker_files::{BufferFile, buffer_files::Share};
 use saker_http::Fields;
 use saker_pipeline::{BodyError, Chunk, RequestBody};
 use std::{
     collections::VecDeque,
-    fs::File,
     future::poll_fn,
-    io,
-    os::unix::fs::FileExt,
-    path::Path,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -21,21 +20,15 @@ use std::{
 const MEMORY_BYTES_MAX: u64 = 256 << 10;
 /// What is read ahead for servers (Apache's MAX_MEM_SPOOL).
 const AHEAD_BYTES_MAX: u64 = 16 << 10;
-const PIECE_BYTES: usize = 64 << 10;
 
 pub struct Collected {
     chunks: VecDeque<Chunk>,
-    disk: Option<Disk>,
+    file: Option<BufferFile>,
     /// `None`: all of it is here.
     rest: Option<Box<dyn RequestBody>>,
     bytes: u64,
+    declared: Option<u64>,
     trailers: Option<Fields>,
-}
-
-struct Disk {
-    file: File,
-    written: u64,
-    read: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +39,9 @@ pub enum Ahead {
 }
 
 /// Reads content ahead.
-pub async fn collect(content: Box<dyn RequestBody>, ahead: Ahead, folder: &Path) -> Result<Box<dyn RequestBody>, BodyError> {
-    let mut collected = Collected { chunks: VecDeque::new(), disk: None, rest: None, bytes: 0, trailers: None };
+pub async fn collect(content: Box<dyn RequestBody>, ahead: Ahead, room: Room) -> Result<Box<dyn RequestBody>, Failure> {
+    let declared = content.length().filter(|_| ahead == Ahead::Whole);
+    let mut collected = Collected { chunks: VecDeque::new(), file: None, rest: None, bytes: 0, declared, trailers: None };
     let mut content = content;
     while ahead == Ahead::Whole || collected.bytes < AHEAD_BYTES_MAX {
         match poll_fn(|cx| content.poll_chunk(cx)).await {
@@ -55,38 +49,38 @@ pub async fn collect(content: Box<dyn RequestBody>, ahead: Ahead, folder: &Path)
                 collected.trailers = content.trailers();
                 return Ok(Box::new(collected));
             }
-            Some(chunk) => collected.push(chunk?, folder).map_err(|_| BodyError::Source)?,
+            Some(chunk) => {
+                let chunk = chunk.map_err(Failure::Client)?;
+                if !collected.push(chunk, &room).await {
+                    break;
+                }
+            }
         }
+    }
+    if ahead == Ahead::Whole && declared.is_none() {
+        let is_alone = collected.bytes > room.files.share(Share::Request);
+        return Err(if is_alone { Failure::LengthRequired } else { Failure::NoRoom });
     }
     collected.rest = Some(content);
     Ok(Box::new(collected))
 }
 
 impl Collected {
-    fn push(&mut self, chunk: Chunk, folder: &Path) -> io::Result<()> {
+    /// Keeps it, and says whether there is room for more.
+    async fn push(&mut self, chunk: Chunk, room: &Room) -> bool {
         self.bytes += chunk.len() as u64;
-        if self.bytes <= MEMORY_BYTES_MAX && self.disk.is_none() {
+        if self.bytes <= MEMORY_BYTES_MAX && self.file.is_none() {
             self.chunks.push_back(chunk);
-            return Ok(());
+            return true;
         }
-        let disk = match &mut self.disk {
-            Some(disk) => disk,
-            none => none.insert(Disk { file: unnamed(folder)?, written: 0, read: 0 }),
-        };
-        disk.file.write_all_at(chunk.bytes(), disk.written)?;
-        disk.written += chunk.len() as u64;
-        Ok(())
-    }
-
-    fn next_of_disk(&mut self) -> Option<Result<Chunk, BodyError>> {
-        let disk = self.disk.as_mut().filter(|disk| disk.read < disk.written)?;
-        let bytes = usize::try_from(disk.written - disk.read).unwrap_or(usize::MAX).min(PIECE_BYTES);
-        let mut piece = vec![0; bytes];
-        if disk.file.read_exact_at(&mut piece, disk.read).is_err() {
-            return Some(Err(BodyError::Source));
+        let make = || BufferFile::new(Arc::clone(&room.files), room.client, Share::Request, u64::MAX);
+        let file = self.file.get_or_insert_with(make);
+        let has_room = file.has_room(chunk.len());
+        file.push(chunk.bytes());
+        if has_room {
+            poll_fn(|cx| file.poll_settled(cx)).await;
         }
-        disk.read += bytes as u64;
-        Some(Ok(Chunk::from(piece)))
+        has_room
     }
 }
 
@@ -95,8 +89,13 @@ impl RequestBody for Collected {
         if let Some(chunk) = self.chunks.pop_front() {
             return Poll::Ready(Some(Ok(chunk)));
         }
-        if let Some(piece) = self.next_of_disk() {
-            return Poll::Ready(Some(piece));
+        if let Some(file) = &mut self.file {
+            match file.poll_pop(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(Some(bytes))) => return Poll::Ready(Some(Ok(Chunk::from(bytes)))),
+                Poll::Ready(Ok(None)) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(Some(Err(BodyError::Source))),
+            }
         }
         self.rest.as_mut().map_or(Poll::Ready(None), |rest| rest.poll_chunk(cx))
     }
@@ -110,11 +109,11 @@ impl RequestBody for Collected {
     }
 
     fn length(&self) -> Option<u64> {
-        self.rest.is_none().then_some(self.bytes)
+        if self.rest.is_none() { Some(self.bytes) } else { self.declared }
     }
 
     fn is_end(&self) -> bool {
-        let is_read = self.disk.as_ref().is_none_or(|disk| disk.read == disk.written);
+        let is_read = self.file.as_ref().is_none_or(BufferFile::is_empty);
         self.chunks.is_empty() && is_read && self.rest.as_ref().is_none_or(|rest| rest.is_end())
     }
 }
@@ -122,9 +121,9 @@ impl RequestBody for Collected {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{pin::pin, task::Waker};
+    use saker_files::BufferFiles;
 
-    struct Pieces(usize, usize);
+    struct Pieces(usize, usize, Option<u64>);
 
     impl RequestBody for Pieces {
         fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
@@ -136,7 +135,7 @@ mod tests {
         }
 
         fn length(&self) -> Option<u64> {
-            None
+            self.2
         }
 
         fn is_end(&self) -> bool {
@@ -144,38 +143,76 @@ mod tests {
         }
     }
 
-    fn now<T>(future: impl Future<Output = T>) -> T {
-        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(done) => done,
-            Poll::Pending => panic!("waits"),
-        }
+    fn room() -> Room {
+        Room { files: BufferFiles::new(std::env::temp_dir().into()), client: [7; 9] }
     }
 
-    fn read(mut body: Box<dyn RequestBody>) -> Vec<u8> {
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    }
+
+    async fn read(mut body: Box<dyn RequestBody>) -> Vec<u8> {
         let mut all = Vec::new();
-        while let Poll::Ready(Some(Ok(chunk))) = body.poll_chunk(&mut Context::from_waker(Waker::noop())) {
-            all.extend_from_slice(chunk.bytes());
+        while let Some(chunk) = poll_fn(|cx| body.poll_chunk(cx)).await {
+            all.extend_from_slice(chunk.unwrap().bytes());
         }
         assert!(body.is_end());
         all
     }
 
+    fn expected(count: usize, bytes: usize) -> Vec<u8> {
+        (0..count).rev().flat_map(|piece| vec![piece as u8; bytes]).collect()
+    }
+
     #[test]
     fn programs_get_a_length_whatever_it_is() {
-        for (count, bytes) in [(0, 1), (3, 5), (9, 100_000)] {
-            let body = now(collect(Box::new(Pieces(count, bytes)), Ahead::Whole, &std::env::temp_dir())).unwrap();
-            assert_eq!(body.length(), Some((count * bytes) as u64));
-            let all = read(body);
-            let expected: Vec<u8> = (0..count).rev().flat_map(|piece| vec![piece as u8; bytes]).collect();
-            assert!(all == expected, "{count} pieces of {bytes}");
+        for (count, bytes) in [(0, 1), (3, 5), (9, 100_000), (50, 100_000)] {
+            run(async {
+                let body = collect(Box::new(Pieces(count, bytes, None)), Ahead::Whole, room()).await.unwrap();
+                assert_eq!(body.length(), Some((count * bytes) as u64));
+                assert!(read(body).await == expected(count, bytes), "{count} pieces of {bytes}");
+            });
         }
     }
 
     #[test]
     fn servers_get_one_if_it_is_short() {
-        let short = now(collect(Box::new(Pieces(2, 100)), Ahead::Little, Path::new("/nowhere"))).unwrap();
-        assert_eq!((short.length(), read(short).len()), (Some(200), 200));
-        let long = now(collect(Box::new(Pieces(9, 10_000)), Ahead::Little, Path::new("/nowhere"))).unwrap();
-        assert_eq!((long.length(), read(long).len()), (None, 90_000));
+        run(async {
+            let short = collect(Box::new(Pieces(2, 100, None)), Ahead::Little, room()).await.unwrap();
+            assert_eq!((short.length(), read(short).await.len()), (Some(200), 200));
+            let long = collect(Box::new(Pieces(9, 10_000, None)), Ahead::Little, room()).await.unwrap();
+            assert_eq!((long.length(), read(long).await.len()), (None, 90_000));
+        });
+    }
+
+    #[test]
+    fn where_files_have_no_room_what_has_a_length_goes_on_as_it_comes() {
+        let (count, bytes) = (100, 100_000);
+        run(async {
+            let room = room();
+            room.files.set_bounds(2 << 20, 2 << 20);
+            let body = collect(Box::new(Pieces(count, bytes, Some(10_000_000))), Ahead::Whole, room.clone()).await.unwrap();
+            assert!(room.files.bytes() <= 1 << 20 && room.files.waits() == 1);
+            assert_eq!(body.length(), Some(10_000_000));
+            assert!(read(body).await == expected(count, bytes));
+            let alone = collect(Box::new(Pieces(count, bytes, None)), Ahead::Whole, room.clone()).await;
+            assert!(matches!(alone, Err(Failure::LengthRequired)));
+            let other = collect(Box::new(Pieces(12, bytes, Some(1_200_000))), Ahead::Whole, room.clone()).await.unwrap();
+            let late = collect(Box::new(Pieces(9, bytes, None)), Ahead::Whole, room.clone()).await;
+            assert!(matches!(late, Err(Failure::NoRoom)));
+            assert!(read(other).await == expected(12, bytes));
+        });
+    }
+
+    #[test]
+    fn a_disk_that_takes_nothing_stops_no_upload_with_a_length() {
+        run(async {
+            let room = Room { files: BufferFiles::new(std::path::Path::new("/nowhere").into()), client: [7; 9] };
+            let body = collect(Box::new(Pieces(30, 100_000, Some(3_000_000))), Ahead::Whole, room.clone()).await.unwrap();
+            assert_eq!(body.length(), Some(3_000_000));
+            assert!(read(body).await == expected(30, 100_000));
+            let unknown = collect(Box::new(Pieces(30, 100_000, None)), Ahead::Whole, room).await;
+            assert!(matches!(unknown, Err(Failure::NoRoom)));
+        });
     }
 }

@@ -4,7 +4,7 @@
 use crate::{failure::Failure, resolver, secured::Secured, transport::Transport};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use saker_config::model::{Backend, BackendAddress, Protocol, Through, Tuning};
-use saker_net::Stream;
+use saker_net::{Stream, socket_path::SocketPath};
 use saker_tls::ClientTls;
 use std::{io, net::SocketAddr, os::unix::net, path::Path, time::Duration};
 use tokio::{
@@ -103,7 +103,7 @@ pub fn knock(path: &Path) -> io::Result<()> {
 fn unix_now(path: &Path) -> io::Result<net::UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(SocketPath::new(path)?.as_path())?)?;
     Ok(socket.into())
 }
 

@@ -4,7 +4,14 @@
 //! at any moment: a program that answers without reading the request is heard; one that is written to in vain is heard first, because it
 //! may have said why; and what was promised (Content-Length) is counted for all protocols alike.
 
-use crate::{failure::Failure, hints::Hints, log_lines::LogLines, pool::Connection, transport::Transport, tunnel::ProgramTunnel};
+use crate::{
+    failure::Failure,
+    hints::Hints,
+    log_lines::{LogLines, Source},
+    pool::Connection,
+    transport::Transport,
+    tunnel::ProgramTunnel,
+};
 use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, ResponseHead};
 use saker_http::{Fields, Method};
 use saker_net::{Deadline, Deadlines, clock};
@@ -24,6 +31,10 @@ const OUT_BYTES_MAX: usize = 64 << 10;
 const OUT_BYTES: usize = 1024;
 /// What one read takes at most.
 pub const READ_BYTES_MAX: usize = 64 << 10;
+/// What a request moves in one turn, each way; then others have theirs. A program that is always ready would hold the worker for ever otherwise.
+pub const TURN_BYTES_MAX: usize = 128 << 10;
+/// Reads and writes in one turn that come to nothing for whoever waits (error output, interim responses, content of the request).
+const STEPS_MAX: usize = 8;
 /// What a program said, for the one who makes a response of it.
 pub enum Said {
     Head(ResponseHead),
@@ -114,14 +125,14 @@ impl Conversation {
             timeout_ms: terms.timeout_ms,
             is_pinged: terms.ping_ms.is_some(),
             desk: desk.clone(),
-            log: LogLines::new(terms.client.clone(), ""),
+            log: LogLines::new(terms.client.clone(), Source::Server),
             hints: Hints::default(),
         })
     }
 
     /// The next thing that the program says. Sends what there is to send while it waits.
     pub fn poll_said(&mut self, cx: &mut Context<'_>) -> Poll<Result<Said, Failure>> {
-        loop {
+        for _ in 0..STEPS_MAX {
             if let Some(said) = self.parse()? {
                 return Poll::Ready(Ok(said));
             }
@@ -138,6 +149,8 @@ impl Conversation {
                 }
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn silence(&self) -> Failure {
@@ -269,7 +282,11 @@ impl Conversation {
     /// Sends as much as may go, content of the request among it. Says whether anything went.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
         let mut has_sent = false;
+        let mut sent = 0;
         loop {
+            if sent >= TURN_BYTES_MAX {
+                return Ok(has_sent);
+            }
             self.fill(cx)?;
             let Some(transport) = self.connection.as_mut().and_then(Connection::transport) else { return Ok(has_sent) };
             let left = self.out.get(self.sent..).unwrap_or_default();
@@ -284,6 +301,7 @@ impl Conversation {
             match transport.poll_write(cx, left) {
                 Poll::Ready(Ok(bytes)) if bytes > 0 => {
                     self.sent += bytes;
+                    sent += bytes;
                     self.connection.iter().for_each(|connection| connection.count(bytes));
                     has_sent = true;
                 }

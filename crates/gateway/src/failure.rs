@@ -45,6 +45,10 @@ pub enum Failure {
     Length,
     /// The client's side failed.
     Client(BodyError),
+    /// The content's length is not known, and there is no room now for reading it ahead.
+    NoRoom,
+    /// The same, and it is longer than there ever is room for.
+    LengthRequired,
 }
 
 impl Failure {
@@ -57,6 +61,7 @@ impl Failure {
             | Failure::QueueFull
             | Failure::QueueTimeout
             | Failure::NoMember
+            | Failure::NoRoom
             | Failure::MemberGone => Status::SERVICE_UNAVAILABLE,
             Failure::ConnectTimeout | Failure::Timeout => Status::GATEWAY_TIMEOUT,
             Failure::Refused(refused) => refused.status(),
@@ -67,8 +72,10 @@ impl Failure {
             Failure::Io(_) | Failure::Reset(_) | Failure::Length | Failure::Tls(_) | Failure::Unspoken => Status::BAD_GATEWAY,
             Failure::Unusable(_) => Status::INTERNAL_SERVER_ERROR,
             Failure::Client(BodyError::TooLarge) => Status::CONTENT_TOO_LARGE,
+            Failure::Client(BodyError::TrailersTooLarge) => Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Failure::Client(BodyError::TimedOut) => Status::REQUEST_TIMEOUT,
             Failure::Client(_) => Status::BAD_REQUEST,
+            Failure::LengthRequired => Status(411),
         }
     }
 
@@ -96,14 +103,31 @@ impl Failure {
 
     /// The member is to blame.
     pub fn counts_against_member(&self) -> bool {
-        !matches!(self, Failure::Refused(_) | Failure::Client(_) | Failure::NoMember | Failure::MemberGone | Failure::QueueFull)
+        !matches!(
+            self,
+            Failure::Refused(_)
+                | Failure::Client(_)
+                | Failure::NoMember
+                | Failure::MemberGone
+                | Failure::QueueFull
+                | Failure::NoRoom
+                | Failure::LengthRequired
+        )
     }
 
     /// Seconds after which a client may try again.
     pub fn retry_after_s(&self) -> Option<u32> {
-        matches!(self, Failure::QueueFull | Failure::QueueTimeout | Failure::Unreachable(_) | Failure::Unprocessed | Failure::NoMember)
-            .then_some(5)
-            .or_else(|| matches!(self, Failure::NotStarted(error) if is_shortage(error)).then_some(5))
+        matches!(
+            self,
+            Failure::QueueFull
+                | Failure::QueueTimeout
+                | Failure::Unreachable(_)
+                | Failure::Unprocessed
+                | Failure::NoMember
+                | Failure::NoRoom
+        )
+        .then_some(5)
+        .or_else(|| matches!(self, Failure::NotStarted(error) if is_shortage(error)).then_some(5))
     }
 }
 
@@ -136,6 +160,10 @@ impl fmt::Display for Failure {
             Failure::Io(error) => write!(f, "connection broke: {error}"),
             Failure::Timeout => f.write_str("nothing came in time"),
             Failure::Length => f.write_str("the content is not as long as was said"),
+            Failure::NoRoom => f.write_str("no room to read content of unknown length ahead (see buffer_files in [limits])"),
+            Failure::LengthRequired => {
+                f.write_str("content of unknown length is longer than there is room to read ahead (see buffer_files in [limits])")
+            }
             Failure::Client(error) => write!(f, "the client's content ended early ({error:?})"),
         }
     }

@@ -1,7 +1,7 @@
 //! What goes from one connection to another, and what stays.
 
 use saker_config::model::{BackendAddress, Member};
-use saker_http::{HeadView, KnownField, Version};
+use saker_http::{HeadView, KnownField, Version, field_name::is_alike};
 use saker_pipeline::{Call, CallManner, Exchange, Via};
 
 /// A field line that we say.
@@ -14,7 +14,7 @@ pub struct Line {
 pub struct Address {
     pub target: Vec<u8>,
     pub host: Vec<u8>,
-    /// Behind the client's own fields; a name that is here is not taken from those.
+    /// Behind the client's own fields; a name that is here is not taken from those, in no spelling.
     pub lines: Vec<Line>,
     /// Via of the client's stays behind (ProxyVia Block).
     pub blocks_via: bool,
@@ -26,7 +26,7 @@ impl Address {
     /// What the client said and what we say; framing, Host and Connection are each protocol's own.
     pub fn fields<'a>(&'a self, head: HeadView<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let nominated: Vec<&[u8]> = head.all("connection").flat_map(|value| value.split(|byte| *byte == b',')).collect();
-        let is_ours = |name: &[u8]| self.lines.iter().any(|line| line.name.as_bytes().eq_ignore_ascii_case(name));
+        let is_ours = |name: &[u8]| self.lines.iter().any(|line| is_alike(line.name.as_bytes(), name));
         let is_blocked = |name: &[u8]| self.blocks_via && name.eq_ignore_ascii_case(b"via");
         let passes = move |name: &[u8]| !is_of_connection(name, &nominated) && !is_ours(name) && !is_blocked(name);
         let ours = self.lines.iter().map(|line| (line.name.as_bytes(), line.value.as_slice()));

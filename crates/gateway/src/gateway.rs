@@ -5,6 +5,7 @@ use crate::{
     choice::Group,
     conversation::{Conversation, Desk, READ_BYTES_MAX, Said, Terms},
     failure::Failure,
+    field_names,
     handover::{self, Order, Steering},
     hearing::Hearing,
     hints::Hints,
@@ -12,15 +13,17 @@ use crate::{
     overhearing::{Notes, Overhearing},
     pool::{Connection, Pool},
     programs::Programs,
-    spool::{self, Bounds, Pump},
+    spool::{self, Bounds, Pump, Room},
     transport::Transport,
     variables,
 };
 use foldhash::fast::RandomState;
 use saker_cgi::{Dialogue, PlainCgi, ProgramRequest, ResponseHead, Variables};
 use saker_config::model::{Activity, Backend, Member, Rate, Standing, Upstream};
+use saker_files::BufferFiles;
+use saker_guard::Who;
 use saker_http::{Fields, KnownField, Method, Status, Version};
-use saker_net::{Deadlines, clock, starter::Starter};
+use saker_net::{Deadlines, clock, program::Spawner};
 use saker_pipeline::{
     Body, BodyError, BodyStream, Call, CallTo, Chunk, Exchange, Handed, Handled, Handler, LocalFuture, NoBody, ProcessManner, Response,
     Script,
@@ -32,7 +35,6 @@ use std::{
     cell::RefCell,
     collections::HashMap,
     future::poll_fn,
-    path::Path,
     rc::Rc,
     sync::Arc,
     task::{Context, Poll},
@@ -51,8 +53,8 @@ const FORGOTTEN_MS: u64 = 600_000;
 pub struct Gateway {
     pub(crate) desk: Desk,
     pub(crate) workers: usize,
-    /// For responses that are too long for memory.
-    pub(crate) folder: Arc<Path>,
+    /// For responses and requests that are too long for memory.
+    pub(crate) files: Arc<BufferFiles>,
     pools: RefCell<HashMap<Arc<Backend>, Rc<Pool>, RandomState>>,
     groups: RefCell<HashMap<usize, Rc<Group>, RandomState>>,
     pub(crate) variables: RefCell<Variables>,
@@ -61,21 +63,21 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Where files without a name are.
-    pub fn folder(&self) -> Arc<Path> {
-        Arc::clone(&self.folder)
+    /// What is kept on disk for slow clients.
+    pub fn buffer_files(&self) -> Arc<BufferFiles> {
+        Arc::clone(&self.files)
     }
 
-    /// `starter`: of programs that run as other users than the server.
-    pub fn new(deadlines: Rc<Deadlines>, workers: usize, folder: Arc<Path>, starter: Option<Arc<Starter>>) -> Gateway {
+    /// `spawner`: of programs that run as other users than the server.
+    pub fn new(deadlines: Rc<Deadlines>, workers: usize, files: Arc<BufferFiles>, spawner: Option<Arc<dyn Spawner>>) -> Gateway {
         Gateway {
             desk: Desk { deadlines, scratch: Rc::new(RefCell::new(vec![0; READ_BYTES_MAX].into())) },
             workers,
-            folder,
+            files,
             pools: RefCell::default(),
             groups: RefCell::default(),
             variables: RefCell::default(),
-            programs: Programs::new(workers, starter),
+            programs: Programs::new(workers, spawner),
             seen: native::Seen::default(),
         }
     }
@@ -141,8 +143,10 @@ impl Gateway {
         let whose = cgi::whose(exchange, script, timeout_ms);
         let name = Rc::from(&*whose.name);
         let plan = {
+            let told = field_names::told(exchange, call, None);
+            let head = told.as_ref().unwrap_or(&exchange.head).view();
             let mut variables = self.variables.borrow_mut();
-            variables::fill(exchange, script, content_length, &mut variables);
+            variables::fill(exchange, head, script, content_length, &mut variables);
             cgi::plan(exchange, script, manner, &variables, content_length != Some(0))
         };
         let connection = Connection::alone(Transport::Process(self.programs.run(plan, whose).await?));
@@ -223,14 +227,19 @@ impl Gateway {
                     true => Bounds { memory_bytes: READ_BYTES_MAX, disk_bytes: 0 },
                     false => bounds,
                 };
-                let (folder, outlives_client) = (Arc::clone(&self.folder), exchange.outlives_client.get());
-                let pump = Pump::new((hearing, ahead), bounds, outlives_client, folder, exchange.asker(), name);
+                let (room, outlives_client) = (self.room(exchange), exchange.outlives_client.get());
+                let pump = Pump::new((hearing, ahead), bounds, outlives_client, room, exchange.asker(), name);
                 // Over HTTP/2 both directions have time limits of their own.
                 let is_told_first = exchange.head.view().version() < Version::Http2;
                 Box::pin(spooled(pump, length, is_told_first, busy)).await
             }
         };
         Handled::Answered(response)
+    }
+
+    /// Where what is kept on disk for the client of this exchange is counted.
+    pub(crate) fn room(&self, exchange: &Exchange) -> Room {
+        Room { files: Arc::clone(&self.files), client: Who::of(exchange.client.ip()).bytes() }
     }
 
     /// A path or a file of ours takes the place of what the program said.
@@ -253,9 +262,11 @@ impl Gateway {
     /// Another path of ours answers; what was told of this request is told of that one, too, as that of the one before (RFC 3875 section 6.2.2).
     fn follow(&self, exchange: &mut Exchange, call: &Call, location: &[u8]) -> Handled {
         if let Some(script) = &call.script {
+            let told = field_names::told(exchange, call, None);
+            let head = told.as_ref().unwrap_or(&exchange.head).view();
             let mut variables = self.variables.borrow_mut();
             let said = exchange.head.view().known(KnownField::ContentLength).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
-            variables::fill(exchange, script, said, &mut variables);
+            variables::fill(exchange, head, script, said, &mut variables);
             variables.iter().for_each(|(name, value)| exchange.environment.set(name, value));
         }
         match answer::follow(location, exchange) {

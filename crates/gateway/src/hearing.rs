@@ -1,7 +1,7 @@
 //! A request that has been told, or is being told, and its answer: over a connection of its own, or on a stream of a shared one.
 
 use crate::{
-    conversation::{Conversation, Said},
+    conversation::{Conversation, Said, TURN_BYTES_MAX},
     failure::Failure,
     hints::Hints,
     http2::Talk,
@@ -13,6 +13,9 @@ use std::{
     future::poll_fn,
     task::{Context, Poll},
 };
+
+/// Of a response that something else has taken the place of; then the connection is closed.
+const UNWANTED_BYTES_MAX: usize = 16 << 20;
 
 pub enum Hearing {
     Connection(Box<Conversation>),
@@ -36,9 +39,20 @@ impl Hearing {
         }
     }
 
-    /// Lets the other side say the rest of what nobody wants to hear, as long as its time limits hold.
+    /// Lets the other side say the rest of what nobody wants to hear, as long as its time limits hold, and it is not too much.
     pub async fn hear_out(&mut self) {
-        while let Ok(Said::Content(_) | Said::Trailers(_)) = poll_fn(|cx| self.poll_said(cx)).await {}
+        let (mut heard, mut turn) = (0, 0);
+        while let Ok(said @ (Said::Content(_) | Said::Trailers(_))) = poll_fn(|cx| self.poll_said(cx)).await {
+            let bytes = if let Said::Content(content) = said { content.len() } else { 0 };
+            (heard, turn) = (heard + bytes, turn + bytes);
+            if heard > UNWANTED_BYTES_MAX {
+                return;
+            }
+            if turn >= TURN_BYTES_MAX {
+                turn = 0;
+                tokio::task::yield_now().await;
+            }
+        }
     }
 
     /// Nobody listens for a while: that is not the other side's silence.

@@ -19,6 +19,7 @@ mod connect;
 mod connect_dialogue;
 mod conversation;
 mod failure;
+mod field_names;
 mod forward;
 mod gateway;
 mod handover;

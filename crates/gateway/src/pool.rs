@@ -16,7 +16,7 @@ use crate::{
     transport::Transport,
     unheard::{PATIENCE_MS, Unheard},
 };
-use saker_config::model::{Backend, BackendAddress, BackendTls, Epoch, Protocol, Tuning};
+use saker_config::model::{Backend, BackendAddress, BackendTls, Epoch, Protocol, Standing, Tuning};
 use saker_net::clock;
 use saker_telemetry::{error_log, message};
 use saker_tls::ClientTls;
@@ -62,6 +62,7 @@ pub struct Pool {
     pub bytes: Cell<u64>,
     /// Left alone until then.
     failed_until_ms: Cell<u64>,
+    failed_at_ms: Cell<u64>,
     failures_in_row: Cell<u32>,
 }
 
@@ -83,6 +84,7 @@ impl Pool {
             busy: Cell::new(0),
             bytes: Cell::new(0),
             failed_until_ms: Cell::new(0),
+            failed_at_ms: Cell::new(0),
             failures_in_row: Cell::new(0),
         }
     }
@@ -278,7 +280,9 @@ impl Pool {
     pub fn fail(&self, most: u32, retry_ms: u64) {
         self.failures_in_row.set(self.failures_in_row.get().saturating_add(1));
         if self.failures_in_row.get() >= most {
-            self.failed_until_ms.set(clock::monotonic_ms() + retry_ms);
+            let now_ms = clock::monotonic_ms();
+            self.failed_at_ms.set(now_ms);
+            self.failed_until_ms.set(now_ms.saturating_add(retry_ms));
         }
     }
 
@@ -288,8 +292,9 @@ impl Pool {
         self.failed_until_ms.replace(0) > 0
     }
 
-    pub fn is_failed(&self, now_ms: u64) -> bool {
-        now_ms < self.failed_until_ms.get()
+    /// It is left alone, unless a check has found it well since (`standing`).
+    pub fn is_failed(&self, now_ms: u64, standing: &Standing) -> bool {
+        now_ms < self.failed_until_ms.get() && !standing.has_passed_since(self.failed_at_ms.get())
     }
 }
 

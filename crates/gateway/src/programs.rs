@@ -6,10 +6,13 @@
 //!
 //! Absent on purpose: what follows from the request (rules, `variables`), and what its output means (`saker_cgi::PlainCgi`).
 
-use crate::{failure::Failure, log_lines::LogLines};
+use crate::{
+    failure::Failure,
+    log_lines::{LogLines, Source},
+};
 use saker_net::{
-    program::{Program, ProgramPlan, start},
-    starter::Starter,
+    jobs::{self, JobKind},
+    program::{Program, ProgramPlan, Spawner, start},
 };
 use saker_pipeline::Asker;
 use std::{
@@ -42,7 +45,7 @@ pub struct Programs {
     waiting: Rc<()>,
     waiting_max: usize,
     /// Of programs that run as other users.
-    starter: Option<Arc<Starter>>,
+    spawner: Option<Arc<dyn Spawner>>,
 }
 
 /// For whom a program runs, for the log.
@@ -56,23 +59,23 @@ pub struct Whose {
 }
 
 impl Programs {
-    pub fn new(workers: usize, starter: Option<Arc<Starter>>) -> Programs {
+    pub fn new(workers: usize, spawner: Option<Arc<dyn Spawner>>) -> Programs {
         let workers = workers.max(1);
         Programs {
             places: Arc::new(Semaphore::new(RUNNING_MAX.div_ceil(workers))),
             waiting: Rc::new(()),
             waiting_max: WAITING_MAX.div_ceil(workers),
-            starter,
+            spawner,
         }
     }
 
     /// Waits for a place and starts the program.
     pub async fn run(&self, plan: ProgramPlan, whose: Whose) -> Result<Pipes, Failure> {
         let place = self.place().await?;
-        let starter = self.starter.clone();
-        let mut started = tokio::task::spawn_blocking(move || start(&plan, starter.as_deref()))
+        let spawner = self.spawner.clone();
+        let mut started = jobs::run(JobKind::Program, None, move |_| start(&plan, spawner.as_deref()))
             .await
-            .map_err(io::Error::other)
+            .map_err(io::Error::from)
             .flatten()
             .map_err(Failure::NotStarted)?;
         let (input, output, errors) = (started.input.take(), started.output.take(), started.errors.take());
@@ -82,7 +85,7 @@ impl Programs {
         };
         let (input, output, errors) = on_the_loop().map_err(Failure::NotStarted)?;
         let (order, orders) = oneshot::channel();
-        let errors = Errors { pipe: Some(errors), lines: LogLines::new(whose.client.clone(), &format!("{}: ", whose.name)) };
+        let errors = Errors { pipe: Some(errors), lines: LogLines::new(whose.client.clone(), Source::Program((*whose.name).into())) };
         tokio::task::spawn_local(attend(started.program, errors, orders, place, Duration::from_millis(whose.timeout_ms)));
         Ok(Pipes { input, output, order: Some(order) })
     }

@@ -2,28 +2,30 @@
 //!
 //! A task of its own (`Pump`) listens until the response is whole; the body that the driver sends takes from the other end. The difficulty is
 //! that either may stop first: a client that goes stops the program (unless it outlives its client), and a response that breaks must be
-//! seen to break, not to end.
+//! seen to break, not to end. And there may be any number of clients that don't read: a turn ends after so many bytes, the disk is other
+//! threads' business ([`BufferFile`]), and where a file has no room the program waits.
 
-use crate::{conversation::Said, failure::Failure, hearing::Hearing};
-use saker_files::unnamed;
+use crate::{
+    conversation::{READ_BYTES_MAX, Said, TURN_BYTES_MAX},
+    failure::Failure,
+    hearing::Hearing,
+};
+use saker_files::{
+    BufferFile, BufferFiles,
+    buffer_files::{ClientKey, Share},
+};
 use saker_http::Fields;
 use saker_pipeline::{Asker, BodyError, BodyStream, Chunk};
 use saker_telemetry::{error_log, message};
 use std::{
     cell::RefCell,
     collections::VecDeque,
-    fs::File,
     future::poll_fn,
     io,
-    os::unix::fs::FileExt,
-    path::Path,
     rc::Rc,
     sync::Arc,
     task::{Context, Poll, Waker},
 };
-
-/// What is read back at once.
-const PIECE_BYTES: usize = 64 << 10;
 
 #[derive(Clone, Copy)]
 pub struct Bounds {
@@ -36,7 +38,8 @@ pub struct Bounds {
 struct State {
     chunks: VecDeque<Chunk>,
     memory_bytes: usize,
-    disk: Option<Disk>,
+    /// Behind what is in memory.
+    file: Option<BufferFile>,
     trailers: Option<Fields>,
     outcome: Option<Result<(), ()>>,
     reader: Option<Waker>,
@@ -45,11 +48,11 @@ struct State {
     is_abandoned: bool,
 }
 
-/// A file without a name, behind what is in memory.
-struct Disk {
-    file: File,
-    written: u64,
-    read: u64,
+/// Where a client's files are counted.
+#[derive(Clone)]
+pub struct Room {
+    pub files: Arc<BufferFiles>,
+    pub client: ClientKey,
 }
 
 /// What was heard of a response that is not over.
@@ -83,7 +86,7 @@ pub struct Pump {
     outlives_client: bool,
     /// There was no room, so nobody listens.
     is_paused: bool,
-    folder: Arc<Path>,
+    room: Room,
     client: Asker,
     name: Rc<str>,
 }
@@ -94,11 +97,11 @@ impl Pump {
         (hearing, ahead): (Hearing, Ahead),
         bounds: Bounds,
         outlives_client: bool,
-        folder: Arc<Path>,
+        room: Room,
         client: Asker,
         name: Rc<str>,
     ) -> Pump {
-        let mut pump = Pump { hearing, state: Rc::default(), bounds, outlives_client, is_paused: false, folder, client, name };
+        let mut pump = Pump { hearing, state: Rc::default(), bounds, outlives_client, is_paused: false, room, client, name };
         if !ahead.content.is_empty() {
             pump.state.borrow_mut().push_memory(ahead.content);
         }
@@ -121,6 +124,7 @@ impl Pump {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, until_told: bool) -> Poll<()> {
+        let mut taken = 0;
         loop {
             let has_room = self.has_room(cx);
             if self.is_over() || until_told && self.hearing.has_told_all() {
@@ -134,9 +138,17 @@ impl Pump {
             if std::mem::take(&mut self.is_paused) {
                 self.hearing.resume();
             }
+            if taken >= TURN_BYTES_MAX {
+                // A program that is never slower than we are gets no more of the worker than others do.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             match self.hearing.poll_said(cx) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(said) => self.take(said),
+                Poll::Ready(said) => {
+                    taken += if let Ok(Said::Content(content)) = &said { content.len() } else { 0 };
+                    self.take(said);
+                }
             }
         }
     }
@@ -148,18 +160,26 @@ impl Pump {
             state.outcome = Some(Err(()));
             return true;
         }
-        let on_disk = state.disk.as_ref().map_or(0, |disk| disk.written - disk.read);
-        let is_full = state.memory_bytes >= self.bounds.memory_bytes && on_disk >= self.bounds.disk_bytes;
         state.writer = Some(cx.waker().clone());
-        state.is_abandoned || !is_full
+        if let Some(file) = &mut state.file {
+            file.poll_write(cx);
+        }
+        state.is_abandoned || self.has_place(&mut state)
+    }
+
+    /// For a read more: in memory, as long as nothing lies behind it, or in a file.
+    fn has_place(&self, state: &mut State) -> bool {
+        let is_full = state.memory_bytes >= self.bounds.memory_bytes;
+        if self.bounds.disk_bytes == 0 || !is_full && !state.is_on_disk() {
+            return !is_full;
+        }
+        let make = || BufferFile::new(Arc::clone(&self.room.files), self.room.client, Share::Response, self.bounds.disk_bytes);
+        state.file.get_or_insert_with(make).can_take(READ_BYTES_MAX)
     }
 
     fn take(&mut self, said: Result<Said, Failure>) {
         let outcome = match said {
-            Ok(Said::Content(content)) => match self.keep(content) {
-                Ok(()) => return,
-                Err(error) => Err(format!("its response can't be kept on disk: {error}")),
-            },
+            Ok(Said::Content(content)) => return self.keep(content),
             Ok(Said::Trailers(fields)) => {
                 self.state.borrow_mut().trailers = Some(fields);
                 return;
@@ -176,51 +196,41 @@ impl Pump {
         state.wake_reader();
     }
 
-    fn keep(&mut self, content: Vec<u8>) -> io::Result<()> {
+    fn keep(&mut self, content: Vec<u8>) {
         let mut state = self.state.borrow_mut();
         if state.is_abandoned {
-            return Ok(());
+            return;
         }
-        let is_on_disk = state.disk.as_ref().is_some_and(|disk| disk.read < disk.written);
-        if !is_on_disk && (state.memory_bytes + content.len() <= self.bounds.memory_bytes || self.bounds.disk_bytes == 0) {
-            state.push_memory(content);
-        } else {
-            state.push_disk(&content, &self.folder)?;
+        let fits = !state.is_on_disk() && state.memory_bytes + content.len() <= self.bounds.memory_bytes;
+        match state.file.as_mut().filter(|_| !fits) {
+            Some(file) => file.push(&content),
+            // At most a read more than the bound: there was room before it.
+            None => state.push_memory(content),
         }
         state.wake_reader();
-        Ok(())
     }
 }
 
 impl State {
+    fn is_on_disk(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| !file.is_empty())
+    }
+
     fn push_memory(&mut self, content: Vec<u8>) {
         self.memory_bytes += content.len();
         self.chunks.push_back(Chunk::from(content));
     }
 
-    fn push_disk(&mut self, content: &[u8], folder: &Path) -> io::Result<()> {
-        let disk = match &mut self.disk {
-            Some(disk) => disk,
-            none => none.insert(Disk { file: unnamed(folder)?, written: 0, read: 0 }),
-        };
-        if disk.read == disk.written {
-            (disk.read, disk.written) = (0, 0);
-        }
-        disk.file.write_all_at(content, disk.written)?;
-        disk.written += content.len() as u64;
-        Ok(())
-    }
-
-    fn next(&mut self) -> io::Result<Option<Chunk>> {
+    /// `Ready(None)`: there is nothing now.
+    fn poll_next(&mut self, cx: &Context<'_>) -> Poll<io::Result<Option<Chunk>>> {
         if let Some(chunk) = self.chunks.pop_front() {
             self.memory_bytes -= chunk.len();
-            return Ok(Some(chunk));
+            return Poll::Ready(Ok(Some(chunk)));
         }
-        let Some(disk) = self.disk.as_mut().filter(|disk| disk.read < disk.written) else { return Ok(None) };
-        let mut piece = vec![0; PIECE_BYTES.min(usize::try_from(disk.written - disk.read).unwrap_or(PIECE_BYTES))];
-        disk.file.read_exact_at(&mut piece, disk.read)?;
-        disk.read += piece.len() as u64;
-        Ok(Some(Chunk::from(piece)))
+        match &mut self.file {
+            Some(file) => file.poll_pop(cx).map_ok(|bytes| bytes.map(Chunk::from)),
+            None => Poll::Ready(Ok(None)),
+        }
     }
 
     fn wake_reader(&mut self) {
@@ -245,7 +255,11 @@ pub struct SpooledBody {
 impl BodyStream for SpooledBody {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let mut state = self.state.borrow_mut();
-        match (state.next(), state.outcome) {
+        let Poll::Ready(next) = state.poll_next(cx) else {
+            state.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        };
+        match (next, state.outcome) {
             (Ok(Some(chunk)), _) => {
                 state.wake_writer();
                 Poll::Ready(Some(Ok(chunk)))
@@ -272,6 +286,8 @@ impl Drop for SpooledBody {
     fn drop(&mut self) {
         let mut state = self.state.borrow_mut();
         state.is_abandoned = true;
+        // Of what nobody reads nothing is held, even if the program goes on.
+        (state.chunks, state.memory_bytes, state.file) = (VecDeque::new(), 0, None);
         state.wake_writer();
     }
 }

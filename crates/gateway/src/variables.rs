@@ -3,22 +3,22 @@
 use saker_cgi::{Facts, Level, Setting, Variables, push_meta_variables};
 use saker_config::model::Member;
 use saker_config::model::PhpValue;
-use saker_http::{KnownField, RequestHead};
-use saker_pipeline::{Call, Exchange, Script};
+use saker_http::{HeadView, KnownField};
+use saker_pipeline::{Exchange, Script};
 use std::{ffi::OsString, os::unix::ffi::OsStrExt, sync::OnceLock};
 
-/// Fills `variables` (used again from request to request).
-pub fn fill(exchange: &Exchange, script: &Script, content_length: Option<u64>, variables: &mut Variables) {
+/// Fills `variables` (used again from request to request). `head`: what is told of the request's, see [`field_names::told`](crate::field_names::told).
+pub fn fill(exchange: &Exchange, head: HeadView<'_>, script: &Script, content_length: Option<u64>, variables: &mut Variables) {
     variables.clear();
     exchange.environment.iter().for_each(|(name, value)| variables.push(name, value));
     if let Some(path) = library_path() {
         variables.set(b"LD_LIBRARY_PATH", path);
     }
-    let head = exchange.head.view();
     let local = exchange.client.local.ip().to_canonical().to_string();
     let facts = Facts {
         head,
         passes_authorization: script.passes_authorization,
+        passes_underscores: true,
         content_length: content_length.filter(|length| *length > 0 || head.has(KnownField::ContentLength)),
         search_path: search_path(),
         server_signature: &script.server_signature,
@@ -76,15 +76,6 @@ pub fn finish(exchange: &Exchange, script: &Script, balancer: &str, member: &Mem
 pub fn settings(values: &[PhpValue]) -> Vec<Setting<'_>> {
     let level = |is_admin| if is_admin { Level::System } else { Level::PerDirectory };
     values.iter().map(|value| Setting { level: level(value.is_admin), name: &value.name, value: &value.value }).collect()
-}
-
-/// The request's head for protocols that pass fields on as they are, where its credentials are not for the program. `None`: as it is.
-pub fn without_credentials(exchange: &Exchange, call: &Call) -> Option<RequestHead> {
-    let is_credential = |name: &[u8]| [&b"authorization"[..], b"proxy-authorization"].iter().any(|known| known.eq_ignore_ascii_case(name));
-    let view = exchange.head.view();
-    let is_hidden =
-        call.script.as_ref().is_some_and(|script| !script.passes_authorization) && view.fields().any(|(name, _)| is_credential(name));
-    is_hidden.then(|| exchange.head.with_fields(view.fields().filter(|(name, _)| !is_credential(name))))
 }
 
 /// The server's own PATH.

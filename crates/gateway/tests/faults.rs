@@ -10,6 +10,7 @@ use saker_pipeline::{BodyError, CallManner};
 use std::{
     cell::RefCell,
     io::Write,
+    path::Path,
     rc::Rc,
     sync::{Arc, atomic::Ordering, mpsc},
     thread,
@@ -33,16 +34,20 @@ fn a_socket_that_is_not_there_and_then_is() {
     });
 }
 
+fn impatiently(path: &Path) -> Arc<Upstream> {
+    Arc::new(Upstream::new("silent", vec![member(path, impatient())]))
+}
+
 #[test]
 fn no_word_in_time() {
     with_gateway(1, |gateway| async move {
         let silent = script(|mut stream, _| {
             read_request(&mut stream);
-            thread::sleep(Duration::from_secs(5));
+            thread::sleep(Duration::from_secs(30));
         });
         let began = Instant::now();
-        assert_eq!(fetch(&gateway, &upstream(&silent.path)).await.0, 504);
-        assert!(began.elapsed() < Duration::from_secs(3));
+        assert_eq!(fetch(&gateway, &impatiently(&silent.path)).await.0, 504);
+        assert!(began.elapsed() < Duration::from_secs(15));
     });
 }
 
@@ -89,9 +94,9 @@ fn content_that_breaks_off_is_seen_to() {
         let silent = script(|mut stream, _| {
             read_request(&mut stream);
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc");
-            thread::sleep(Duration::from_secs(5));
+            thread::sleep(Duration::from_secs(30));
         });
-        assert_eq!(fetch(&gateway, &upstream(&silent.path)).await, (200, Err(BodyError::Source)));
+        assert_eq!(fetch(&gateway, &impatiently(&silent.path)).await, (200, Err(BodyError::Source)));
     });
 }
 
@@ -374,15 +379,14 @@ fn nothing_is_left_open() {
 fn a_breaker_refuses_without_asking() {
     with_gateway(1, |gateway| async move {
         let backend = script(once(b""));
-        let members = vec![member(&backend.path, tuning())];
+        let members = vec![member(&backend.path, Tuning { retry_ms: 2_000, ..tuning() })];
         let upstream = Arc::new(Upstream { breaks: true, failures_max: 2, ..Upstream::new("breaks", members) });
         for status in [502, 502, 503, 503] {
             let response = get(&gateway, &upstream).await;
             assert_eq!((response.status.0, response.fields().has("Retry-After")), (status, status == 503));
         }
         assert_eq!(backend.accepted.load(Ordering::SeqCst), 2);
-        // The bench's members are left alone for 100 ms.
-        tokio::time::sleep(Duration::from_millis(120)).await;
+        tokio::time::sleep(Duration::from_millis(2_050)).await;
         assert_eq!(get(&gateway, &upstream).await.status.0, 502);
         assert_eq!(upstream.members[0].standing.figures(), (0, 3, 3));
     });

@@ -6,15 +6,17 @@
 #[allow(dead_code)]
 mod bench;
 
-use bench::{answer, exchange, read_request, script, upstream, with_gateway};
+use bench::{answer, exchange, impatient, member, read_request, script, with_gateway};
+use saker_config::model::Upstream;
 use saker_http::{RequestHead, Version};
 use saker_pipeline::Response;
-use std::{future::poll_fn, io::Write, time::Duration};
+use std::{future::poll_fn, io::Write, sync::Arc, time::Duration};
 
 const SWITCHING: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: foo\r\nConnection: upgrade\r\nX-Own: 1\r\n\r\nahead";
 
 async fn upgraded(gateway: &saker_gateway::Gateway, backend: &bench::Script) -> Response {
-    let mut exchange = exchange("GET", &upstream(&backend.path));
+    let upstream = Arc::new(Upstream::new("tunnel", vec![member(&backend.path, impatient())]));
+    let mut exchange = exchange("GET", &upstream);
     exchange.head = RequestHead::build("GET", "/", Version::Http11, &[("Host", "test"), ("Connection", "upgrade"), ("Upgrade", "foo")]);
     answer(gateway, &mut exchange).await
 }
@@ -24,7 +26,7 @@ fn what_came_ahead_is_read_first_and_silence_has_a_limit() {
     let backend = script(|mut stream, _| {
         if read_request(&mut stream).is_some() {
             let _ = stream.write_all(SWITCHING);
-            std::thread::sleep(Duration::from_secs(2));
+            std::thread::sleep(Duration::from_secs(30));
         }
     });
     with_gateway(1, |gateway| async move {
@@ -36,7 +38,7 @@ fn what_came_ahead_is_read_first_and_silence_has_a_limit() {
         assert_eq!(poll_fn(|cx| tunnel.poll_read(cx, &mut buf)).await.unwrap(), 3);
         assert_eq!(&buf, b"ahe");
         assert_eq!(poll_fn(|cx| tunnel.poll_read(cx, &mut buf)).await.unwrap(), 2);
-        // The bench's limit is 300 ms.
+        // The limit of an impatient member.
         poll_fn(|cx| tunnel.poll_idle(cx)).await;
     });
 }

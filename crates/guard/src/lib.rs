@@ -13,6 +13,7 @@ pub mod remembered;
 pub mod robots;
 pub mod signed;
 pub mod work;
+pub mod xml_rpc;
 
 pub use pass::KeyRing;
 pub use remembered::{Remembered, Who};

@@ -2,7 +2,7 @@
 //!
 //! Of `attempts` in `within_s` seconds each is regained after its share of the time, so there is no moment at which all are. Those that go
 //! through are given back by whoever sees the answer.
-//! Difficulty: `system.multicall` of XML-RPC tries many passwords in one request; [`Calls`] counts them in the body as it passes by.
+//! Difficulty: `system.multicall` of XML-RPC tries many passwords in one request; `xml_rpc` counts them in the body as it passes by.
 
 /// What a client has used up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,47 +27,34 @@ impl Attempts {
         self.used
     }
 
-    pub fn give_back(&mut self, count: u32) {
-        self.used = self.used.saturating_sub(u64::from(count) * 1000);
+    /// Counts some, and returns what that has added, in thousandths: less where the limit is far behind already.
+    pub fn charge(&mut self, count: u32, attempts: u32, within_s: u64, now: i64) -> u64 {
+        let before = self.used(attempts, within_s, now);
+        self.add(count, attempts, within_s, now).saturating_sub(before)
+    }
+
+    /// Takes back what was charged, in thousandths.
+    pub fn give_back(&mut self, charged: u64) {
+        self.used = self.used.saturating_sub(charged);
     }
 }
 
-/// Counts what a body of XML-RPC calls, piece by piece.
-#[derive(Clone, Debug, Default)]
-pub struct Calls {
-    matched: usize,
-    found: u32,
-}
+/// Names of the scripts that take passwords.
+const DOORS: [(&[u8], Door); 2] = [(b"wp-login.php", Door::Login), (b"xmlrpc.php", Door::XmlRpc)];
 
-/// A call has it once, each call inside of a `system.multicall` once more, as the name of a member.
-const METHOD_NAME: &[u8] = b"methodName";
-
-impl Calls {
-    pub fn read(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            // Its letters but the first don't begin it again, so what has failed can only begin anew.
-            self.matched = match METHOD_NAME.get(self.matched) {
-                Some(next) if next == byte => self.matched + 1,
-                _ => usize::from(METHOD_NAME.first() == Some(byte)),
-            };
-            if self.matched == METHOD_NAME.len() {
-                (self.matched, self.found) = (0, self.found.saturating_add(1));
-            }
-        }
-    }
-
-    /// Passwords that may have been tried; at least one. The outer call has the word in two tags, each inner one once.
-    pub fn count(&self) -> u32 {
-        self.found.saturating_sub(2).max(1)
-    }
-}
-
-/// `wp-login.php` or `xmlrpc.php` in any folder, whatever follows it.
+/// `wp-login.php` or `xmlrpc.php` in any folder, whatever follows it: also where only the application behind sees a folder's end (`%2F`, `\`),
+/// no difference between letters, or the end of the name.
 pub fn door(path: &[u8]) -> Option<Door> {
-    path.split(|byte| *byte == b'/').find_map(|name| match name {
-        b"wp-login.php" => Some(Door::Login),
-        b"xmlrpc.php" => Some(Door::XmlRpc),
-        _ => None,
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let begins = |before: &[u8]| {
+        let is_escape =
+            |escape: &[u8]| before.len() >= 3 && before.get(before.len() - 3..).is_some_and(|end| end.eq_ignore_ascii_case(escape));
+        !before.last().is_some_and(|byte| is_of_name(byte) || *byte == b'.') || is_escape(b"%2f") || is_escape(b"%5c")
+    };
+    DOORS.iter().find_map(|(name, door)| {
+        let mut places = path.windows(name.len()).enumerate().filter(|(_, window)| window.eq_ignore_ascii_case(name)).map(|(at, _)| at);
+        let is_there = |at: usize| begins(path.get(..at).unwrap_or_default()) && !path.get(at + name.len()).is_some_and(is_of_name);
+        places.any(is_there).then_some(*door)
     })
 }
 
@@ -103,23 +90,19 @@ mod tests {
         assert_eq!(client.used(10, 300, 900), 10_000, "a clock that is set back forgives nothing");
         client.add(u32::MAX, 10, 300, 1000);
         assert_eq!(client.used(10, 300, 1000), 20_000);
-        client.give_back(3);
+        client.give_back(3000);
         assert_eq!(client.used(10, 300, 1000), 17_000);
         assert_eq!(Attempts::default().add(1, u32::MAX, 0, i64::MAX), 1000);
     }
 
     #[test]
-    fn calls_are_counted_wherever_the_body_is_cut() {
-        let call = "<methodCall><methodName>wp.getUsersBlogs</methodName></methodCall>";
-        let inner = "<member><name>methodName</name><value><string>wp.getUsersBlogs</string></value></member>";
-        let many = format!("<methodCall><methodName>system.multicall</methodName>{}</methodCall>", inner.repeat(500));
-        for (text, count) in [("", 1), (call, 1), (many.as_str(), 500), ("methodmethodName".repeat(5).as_str(), 3)] {
-            for size in [1, 3, 7, 64, 100_000] {
-                let mut calls = Calls::default();
-                text.as_bytes().chunks(size).for_each(|piece| calls.read(piece));
-                assert_eq!(calls.count(), count);
-            }
-        }
+    fn only_what_was_charged_is_given_back() {
+        let mut client = Attempts::default();
+        client.add(3, 10, 300, 1000);
+        let charged = client.charge(u32::MAX, 10, 300, 1000);
+        assert_eq!((charged, client.charge(1, 10, 300, 1000)), (17_000, 0));
+        client.give_back(charged);
+        assert_eq!(client.used(10, 300, 1000), 3000, "attempts of before are not forgiven");
     }
 
     #[test]
@@ -127,7 +110,24 @@ mod tests {
         assert_eq!(door(b"/wp-login.php"), Some(Door::Login));
         assert_eq!(door(b"/blog/wp-login.php/x"), Some(Door::Login));
         assert_eq!(door(b"/blog/xmlrpc.php"), Some(Door::XmlRpc));
-        assert_eq!(door(b"/not-wp-login.php"), None);
+        for path in [
+            "//xmlrpc.php",
+            "/XMLRPC.php",
+            "/xmlrpc.php/x",
+            "/xmlrpc.php;x",
+            "/xmlrpc.php%00",
+            "/xmlrpc.php%2Fx",
+            "/a%2fxmlrpc.php",
+            "/a%5Cxmlrpc.php",
+            "/a\\xmlrpc.php",
+            "xmlrpc.php",
+            "/xmlrpc.phpx/xmlrpc.php",
+        ] {
+            assert_eq!(door(path.as_bytes()), Some(Door::XmlRpc), "{path}");
+        }
+        for path in ["/not-wp-login.php", "/wp-login.phpx", "/wp-login.php-x", "/x.xmlrpc.php", "/xmlrpc", "/xmlrpc_php", ""] {
+            assert_eq!(door(path.as_bytes()), None, "{path}");
+        }
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //!
 //! A puzzle is signed and bound to the address range and the host, so that it can't be taken elsewhere; a solution is a number which makes
 //! SHA-256 of puzzle, colon and number begin with so many zero bits. Whoever brings one gets a pass of the same range and host, whose end
-//! counts from when the puzzle was made: bringing a solution twice gains nothing.
+//! counts from when the puzzle was made: bringing a solution twice gains nothing. A pass names the difficulty and the start of the work
+//! that earned it, and is judged by the rule of the place that it is shown at: easy work opens no place that asks for hard work, and a
+//! pass that lasts long elsewhere lasts no longer than passes do here.
 
 use crate::{KeyRing, Who, mac};
 use aws_lc_rs::{digest, rand};
@@ -37,11 +39,28 @@ pub fn puzzle(keys: &KeyRing, visitor: Visitor<'_>, difficulty: u32, now: i64) -
     Some(format!("{text}.{signed}"))
 }
 
+/// The work that a place asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Zero bits.
+    pub difficulty: u32,
+    /// Lifetime of a pass, from when its puzzle was made.
+    pub life_s: u64,
+}
+
+impl Wanted {
+    fn ends(self, began: i64) -> i64 {
+        began.saturating_add(i64::try_from(self.life_s).unwrap_or(i64::MAX))
+    }
+}
+
 /// A puzzle that was solved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Solved {
     /// When it was made.
     pub began: i64,
+    /// Zero bits that it asked for, and its solution has.
+    pub difficulty: u32,
     /// What tells it from others.
     random: String,
 }
@@ -53,22 +72,31 @@ pub fn solved(keys: &KeyRing, visitor: Visitor<'_>, solution: &[u8], difficulty:
     let is_number = !number.is_empty() && number.len() <= 20 && number.bytes().all(|byte| byte.is_ascii_digit());
     let mut parts = puzzle.splitn(3, '.');
     let (hard, random, signed) = (parts.next()?, parts.next()?, parts.next()?);
-    let is_hard = hard.parse::<u32>().is_ok_and(|hard| hard >= difficulty);
     let until = keys.verify(signed.as_bytes(), b"puzzle", &visitor.bound(&format!("{hard}.{random}")), now)?;
-    let is_done = is_number && is_hard && zero_bits(digest::digest(&digest::SHA256, solution).as_ref()) >= difficulty;
-    is_done.then(|| Solved { began: until - PUZZLE_LIFE_S, random: random.to_owned() })
+    // Its own difficulty, which may be more than is asked for here: the pass will say that this much was done.
+    let hard = hard.parse::<u32>().ok().filter(|hard| *hard >= difficulty)?;
+    let is_done = is_number && zero_bits(digest::digest(&digest::SHA256, solution).as_ref()) >= hard;
+    is_done.then(|| Solved { began: until - PUZZLE_LIFE_S, difficulty: hard, random: random.to_owned() })
 }
 
-/// What a visitor carries that has solved a puzzle, and until when. The same puzzle gives the same, each its own.
-pub fn pass(keys: &KeyRing, visitor: Visitor<'_>, solved: &Solved, life_s: u64, now: i64) -> Option<(String, i64)> {
-    let until = solved.began.saturating_add(i64::try_from(life_s).unwrap_or(i64::MAX));
-    let signed = keys.sign(b"pass", &visitor.bound(&solved.random), until, now)?;
-    Some((format!("{}.{signed}", solved.random), until))
+/// A pass for a solved puzzle, and when it ends. The same puzzle gives the same pass, each puzzle its own.
+pub fn pass(keys: &KeyRing, visitor: Visitor<'_>, solved: &Solved, wanted: Wanted, now: i64) -> Option<(String, i64)> {
+    let until = wanted.ends(solved.began);
+    let text = format!("{}.{:x}.{}", solved.difficulty, solved.began, solved.random);
+    let signed = keys.sign(b"pass", &visitor.bound(&text), until, now)?;
+    Some((format!("{text}.{signed}"), until))
 }
 
-pub fn has_pass(keys: &KeyRing, visitor: Visitor<'_>, pass: &[u8], now: i64) -> bool {
-    let parts = std::str::from_utf8(pass).ok().and_then(|pass| pass.split_once('.'));
-    parts.is_some_and(|(random, signed)| keys.verify(signed.as_bytes(), b"pass", &visitor.bound(random), now).is_some())
+/// Whether a pass is good here and now: one of ours, for this range and host, of enough work that began not too long ago.
+pub fn has_pass(keys: &KeyRing, visitor: Visitor<'_>, pass: &[u8], wanted: Wanted, now: i64) -> bool {
+    let worth = || {
+        let text = std::str::from_utf8(pass).ok()?;
+        let mut parts = text.splitn(4, '.');
+        let (difficulty, began, random, signed) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        keys.verify(signed.as_bytes(), b"pass", &visitor.bound(&format!("{difficulty}.{began}.{random}")), now)?;
+        Some((difficulty.parse::<u32>().ok()?, i64::from_str_radix(began, 16).ok()?))
+    };
+    worth().is_some_and(|(difficulty, began)| difficulty >= wanted.difficulty && wanted.ends(began) > now)
 }
 
 fn zero_bits(hash: &[u8]) -> u32 {
@@ -124,6 +152,7 @@ mod tests {
 
     const NOW: i64 = 1_800_000_000;
     const EASY: u32 = 10;
+    const DAY: Wanted = Wanted { difficulty: EASY, life_s: 86_400 };
 
     fn visitor(address: &str) -> Visitor<'static> {
         Visitor { address: address.parse().unwrap(), host: b"h.test" }
@@ -147,13 +176,60 @@ mod tests {
         assert_eq!(solved(Visitor { host: b"other.test", ..here }, EASY, NOW), None);
         assert_eq!(solved(here, EASY + 1, NOW), None, "made when it was easier");
         assert_eq!(solved(here, EASY, NOW + 3600), None);
-        let (text, until) = pass(&keys, here, &solved(here, EASY, NOW).unwrap(), 86_400, NOW + 50).unwrap();
+        let (text, until) = pass(&keys, here, &solved(here, EASY, NOW).unwrap(), DAY, NOW + 50).unwrap();
         assert_eq!(until, NOW + 86_400);
-        assert_eq!(pass(&keys, here, &solved(here, EASY, NOW).unwrap(), 86_400, NOW + 60).unwrap().0, text, "twice the same");
-        assert!(has_pass(&keys, visitor("192.0.2.1"), text.as_bytes(), NOW + 86_399));
-        assert!(!has_pass(&keys, visitor("192.0.4.1"), text.as_bytes(), NOW));
-        assert!(!has_pass(&keys, here, text.as_bytes(), NOW + 86_400));
-        assert!(!has_pass(&keys, here, solution.as_bytes(), NOW));
+        assert_eq!(pass(&keys, here, &solved(here, EASY, NOW).unwrap(), DAY, NOW + 60).unwrap().0, text, "twice the same");
+        assert!(has_pass(&keys, visitor("192.0.2.1"), text.as_bytes(), DAY, NOW + 86_399));
+        assert!(!has_pass(&keys, visitor("192.0.4.1"), text.as_bytes(), DAY, NOW));
+        assert!(!has_pass(&keys, Visitor { host: b"other.test", ..here }, text.as_bytes(), DAY, NOW));
+        assert!(!has_pass(&keys, here, text.as_bytes(), DAY, NOW + 86_400));
+        assert!(!has_pass(&keys, here, solution.as_bytes(), DAY, NOW));
+    }
+
+    #[test]
+    fn a_pass_is_worth_the_work_that_earned_it() {
+        let keys = KeyRing::default();
+        let here = visitor("192.0.2.7");
+        let earned = |difficulty, wanted| {
+            let solution = solve(&puzzle(&keys, here, difficulty, NOW).unwrap(), difficulty);
+            let solved = solved(&keys, here, solution.as_bytes(), EASY, NOW).unwrap();
+            pass(&keys, here, &solved, wanted, NOW).unwrap().0
+        };
+        let (easy, hard) = (earned(EASY, DAY), earned(EASY + 4, DAY));
+        let is_good = |pass: &str, difficulty, now| has_pass(&keys, here, pass.as_bytes(), Wanted { difficulty, ..DAY }, now);
+        assert!(is_good(&easy, EASY, NOW) && is_good(&easy, 0, NOW));
+        assert!(!is_good(&easy, EASY + 1, NOW), "easy work opens no place that asks for more");
+        assert!(is_good(&hard, EASY, NOW) && is_good(&hard, EASY + 4, NOW) && !is_good(&hard, EASY + 5, NOW));
+        // The rule of the place says how long a pass is good for, wherever it was earned.
+        let hour = Wanted { life_s: 3600, ..DAY };
+        assert!(has_pass(&keys, here, easy.as_bytes(), hour, NOW + 3599) && !has_pass(&keys, here, easy.as_bytes(), hour, NOW + 3600));
+        assert!(!has_pass(&keys, here, earned(EASY, hour).as_bytes(), DAY, NOW + 3600), "nor is it good for longer than it says");
+        // Neither number can be changed, and nothing that was signed for something else is a pass.
+        let (_, rest) = easy.split_once('.').unwrap();
+        let (began, rest) = rest.split_once('.').unwrap();
+        let later = format!("{:x}", NOW + 9);
+        for forged in [
+            format!("{}.{began}.{rest}", EASY + 4),
+            format!("0{EASY}.{began}.{rest}"),
+            format!("+{EASY}.{began}.{rest}"),
+            format!("{EASY}.{later}.{rest}"),
+            format!("{EASY}.0{began}.{rest}"),
+            rest.to_owned(),
+            puzzle(&keys, here, EASY + 4, NOW).unwrap(),
+        ] {
+            assert!(!is_good(&forged, 0, NOW), "{forged}");
+        }
+    }
+
+    #[test]
+    fn a_hard_puzzle_takes_its_whole_work_wherever_it_is_shown() {
+        let keys = KeyRing::default();
+        let here = visitor("192.0.2.7");
+        let hard = puzzle(&keys, here, EASY + 4, NOW).unwrap();
+        let half = (0..)
+            .map(|number| format!("{hard}:{number}"))
+            .find(|text| (EASY..EASY + 4).contains(&zero_bits(digest::digest(&digest::SHA256, text.as_bytes()).as_ref())));
+        assert_eq!(solved(&keys, here, half.unwrap().as_bytes(), EASY, NOW), None);
     }
 
     #[test]

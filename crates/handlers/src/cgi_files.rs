@@ -49,7 +49,7 @@ impl CgiFiles {
             if !is_program(&exchange.settings.cgi, name) {
                 continue;
             }
-            match script::kind(&self.watcher, exchange, name)? {
+            match script::kind_or_complaint(&self.watcher, exchange, name)? {
                 script::Kind::File => return Ok(Some((name.to_vec(), rest.to_vec()))),
                 script::Kind::Folder => {}
                 script::Kind::Nothing => return Err(Status::NOT_FOUND),

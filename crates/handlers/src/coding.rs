@@ -9,6 +9,7 @@ use brotli::{CompressorWriter, enc::BrotliEncoderInitParams};
 use flate2::write::GzEncoder;
 use saker_config::model::{Compression, CompressionCoding};
 use saker_http::content_coding::Coding;
+use saker_net::jobs::Cancel;
 use std::io::{self, Read, Write};
 use zstd::zstd_safe::CParameter;
 
@@ -16,6 +17,8 @@ use zstd::zstd_safe::CParameter;
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// What an encoder hands to its writer at a time.
 const BROTLI_BUFFER_BYTES: usize = 8 << 10;
+/// A job that encodes looks behind each of these pieces whether it is cancelled.
+const JOB_PIECE_BYTES: usize = 64 << 10;
 
 /// How hard to try, per coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,21 +70,37 @@ pub fn encode_all(coding: Coding, levels: Levels, data: &[u8]) -> Option<Vec<u8>
     encoder.finish().ok()
 }
 
+/// Encodes a whole body as a job, piece by piece so that it can be cancelled. `even_if_larger`: as [`encode_all`], otherwise as [`encode`].
+pub fn encode_as_job(cancel: &Cancel, coding: Coding, levels: Levels, data: &[u8], even_if_larger: bool) -> Option<Vec<u8>> {
+    let mut encoder = Encoder::new(coding, levels, Some(data.len()))?;
+    for piece in data.chunks(JOB_PIECE_BYTES) {
+        cancel.check().ok()?;
+        encoder.write(piece).ok()?;
+    }
+    encoder.finish().ok().filter(|encoded| even_if_larger || encoded.len() < data.len())
+}
+
 /// What a decoded body may come to; more is no page.
 const DECODED_BYTES_MAX: u64 = 64 << 20;
 
 /// Decodes a whole body by its Content-Encoding. `None`: not one of ours, broken, or too much.
 pub fn decode(name: &[u8], data: &[u8]) -> Option<Vec<u8>> {
+    decode_up_to(name, data, DECODED_BYTES_MAX)
+}
+
+/// The same with a limit of the caller's, and what others send as `deflate`, too (with zlib's wrapper, as RFC 9110 section 8.4.1.2 has it).
+pub fn decode_up_to(name: &[u8], data: &[u8], bytes_max: u64) -> Option<Vec<u8>> {
     let mut out = Vec::new();
-    let limit = DECODED_BYTES_MAX + 1;
+    let limit = bytes_max + 1;
     match name.trim_ascii().to_ascii_lowercase().as_slice() {
         b"identity" => out.extend_from_slice(data),
         b"gzip" | b"x-gzip" => drop(flate2::read::MultiGzDecoder::new(data).take(limit).read_to_end(&mut out).ok()?),
         b"br" => drop(brotli::Decompressor::new(data, 4096).take(limit).read_to_end(&mut out).ok()?),
         b"zstd" => drop(zstd::stream::read::Decoder::new(data).ok()?.take(limit).read_to_end(&mut out).ok()?),
+        b"deflate" => drop(flate2::read::ZlibDecoder::new(data).take(limit).read_to_end(&mut out).ok()?),
         _ => return None,
     }
-    (out.len() as u64 <= DECODED_BYTES_MAX).then_some(out)
+    (out.len() as u64 <= bytes_max).then_some(out)
 }
 
 /// Encodes piece by piece: `write` as input comes, `flush` when what was written has to be decodable now, `take` what came out.

@@ -15,6 +15,7 @@ use saker_http::{
     Fields, Status,
     content_coding::{AcceptedCodings, Coding},
 };
+use saker_net::jobs::{self, Cancel, JobKind};
 use saker_pipeline::{Body, Chunk, Exchange, Filter, LocalFuture, Response, ResponseHead};
 
 /// Up to that, encoding takes less than handing it to another thread.
@@ -128,12 +129,13 @@ async fn encoded(coding: Coding, levels: Levels, body: Body, even_if_larger: boo
 }
 
 async fn encoded_chunk(coding: Coding, levels: Levels, chunk: &Chunk, even_if_larger: bool) -> Option<Vec<u8>> {
-    let encode = if even_if_larger { coding::encode_all } else { coding::encode };
     if chunk.len() <= INLINE_BYTES_MAX {
+        let encode = if even_if_larger { coding::encode_all } else { coding::encode };
         return encode(coding, levels, chunk.bytes());
     }
     let data = chunk.bytes().to_vec();
-    tokio::task::spawn_blocking(move || encode(coding, levels, &data)).await.ok().flatten()
+    let work = move |cancel: &Cancel| coding::encode_as_job(cancel, coding, levels, &data, even_if_larger);
+    jobs::run(JobKind::Encoding, None, work).await.ok().flatten()
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ mod tests;
 pub use cgi_files::CgiFiles;
 pub use compress::Compress;
 pub use field_filter::FieldFilter;
-pub use guard_fields::GuardFields;
+pub use guard_fields::{GuardFields, LoginAttempts};
 pub use php_files::PhpFiles;
 pub use redirect::FixedAnswers;
 pub use static_files::StaticFiles;

@@ -2,15 +2,17 @@
 //!
 //! Place in the walk: called by the files handler; the answer is built, not kept, since it depends on the query (order) and on Accept (HTML
 //! or JSON). The one difficulty is to show nothing that could not be fetched as well: hidden names, links that the policy does not let
-//! pass and everything but files and folders are left out. Reading happens on the blocking pool. Absent on purpose: descriptions,
-//! and looking into files.
+//! pass and everything but files and folders are left out. The whole page is made as a job that ends with its client. Absent on purpose:
+//! descriptions, and looking into files.
 
 use crate::{listing_page, static_files::names};
-use saker_config::model::Files;
-use saker_files::{Kind, LinkPolicy, Resolved, Watcher, read_directory, resolve};
+use saker_config::model::Settings;
+use saker_files::{EntryChoice, Kind, LinkPolicy, Resolved, Watcher, read_directory, resolve};
 use saker_http::{HeadView, Status, date::format_date};
+use saker_net::jobs::{self, Cancel, JobError, JobKind};
 use saker_pipeline::{Body, Chunk, Exchange, Response};
-use std::{cmp::Ordering, fs::File, io, path::PathBuf};
+use saker_telemetry::{error_log, message};
+use std::{cmp::Ordering, fs::File, io, path::PathBuf, sync::Arc};
 
 /// More than anyone reads; the page says that there are more.
 pub const ENTRIES_MAX: usize = 10_000;
@@ -51,30 +53,66 @@ pub async fn respond(exchange: &mut Exchange, watcher: &Watcher, relative: Vec<u
     let files = &exchange.settings.files;
     let policy = crate::static_files::link_policy(files.symlinks);
     let place = Place { watcher: watcher.clone(), root, relative, policy, hidden: files.hidden };
-    let read = tokio::task::spawn_blocking(move || read(&place, &folder.file)).await;
-    match read {
-        Ok(Ok(entries)) => page(exchange, entries),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => Response::new(Status::FORBIDDEN),
-        _ => Response::new(Status::INTERNAL_SERVER_ERROR),
+    let page = Page {
+        path: exchange.path.clone(),
+        order: order(exchange.query.as_deref().unwrap_or_default()),
+        json: prefers_json(exchange.head.view()),
+        settings: Arc::clone(&exchange.settings),
+    };
+    let json = page.json;
+    let work = move |cancel: &Cancel| {
+        let entries = read(&place, &folder.file, cancel)?;
+        io::Result::Ok((entries.truncated, page.body(entries)))
+    };
+    match jobs::run(JobKind::Listing, Some(exchange.site_index), work).await {
+        Ok(Ok((truncated, body))) => answer(json, truncated, body),
+        Ok(Err(error)) => {
+            if error.kind() != io::ErrorKind::Interrupted {
+                let path = String::from_utf8_lossy(&exchange.path);
+                error_log::log_about(&message::ACCESS_DENIED, exchange, format_args!("the folder of {path} can't be listed: {error}"));
+            }
+            refused(&error)
+        }
+        Err(JobError::Busy | JobError::Late) => Response::new(Status::SERVICE_UNAVAILABLE),
+        Err(JobError::Failed) => Response::new(Status::INTERNAL_SERVER_ERROR),
     }
 }
 
-fn page(exchange: &Exchange, mut entries: Entries) -> Response {
-    let order = order(exchange.query.as_deref().unwrap_or_default());
-    entries.list.sort_by(|one, other| compare(one, other, order));
-    let files: &Files = &exchange.settings.files;
-    let json = prefers_json(exchange.head.view());
-    let (content_type, body): (&[u8], _) = match json {
-        true => (b"application/json", json_body(&entries)),
-        false => (b"text/html; charset=utf-8", listing_page::html(&exchange.path, &entries, order, files)),
-    };
+fn refused(error: &io::Error) -> Response {
+    Response::new(match error.kind() {
+        io::ErrorKind::PermissionDenied => Status::FORBIDDEN,
+        io::ErrorKind::Interrupted => Status::SERVICE_UNAVAILABLE,
+        _ => Status::INTERNAL_SERVER_ERROR,
+    })
+}
+
+/// How the listing is wanted.
+struct Page {
+    path: Vec<u8>,
+    order: Order,
+    json: bool,
+    settings: Arc<Settings>,
+}
+
+impl Page {
+    fn body(&self, mut entries: Entries) -> Vec<u8> {
+        entries.list.sort_by(|one, other| compare(one, other, self.order));
+        match self.json {
+            true => json_body(&entries),
+            false => listing_page::html(&self.path, &entries, self.order, &self.settings.files),
+        }
+    }
+}
+
+fn answer(json: bool, truncated: bool, body: Vec<u8>) -> Response {
+    let content_type: &[u8] = if json { b"application/json" } else { b"text/html; charset=utf-8" };
     let mut response = Response::new(Status::OK);
     let fields = response.fields_mut();
     fields.append("Content-Type", content_type);
     // A folder changes when it likes; a stored page has to be asked about.
     fields.append("Cache-Control", &b"no-cache"[..]);
     fields.append("Vary", &b"Accept"[..]);
-    if json && entries.truncated {
+    if json && truncated {
         fields.append("X-Listing-Truncated", ENTRIES_MAX.to_string().into_bytes());
     }
     if !json {
@@ -94,18 +132,29 @@ struct Place {
     hidden: bool,
 }
 
-fn read(place: &Place, folder: &File) -> io::Result<Entries> {
-    let listing = read_directory(folder, ENTRIES_MAX)?;
-    let shown = listing.entries.into_iter().filter(|entry| is_shown(place, entry)).map(|entry| {
-        let folder = entry.kind == Kind::Directory;
-        Entry { name: entry.name, folder, size: if folder { 0 } else { entry.metadata.size }, mtime_s: entry.metadata.mtime_s }
-    });
-    Ok(Entries { list: shown.collect(), truncated: !listing.is_complete })
+fn read(place: &Place, folder: &File, cancel: &Cancel) -> io::Result<Entries> {
+    let choose = |name: &[u8]| match (cancel.is_cancelled(), place.hidden || !names::is_hidden_name(name)) {
+        (true, _) => EntryChoice::Stop,
+        (false, true) => EntryChoice::Take,
+        (false, false) => EntryChoice::Skip,
+    };
+    let listing = read_directory(folder, ENTRIES_MAX, choose)?;
+    let mut list = Vec::with_capacity(listing.entries.len());
+    for entry in listing.entries {
+        if entry.is_link && cancel.is_cancelled() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        if is_shown(place, &entry) {
+            let folder = entry.kind == Kind::Directory;
+            let size = if folder { 0 } else { entry.metadata.size };
+            list.push(Entry { name: entry.name, folder, size, mtime_s: entry.metadata.mtime_s });
+        }
+    }
+    Ok(Entries { list, truncated: !listing.is_complete })
 }
 
 fn is_shown(place: &Place, entry: &saker_files::Entry) -> bool {
-    let visible = place.hidden || !names::is_hidden_name(&entry.name);
-    visible && entry.kind != Kind::Other && (!entry.is_link || may_follow(place, &entry.name))
+    entry.kind != Kind::Other && (!entry.is_link || may_follow(place, &entry.name))
 }
 
 /// Whether the policy lets a link pass, and all links behind it.

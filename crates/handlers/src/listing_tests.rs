@@ -13,7 +13,7 @@ fn list(folder: &Folder, target: &str, fields: &[(&str, &str)], policy: SymlinkP
     let mut settings = Settings::default();
     (settings.files.listing, settings.files.symlinks) = (true, policy);
     let mut exchange = exchange(&folder.site(settings), "GET", target, fields);
-    let handler = StaticFiles::new(Watcher::timed(), 1000);
+    let handler = StaticFiles::new(Watcher::idle(), 1000);
     match block_on(handler.handle(&mut exchange)) {
         Handled::Answered(response) => (response, exchange),
         Handled::Declined | Handled::Restart => panic!("declined"),

@@ -49,10 +49,13 @@ impl PhpFiles {
         }
         for end in script::ends(&relative) {
             let (name, rest) = relative.split_at(end);
-            match script::kind(&self.watcher, exchange, name)? {
+            match script::kind_or_complaint(&self.watcher, exchange, name)? {
                 script::Kind::File => return Ok(Some(Found { relative: name.to_vec(), path_info: rest.to_vec() })),
                 script::Kind::Folder => {}
-                script::Kind::Nothing => return Err(Status::NOT_FOUND),
+                script::Kind::Nothing => {
+                    missing(exchange, name);
+                    return Err(Status::NOT_FOUND);
+                }
             }
         }
         if !relative.is_empty() && !relative.ends_with(b"/") {
@@ -70,7 +73,9 @@ impl PhpFiles {
         }
         let upstream = match &exchange.settings.php {
             PhpUse::Off => {
-                exchange.trace("content", None, || "a PHP file, and nobody runs it (`php = \"off\"`): it is not shown".into());
+                let why = "a PHP file, and nobody runs it (`php = \"off\"`): it is not shown";
+                exchange.trace("content", None, || why.into());
+                error_log::log_about(&message::ACCESS_DENIED, exchange, format_args!("{}: {why}", path_of(exchange, &found.relative)));
                 return refused(Status::FORBIDDEN);
             }
             PhpUse::Upstream(upstream) => Arc::clone(upstream),
@@ -88,6 +93,16 @@ impl PhpFiles {
         exchange.call = Some(Box::new(call(exchange, upstream, &found)));
         Handled::Declined
     }
+}
+
+/// Requests for scripts that are not there are what scanners send.
+fn missing(exchange: &Exchange, name: &[u8]) {
+    error_log::log_about(&message::PHP_SCRIPT_MISSING, exchange, format_args!("{}", path_of(exchange, name)));
+}
+
+fn path_of(exchange: &Exchange, relative: &[u8]) -> String {
+    let root = locate::root(exchange).map(|root| root.display().to_string()).unwrap_or_default();
+    format!("{}/{}", root.trim_end_matches('/'), String::from_utf8_lossy(relative))
 }
 
 impl Handler for PhpFiles {

@@ -126,6 +126,8 @@ pub struct HeadIndex {
     first: [u32; KnownField::COUNT],
     /// Number of lines of that name (saturating).
     count: [u8; KnownField::COUNT],
+    /// Bytes behind the head as received, which replace some of it.
+    replaced_bytes: u32,
 }
 
 impl Default for HeadIndex {
@@ -138,6 +140,7 @@ impl Default for HeadIndex {
             fields: Vec::new(),
             first: [0; KnownField::COUNT],
             count: [0; KnownField::COUNT],
+            replaced_bytes: 0,
         }
     }
 }
@@ -148,6 +151,7 @@ impl HeadIndex {
         self.fields.clear();
         self.first = [0; KnownField::COUNT];
         self.count = [0; KnownField::COUNT];
+        self.replaced_bytes = 0;
     }
 
     /// Adds a field line. `bytes` are the head's bytes that the spans point into.
@@ -168,6 +172,32 @@ impl HeadIndex {
         }
     }
 
+    /// Takes away the fields that `Connection` nominates as being for this connection only (RFC 9110 section 7.6.1), so that nothing behind the
+    /// protocol machine sees them: neither rules, nor cache keys, nor programs and upstreams. Fields that are for all recipients stay for all of these.
+    #[inline]
+    pub fn remove_nominated(&mut self, bytes: &[u8]) {
+        if self.has(KnownField::Connection) {
+            self.remove_listed(bytes);
+        }
+    }
+
+    fn remove_listed(&mut self, bytes: &[u8]) {
+        let lines = HeadView::new(bytes, self).lines(KnownField::Connection);
+        let mut listed: Vec<&[u8]> = lines.flat_map(options).filter(|option| !is_about_connection(option)).collect();
+        if listed.is_empty() {
+            return;
+        }
+        // A client may name one a thousand times.
+        listed.sort_unstable();
+        listed.dedup();
+        let is_nominated = |name: &[u8]| listed.iter().any(|option| option.eq_ignore_ascii_case(name)) && !is_end_to_end(name);
+        let kept: Vec<FieldSpan> = self.fields.iter().filter(|field| !is_nominated(field.name.of(bytes))).copied().collect();
+        if kept.len() != self.fields.len() {
+            self.clear();
+            kept.into_iter().for_each(|field| self.push(bytes, field));
+        }
+    }
+
     pub fn field_count(&self) -> usize {
         self.fields.len()
     }
@@ -175,6 +205,50 @@ impl HeadIndex {
     pub fn has(&self, known: KnownField) -> bool {
         self.first[known as usize] != 0
     }
+}
+
+/// Members of a Connection field.
+fn options(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| *byte == b',').map(crate::chars::trim_ows)
+}
+
+/// Options that are no fields, or fields which this server itself reads as the recipient that they are for.
+fn is_about_connection(option: &[u8]) -> bool {
+    const KNOWN: [&str; 8] = ["", "keep-alive", "close", "upgrade", "te", "http2-settings", "proxy-connection", "trailer"];
+    KNOWN.iter().any(|known| option.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// Fields that no client may nominate: "a sender MUST NOT send a connection option corresponding to a field that is intended for all recipients of the
+/// content" (RFC 9110 section 7.6.1). They are about framing, routing and credentials; a nomination is ignored for all purposes.
+const END_TO_END: [&str; 19] = [
+    "host",
+    "connection",
+    "content-length",
+    "transfer-encoding",
+    "content-type",
+    "content-encoding",
+    "content-range",
+    "cookie",
+    "authorization",
+    "cache-control",
+    "expect",
+    "origin",
+    "range",
+    "if-match",
+    "if-none-match",
+    "if-modified-since",
+    "if-unmodified-since",
+    "if-range",
+    "via",
+];
+
+/// Parts of names by which proxies before this server tell of clients. By nominating such a field a client could make this server disbelieve a proxy
+/// that forwards Connection as it came.
+const BY_PROXIES: [&str; 10] = ["forwarded", "-ip", "ip-", "addr", "remote", "x-client-", "x-original-", "cf-", "x-ssl-", "cert"];
+
+fn is_end_to_end(name: &[u8]) -> bool {
+    let has = |part: &str| name.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part.as_bytes()));
+    END_TO_END.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) || BY_PROXIES.iter().any(|part| has(part))
 }
 
 /// A borrowed request head: the bytes and where everything is in them.
@@ -191,7 +265,7 @@ impl<'a> HeadView<'a> {
 
     /// Length of the head as received, the empty line included.
     pub fn byte_count(self) -> usize {
-        self.bytes.len()
+        self.bytes.len() - self.index.replaced_bytes as usize
     }
 
     pub fn method(self) -> Method {
@@ -207,9 +281,16 @@ impl<'a> HeadView<'a> {
         self.index.version
     }
 
-    /// The request-target as received.
+    /// The request-target: as received by a driver; in origin-form once the effective host is known ([`crate::effective_host`]).
     pub fn target(self) -> &'a [u8] {
         self.index.target.of(self.bytes)
+    }
+
+    /// The request-target of the request line as received, whose authority is the Host field's by now. For forward proxies and for what
+    /// clients have signed.
+    pub fn target_as_sent(self) -> &'a [u8] {
+        let line = self.start_line().get(self.index.method_token.len as usize + 1..).unwrap_or_default();
+        &line[..memchr::memrchr(b' ', line).unwrap_or(line.len())]
     }
 
     /// The request line as received, without its line end. Only for heads that came as HTTP/1.
@@ -256,6 +337,19 @@ impl<'a> HeadView<'a> {
         self.all(name).next()
     }
 
+    /// True if the lines of some name, joined as one value (RFC 9110 section 5.3), have more than `bytes_max` bytes. Costs one comparison where the
+    /// whole head has no more.
+    pub fn has_joined_value_over(self, bytes_max: usize) -> bool {
+        if self.bytes.len() + b", ".len() * self.index.fields.len() <= bytes_max {
+            return false;
+        }
+        let mut lines: Vec<&FieldSpan> = self.index.fields.iter().collect();
+        let lower = |line: &FieldSpan| line.name.of(self.bytes).iter().map(u8::to_ascii_lowercase);
+        lines.sort_by(|one, other| lower(one).cmp(lower(other)));
+        let joined = |same: &[&FieldSpan]| same.iter().map(|line| line.value.len as usize + b", ".len()).sum::<usize>() - b", ".len();
+        lines.chunk_by(|one, other| lower(one).eq(lower(other))).any(|same| joined(same) > bytes_max)
+    }
+
     pub fn to_owned(self) -> RequestHead {
         RequestHead { bytes: self.bytes.into(), index: self.index.clone() }
     }
@@ -297,12 +391,42 @@ impl RequestHead {
         let view = self.view();
         let mut bytes = Vec::with_capacity(self.bytes.len());
         let mut index = HeadIndex { method: view.method(), version: view.version(), ..HeadIndex::default() };
-        append_line(&mut bytes, &mut index, view.method_token(), view.target());
+        append_line(&mut bytes, &mut index, view.method_token(), view.target_as_sent());
+        if view.target() != view.target_as_sent() {
+            index.target = append(&mut bytes, view.target());
+        }
         for (name, value) in fields {
             let span = FieldSpan { name: append(&mut bytes, name), value: append(&mut bytes, value) };
             index.push(&bytes, span);
         }
         RequestHead { bytes: bytes.into(), index }
+    }
+}
+
+impl RequestHead {
+    /// With a Host field of that value in place of the one it has, if it has any.
+    pub(crate) fn replace_host(&mut self, value: &[u8]) {
+        let value = self.add(value);
+        match self.index.first[KnownField::Host as usize] {
+            0 => {
+                let name = self.add(b"Host");
+                self.index.push_classified(FieldSpan { name, value }, Some(KnownField::Host));
+            }
+            at => self.index.fields[at as usize - 1].value = value,
+        }
+    }
+
+    /// With another target; the request line stays as it was received.
+    pub(crate) fn replace_target(&mut self, target: &[u8]) {
+        self.index.target = self.add(target);
+    }
+
+    fn add(&mut self, part: &[u8]) -> Span {
+        let mut bytes = std::mem::take(&mut self.bytes).into_vec();
+        let span = append(&mut bytes, part);
+        self.index.replaced_bytes += span.len;
+        self.bytes = bytes.into();
+        span
     }
 }
 

@@ -1,10 +1,12 @@
 //! Host and authority (RFC 9110 section 7.2; RFC 3986 section 3.2).
 //!
-//! Place in the walk: checks Host and `:authority` before a site is selected by them.
-//! Absent on purpose: percent-encoded names, IPvFuture, zone identifiers and user information, none of which a client may need.
+//! Place in the walk: checks Host and `:authority` before a site is selected by them; [`crate::effective_host`] says which of them counts.
+//! Absent on purpose: percent-encoded names, IPvFuture, zone identifiers and user information, none of which a client may need; other
+//! spellings of IPv4 addresses than the four decimal numbers of RFC 3986 section 3.2.2, which libraries read as addresses and RFC 3986 as
+//! names (section 7.4). Apache refuses them, too.
 
 use crate::chars::is_host_char;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Of a name in DNS's text form with its trailing dot (RFC 1035 section 2.3.4).
 const HOST_BYTES_MAX: usize = 254;
@@ -17,7 +19,32 @@ pub struct Authority<'a> {
     pub port: Option<u16>,
 }
 
-/// `None` where the text is not a valid authority (bad bytes, port over 65535 or not digits, unclosed bracket, user info…).
+impl Authority<'_> {
+    /// Appends the one spelling of this authority: the host as [`canonical_host`] has it, and the port without leading zeros, if there is one.
+    pub fn canonical_into(self, out: &mut Vec<u8>) {
+        let start = out.len();
+        match ipv6(self.host) {
+            Some(address) => out.extend_from_slice(format!("[{address}]").as_bytes()),
+            None => {
+                out.extend_from_slice(without_dot(self.host));
+                out[start..].make_ascii_lowercase();
+            }
+        }
+        if let Some(port) = self.port {
+            out.push(b':');
+            push_decimal(port, out);
+        }
+    }
+
+    /// The same authority for URLs of a scheme whose port is `default_port`: equal hosts, and equal ports where none is that one.
+    pub fn is_same(self, other: Authority<'_>, default_port: Option<u16>) -> bool {
+        let port = |authority: Authority<'_>| authority.port.or(default_port);
+        port(self) == port(other) && (self.host == other.host || canonical_host(self.host) == canonical_host(other.host))
+    }
+}
+
+/// `None` where the text is not a valid authority (bad bytes, port over 65535 or not digits, unclosed bracket, user info, an address that is
+/// not in its usual form…).
 /// An empty port (`host:`) is as none. Underscores are let through: they are in use.
 pub fn parse_authority(text: &[u8]) -> Option<Authority<'_>> {
     let host_len = match text.first()? {
@@ -43,8 +70,19 @@ pub fn canonical_host_into(host: &[u8], out: &mut Vec<u8>) {
     if let Some(address) = ipv6(host) {
         return out.extend_from_slice(format!("[{address}]").as_bytes());
     }
-    out.extend_from_slice(host.strip_suffix(b".").unwrap_or(host));
+    out.extend_from_slice(without_dot(host));
     out.make_ascii_lowercase();
+}
+
+fn without_dot(host: &[u8]) -> &[u8] {
+    host.strip_suffix(b".").unwrap_or(host)
+}
+
+fn push_decimal(number: u16, out: &mut Vec<u8>) {
+    if number >= 10 {
+        push_decimal(number / 10, out);
+    }
+    out.push(b'0' + (number % 10) as u8);
 }
 
 /// An IPv6 address in brackets (RFC 3986 section 3.2.2).
@@ -62,7 +100,22 @@ fn is_name(host: &[u8]) -> bool {
         }
         before = *byte;
     }
-    !host.is_empty() && host.len() <= HOST_BYTES_MAX
+    !host.is_empty() && host.len() <= HOST_BYTES_MAX && (!ends_in_number(host) || is_ipv4(host))
+}
+
+/// The last label is a number, decimal or hexadecimal (octal ones are digits, too): what `inet_aton` and browsers take for an IPv4 address.
+fn ends_in_number(host: &[u8]) -> bool {
+    let host = without_dot(host);
+    let label = host.rsplit(|byte| *byte == b'.').next().unwrap_or(host);
+    match label {
+        [b'0', b'x' | b'X', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),
+        digits => digits.iter().all(u8::is_ascii_digit),
+    }
+}
+
+/// Four decimal numbers up to 255 without leading zeros (RFC 3986 section 3.2.2). A dot at the end passes as it does with Apache and in browsers.
+fn is_ipv4(host: &[u8]) -> bool {
+    std::str::from_utf8(without_dot(host)).is_ok_and(|text| text.parse::<Ipv4Addr>().is_ok())
 }
 
 /// `Some(None)` for nothing or a lone colon (RFC 3986 section 3.2.3).
@@ -90,7 +143,7 @@ mod tests {
     #[test]
     fn authorities() {
         let long = [b"a".repeat(63).as_slice(), b".".as_slice()].concat().repeat(4);
-        let cases: [Case; 35] = [
+        let cases: [Case; 53] = [
             (b"example.com", Some((b"example.com", None))),
             (b"Example.COM:80", Some((b"Example.COM", Some(80)))),
             (b"example.com.", Some((b"example.com.", None))),
@@ -126,6 +179,25 @@ mod tests {
             (b"[]", None),
             (b"[::1]x", None),
             (b"[fe80::1%25eth0]", None),
+            // Spellings of 127.0.0.1, and what looks like an address.
+            (b"127.01.0.1", None),
+            (b"127.0.0.01", None),
+            (b"127.1", None),
+            (b"127.0.0.1..", None),
+            (b"127.0.0.1.", Some((b"127.0.0.1.", None))),
+            (b"0x7f.1", None),
+            (b"0X7F.0.0.1", None),
+            (b"0x7f000001", None),
+            (b"017700000001", None),
+            (b"2130706433", None),
+            (b"2130706433:80", None),
+            (b"1", None),
+            (b"127.0.0.0x1", None),
+            (b"127.0.0.0x", None),
+            (b"127.0.0.256", None),
+            (b"1.2.3.4.5", None),
+            (b"a.1", None),
+            (b"1.2.3.4.example", Some((b"1.2.3.4.example", None))),
         ];
         for (text, want) in cases {
             let got = parse_authority(text).map(|authority| (authority.host, authority.port));
@@ -151,7 +223,56 @@ mod tests {
         }
     }
 
+    #[test]
+    fn canonical_authorities() {
+        let cases: [(&[u8], &[u8]); 10] = [
+            (b"a.example", b"a.example"),
+            (b"127.0.0.1.:80", b"127.0.0.1:80"),
+            (b"A.Example.", b"a.example"),
+            (b"A.Example.:8080", b"a.example:8080"),
+            (b"a.example:", b"a.example"),
+            (b"a.example:0080", b"a.example:80"),
+            (b"a.example:0", b"a.example:0"),
+            (b"a.example:65535", b"a.example:65535"),
+            (b"127.0.0.1:80", b"127.0.0.1:80"),
+            (b"[2001:DB8:0::A]:0443", b"[2001:db8::a]:443"),
+        ];
+        for (text, want) in cases {
+            let mut out = b"before ".to_vec();
+            parse_authority(text).unwrap().canonical_into(&mut out);
+            assert_eq!(out, [b"before ", want].concat(), "{:?}", String::from_utf8_lossy(text));
+        }
+    }
+
+    #[test]
+    fn equal_authorities() {
+        let same = |one: &str, other: &str, port| {
+            parse_authority(one.as_bytes()).unwrap().is_same(parse_authority(other.as_bytes()).unwrap(), port)
+        };
+        for (one, other) in [("a", "a"), ("a", "A."), ("a", "a:443"), ("a:", "a:0443"), ("[::1]", "[0:0::1]:443")] {
+            assert!(same(one, other, Some(443)) && same(other, one, Some(443)), "{one} {other}");
+        }
+        for (one, other) in [("a", "b"), ("a", "a:80"), ("a:80", "a:443"), ("a", "a.b")] {
+            assert!(!same(one, other, Some(443)), "{one} {other}");
+        }
+        assert!(!same("a", "a:443", None));
+    }
+
     proptest! {
+        #[test]
+        fn the_canonical_form_of_an_authority_is_its_own(text in "[a-zA-Z0-9.]{1,12}\\.?(:[0-9]{0,5})?|\\[[0-9a-fA-F:.]{2,20}\\](:[0-9]{0,5})?") {
+            if let Some(authority) = parse_authority(text.as_bytes()) {
+                let mut once = Vec::new();
+                authority.canonical_into(&mut once);
+                let again = parse_authority(&once).unwrap();
+                let mut twice = Vec::new();
+                again.canonical_into(&mut twice);
+                prop_assert_eq!(&once, &twice);
+                prop_assert!(authority.is_same(again, None));
+                prop_assert_eq!((canonical_host(authority.host), authority.port), (again.host.to_vec(), again.port));
+            }
+        }
+
         #[test]
         fn parts_put_together_are_the_text(text in "[a-zA-Z0-9._:@\\[\\]-]{0,20}") {
             if let Some(authority) = parse_authority(text.as_bytes()) {

@@ -28,11 +28,19 @@ pub struct ChunkLimits {
     pub extension_bytes_max: u64,
     pub trailer_bytes_max: usize,
     pub trailer_count_max: usize,
+    /// Name and value of one trailer line together.
+    pub trailer_line_bytes_max: usize,
 }
 
 impl Default for ChunkLimits {
     fn default() -> Self {
-        ChunkLimits { line_extension_bytes_max: 4096, extension_bytes_max: 16 * 1024, trailer_bytes_max: 8192, trailer_count_max: 64 }
+        ChunkLimits {
+            line_extension_bytes_max: 4096,
+            extension_bytes_max: 16 * 1024,
+            trailer_bytes_max: 8192,
+            trailer_count_max: 64,
+            trailer_line_bytes_max: usize::MAX,
+        }
     }
 }
 
@@ -143,7 +151,7 @@ impl ChunkedDecoder {
             State::DataReturn if byte == b'\r' => Ok(State::DataLineFeed),
             State::DataLineFeed if byte == b'\n' => Ok(State::Size),
             State::DataReturn | State::DataLineFeed => Err(RejectReason::BadChunkEnd),
-            State::Trailers => Ok(match self.trailers.take(byte, self.limits.trailer_bytes_max, self.limits.trailer_count_max)? {
+            State::Trailers => Ok(match self.trailers.take(byte, &self.limits)? {
                 Step::More => State::Trailers,
                 Step::End => State::Done,
             }),

@@ -6,9 +6,10 @@
 //! (RFC 9112 section 11.2). So where the standard lets a server repair (equal Content-Length lines, Transfer-Encoding overriding
 //! Content-Length), this one closes.
 
+use saker_http::effective_host::HostError;
 use saker_http::host::parse_authority;
 use saker_http::target::{self, Target};
-use saker_http::{HeadView, KnownField, Method, Version};
+use saker_http::{HeadView, KnownField, Method, RequestHead, Version};
 
 use crate::octets;
 use crate::reject::{Reject, RejectReason};
@@ -47,6 +48,18 @@ pub fn check_host(head: HeadView<'_>) -> Result<(), Reject> {
         (1, _) => Err(RejectReason::BadHost.into()),
         _ => Err(RejectReason::SeveralHosts.into()),
     }
+}
+
+/// An owned copy of a head that passed [`check_request`], whose Host field is the effective host and whose target has no authority.
+///
+/// # Errors
+/// None after [`check_request`]; it and [`saker_http::effective_host`] ask for the same.
+pub fn settled(head: HeadView<'_>) -> Result<RequestHead, Reject> {
+    head.to_request().map_err(|error| match error {
+        HostError::Target(_) => RejectReason::BadTarget.into(),
+        HostError::Malformed => RejectReason::BadHost.into(),
+        HostError::Several => RejectReason::SeveralHosts.into(),
+    })
 }
 
 /// RFC 9112 section 3.2: a request-target that its method takes.

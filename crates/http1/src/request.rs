@@ -7,10 +7,10 @@
 //! The one difficulty: RFC 9112 section 2.2 lets a recipient accept a bare LF as line end and any number of empty lines first. Two
 //! servers that differ there can be played off against each other, so both ways know CRLF only.
 
-use saker_http::HeadIndex;
+use saker_http::{HeadIndex, HeadView};
 
 use crate::plain;
-use crate::reject::Reject;
+use crate::reject::{Reject, RejectReason};
 use crate::strict;
 
 /// The longest method that is looked at (RFC 9112 section 3: longer than any that is implemented is 501).
@@ -24,7 +24,7 @@ pub struct RequestLimits {
     /// Field lines. At most 65535 count.
     pub header_count_max: usize,
     pub target_bytes_max: usize,
-    /// Name and value of one field line together.
+    /// Name and value of one field line together. The lines of one name have less than that together.
     pub field_bytes_max: usize,
 }
 
@@ -56,16 +56,26 @@ pub enum Parsed {
 }
 
 /// Parses the request head at the start of `bytes`. Clears `index` first and fills it if the head is complete, with spans relative
-/// to `bytes[0]`; otherwise what is in it means nothing. When a head arrives in many pieces, ask [`crate::HeadScanner`] before.
+/// to `bytes[0]`; otherwise what is in it means nothing. Fields that Connection nominates are not in the index. When a head arrives in many pieces, ask [`crate::HeadScanner`] before.
 pub fn parse_request(bytes: &[u8], limits: &RequestLimits, index: &mut HeadIndex) -> Result<Parsed, Reject> {
     // One byte more than is allowed, so that a head which just fits can be told from one that does not.
     let window = bytes.get(..limits.head_bytes_cap() + 1).unwrap_or(bytes);
     index.clear();
-    if let Some(head_bytes) = plain::parse(window, limits, index) {
-        return Ok(Parsed::Complete { head_bytes });
+    let parsed = match plain::parse(window, limits, index) {
+        Some(head_bytes) => Parsed::Complete { head_bytes },
+        None => {
+            index.clear();
+            strict::parse(window, limits, index)?
+        }
+    };
+    if let Parsed::Complete { head_bytes } = parsed {
+        // As Apache, which joins them.
+        if HeadView::new(&window[..head_bytes], index).has_joined_value_over(limits.field_bytes_max.saturating_sub(1)) {
+            return Err(RejectReason::FieldTooLong.into());
+        }
+        index.remove_nominated(window);
     }
-    index.clear();
-    strict::parse(window, limits, index)
+    Ok(parsed)
 }
 
 #[cfg(test)]

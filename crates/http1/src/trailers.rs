@@ -4,8 +4,9 @@
 //! come after the content. Absent on purpose: merging trailers into the head. RFC 9110 section 6.5.1 allows it only for
 //! fields whose definition says so, and no feature here needs one.
 
-use saker_http::Fields;
+use saker_http::{Fields, field_name::is_alike_any};
 
+use crate::chunked::ChunkLimits;
 use crate::octets;
 use crate::reject::RejectReason;
 
@@ -55,9 +56,9 @@ const FORBIDDEN: &[&str] = &[
     "x-real-ip",
 ];
 
-/// Whether a field of that name must not be taken from (or sent in) trailers.
+/// True if a field of that name, in any spelling that programs take for it, must not be taken from (or sent in) trailers.
 pub fn is_forbidden_trailer(name: &str) -> bool {
-    FORBIDDEN.iter().any(|forbidden| forbidden.eq_ignore_ascii_case(name))
+    is_alike_any(name.as_bytes(), FORBIDDEN)
 }
 
 /// Trailers under construction.
@@ -79,9 +80,9 @@ pub(crate) enum Step {
 
 impl TrailerSection {
     /// Takes one byte of the section.
-    pub(crate) fn take(&mut self, byte: u8, bytes_max: usize, count_max: usize) -> Result<Step, RejectReason> {
+    pub(crate) fn take(&mut self, byte: u8, limits: &ChunkLimits) -> Result<Step, RejectReason> {
         self.bytes_seen += 1;
-        if self.bytes_seen > bytes_max {
+        if self.bytes_seen > limits.trailer_bytes_max {
             return Err(RejectReason::TrailersTooLarge);
         }
         let after_return = self.line.last() == Some(&b'\r');
@@ -99,16 +100,19 @@ impl TrailerSection {
             return Ok(Step::End);
         }
         self.lines_seen += 1;
-        if self.lines_seen > count_max {
+        if self.lines_seen > limits.trailer_count_max {
             return Err(RejectReason::TooManyTrailers);
         }
-        self.keep_line()?;
+        self.keep_line(limits.trailer_line_bytes_max)?;
         self.line.clear();
         Ok(Step::More)
     }
 
-    fn keep_line(&mut self) -> Result<(), RejectReason> {
+    fn keep_line(&mut self, bytes_max: usize) -> Result<(), RejectReason> {
         let (name, value) = split_line(&self.line).ok_or(RejectReason::BadTrailer)?;
+        if name.len() + b": ".len() + value.len() > bytes_max {
+            return Err(RejectReason::TrailersTooLarge);
+        }
         if !is_forbidden_trailer(name) {
             self.fields.append(name.to_owned(), value.to_vec());
         }

@@ -6,6 +6,7 @@
 
 mod index;
 mod metadata;
+mod near;
 mod tags;
 
 pub use index::Index;

@@ -10,6 +10,7 @@ pub mod flv;
 pub mod hls;
 pub mod mp4;
 mod spans;
+pub mod work;
 
 use std::{fmt, io, ops::Range};
 

@@ -18,7 +18,7 @@ pub use movie::{Kind, Movie, Track};
 
 pub(crate) use chunks::{Chunk, chunks, joined};
 pub(crate) use head::{MDHD, MVHD, TKHD, with_duration};
-pub(crate) use times::{Points, Syncs};
+pub(crate) use times::{Points, Seeker, Syncs};
 pub(crate) use writer::{Width, Writer};
 
 #[cfg(test)]

@@ -133,6 +133,9 @@ impl<'s> HeadReader<'s> {
             self.check_host()?;
         }
         self.store.push_cookies();
+        if self.facts.too_large.is_none() && self.store.view().has_joined_value_over(self.field_bytes_max.saturating_sub(1)) {
+            self.facts.too_large = Some(TooLarge::Fields);
+        }
         Ok(self.facts)
     }
 
@@ -162,7 +165,13 @@ impl<'s> HeadReader<'s> {
             return false;
         }
         let max = if kind == NameKind::Path { self.target_bytes_max.saturating_add(name.len()) } else { self.field_bytes_max };
-        if name.len() + value.len() > max {
+        // As long as HTTP/1 would write it.
+        let name_bytes = match kind {
+            NameKind::Path => name.len(),
+            NameKind::Authority => b"Host: ".len(),
+            _ => name.len() + b": ".len(),
+        };
+        if name_bytes + value.len() > max {
             // The target is kept, for the log.
             self.facts.too_large = Some(if kind == NameKind::Path { TooLarge::Target } else { TooLarge::Fields });
             return kind == NameKind::Path;
@@ -251,8 +260,8 @@ impl<'s> HeadReader<'s> {
             return Err(HeadFault::BadAuthority);
         }
         self.store.write_line(method, target);
-        if let Some(authority) = authority {
-            self.store.push_authority(authority);
+        if authority.is_some() {
+            self.store.push_authority();
         }
         Ok(())
     }
@@ -331,18 +340,32 @@ impl<'s> HeadReader<'s> {
         Ok(())
     }
 
-    /// RFC 9113 section 8.3.1: `:authority` stands for Host, which may repeat it.
-    fn host(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadFault> {
+    /// RFC 9113 section 8.3.1: `:authority` stands for Host, which may repeat it, in another spelling of the same. Neither may be empty (RFC 9114
+    /// section 4.3.1).
+    fn host(&mut self, _name: &[u8], value: &[u8]) -> Result<(), HeadFault> {
         if std::mem::replace(&mut self.has_host, true) {
             return Err(HeadFault::SeveralHosts);
         }
+        let Some(host) = parse_authority(value) else { return Err(HeadFault::BadAuthority) };
         match self.pseudo.authority {
-            Some(authority) if self.store.pseudo(authority).eq_ignore_ascii_case(value) => {}
-            Some(_) => return Err(HeadFault::HostDiffers),
-            None if parse_authority(value).is_none() => return Err(HeadFault::BadAuthority),
-            None => self.store.push(name, value, Some(KnownField::Host)),
+            Some(authority) => {
+                let default_port = self.default_port();
+                let authority = parse_authority(self.store.pseudo(authority));
+                let is_same = authority.is_some_and(|authority| authority.is_same(host, default_port));
+                if is_same { Ok(()) } else { Err(HeadFault::HostDiffers) }
+            }
+            None => {
+                self.store.push_host(value);
+                Ok(())
+            }
         }
-        Ok(())
+    }
+
+    /// Of the request's scheme.
+    fn default_port(&self) -> Option<u16> {
+        let scheme = self.store.scheme();
+        let is = |name: &[u8]| scheme.eq_ignore_ascii_case(name);
+        if is(b"https") { Some(443) } else { is(b"http").then_some(80) }
     }
 
     /// RFC 9110 section 8.6: digits only, and once, though equal ones could be let pass.

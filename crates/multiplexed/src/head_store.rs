@@ -4,8 +4,8 @@
 //! once allocates nothing; one that has to wait takes an owned copy of the view.
 //!
 //! A request is laid out as HTTP/1 would begin it: first the line `METHOD SP path SP HTTP/2.0 CR LF` (or `HTTP/3.0`), so that logs and everything else
-//! that asks for a start line have one (for CONNECT the authority stands for the path); then `host` from `:authority`, then the fields as
-//! they were sent, names and values without anything between, and one `cookie` at the end (RFC 9113 section 8.2.3, RFC 9114 section 4.2.1).
+//! that asks for a start line have one (for CONNECT the authority stands for the path); then `host` from `:authority`, in the one spelling of
+//! the effective host ([`saker_http::effective_host`]), then the fields as they were sent, names and values without anything between, and one `cookie` at the end (RFC 9113 section 8.2.3, RFC 9114 section 4.2.1).
 
 use saker_http::host::parse_authority;
 use saker_http::{FieldSpan, HeadIndex, HeadView, KnownField, Method, Span, Status, Version};
@@ -18,8 +18,9 @@ pub struct HeadStore {
     /// Values of pseudo-fields, which come in any order.
     pseudo: Vec<u8>,
     cookies: Vec<u8>,
-    /// The last `:authority` that was found well-formed. Most requests have the one of the request before.
+    /// The last `:authority` that was found well-formed, and its canonical spelling. Most requests have the one of the request before.
     valid_authority: Vec<u8>,
+    canonical_authority: Vec<u8>,
     scheme: Span,
     protocol: Option<Span>,
     status: u16,
@@ -81,12 +82,12 @@ impl HeadStore {
         if text == self.valid_authority && !text.is_empty() {
             return true;
         }
-        let is_valid = parse_authority(text).is_some();
-        if is_valid {
-            self.valid_authority.clear();
-            self.valid_authority.extend_from_slice(text);
-        }
-        is_valid
+        let Some(authority) = parse_authority(text) else { return false };
+        self.canonical_authority.clear();
+        authority.canonical_into(&mut self.canonical_authority);
+        self.valid_authority.clear();
+        self.valid_authority.extend_from_slice(text);
+        true
     }
 
     /// The request line; `target` is among the pseudo-fields.
@@ -105,11 +106,20 @@ impl HeadStore {
         self.index.push_classified(FieldSpan { name, value }, known);
     }
 
-    /// `host` with the value of `:authority`.
-    pub(crate) fn push_authority(&mut self, authority: Span) {
+    /// `host` with the value that was checked last.
+    pub(crate) fn push_authority(&mut self) {
         let name = append(&mut self.bytes, b"host");
-        let value = append(&mut self.bytes, authority.of(&self.pseudo));
+        let value = append(&mut self.bytes, &self.canonical_authority);
         self.index.push_classified(FieldSpan { name, value }, Some(KnownField::Host));
+    }
+
+    /// `host` of a request without `:authority`; the value is well-formed.
+    pub(crate) fn push_host(&mut self, value: &[u8]) {
+        let start = self.pseudo.len() as u32;
+        self.pseudo.extend_from_slice(value);
+        if self.check_authority(Span { start, len: value.len() as u32 }) {
+            self.push_authority();
+        }
     }
 
     pub(crate) fn has_cookies(&self) -> bool {

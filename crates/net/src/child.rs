@@ -27,8 +27,8 @@ pub struct ChildManner {
     pub identity: Option<Identity>,
     /// Address space, hard limit.
     pub memory_bytes_max: Option<u64>,
-    /// Stays open in it under the same number; the others close.
-    pub inherited: Option<OwnedFd>,
+    /// Stay open in it under the same numbers; the others close.
+    pub inherited: Vec<OwnedFd>,
 }
 
 /// Arms a command. The child gets `TERM` when the thread that starts it ends, which has to be one that ends with the process.
@@ -39,13 +39,13 @@ pub fn prepare(command: &mut Command, manner: ChildManner) {
     }
     let ChildManner { memory_bytes_max, inherited, .. } = manner;
     let parent = rustix::process::getpid();
-    let arm = move || arm(parent, memory_bytes_max, inherited.as_ref());
-    // SAFETY: the closure runs between fork and exec, where only async-signal-safe functions may be called (fork(2)): `arm` makes four plain
+    let arm = move || arm(parent, memory_bytes_max, &inherited);
+    // SAFETY: the closure runs between fork and exec, where only async-signal-safe functions may be called (fork(2)): `arm` makes plain
     // system calls, and neither allocates nor locks. Tests: a_child_ends_with_its_parent, limits_and_descriptors_reach_a_child.
     unsafe { command.pre_exec(arm) };
 }
 
-fn arm(parent: Pid, memory_bytes_max: Option<u64>, inherited: Option<&OwnedFd>) -> io::Result<()> {
+fn arm(parent: Pid, memory_bytes_max: Option<u64>, inherited: &[OwnedFd]) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
     // It may have died before the line above (prctl(2)).
     if rustix::process::getppid() != Some(parent) {
@@ -54,7 +54,8 @@ fn arm(parent: Pid, memory_bytes_max: Option<u64>, inherited: Option<&OwnedFd>) 
     if let Some(bytes) = memory_bytes_max {
         rustix::process::setrlimit(Resource::As, Rlimit { current: Some(bytes), maximum: Some(bytes) })?;
     }
-    if let Some(descriptor) = inherited {
+    super::process::close_at_exec();
+    for descriptor in inherited {
         rustix::io::fcntl_setfd(descriptor.as_fd(), FdFlags::empty())?;
     }
     Ok(())
@@ -106,8 +107,8 @@ pub enum ChildSignal {
 }
 
 impl ChildSignal {
-    /// As the starter is told.
-    pub(crate) fn letter(self) -> u8 {
+    /// As the broker is told.
+    pub fn letter(self) -> u8 {
         match self {
             ChildSignal::Term => b't',
             ChildSignal::Quit => b'q',
@@ -116,11 +117,11 @@ impl ChildSignal {
         }
     }
 
-    pub(crate) fn of_letter(letter: u8) -> Option<ChildSignal> {
+    pub fn of_letter(letter: u8) -> Option<ChildSignal> {
         [ChildSignal::Term, ChildSignal::Quit, ChildSignal::Usr1, ChildSignal::Kill].into_iter().find(|signal| signal.letter() == letter)
     }
 
-    pub(crate) fn raw(self) -> Signal {
+    pub fn raw(self) -> Signal {
         match self {
             ChildSignal::Term => Signal::TERM,
             ChildSignal::Quit => Signal::QUIT,
@@ -146,7 +147,7 @@ mod tests {
         let number = file.as_raw_fd();
         let mut command = Command::new("sh");
         command.args(["-c", &format!("ulimit -v; head -c4 /proc/self/fd/{number}; ps -o pgid= -p $$; echo $$")]).stdout(Stdio::piped());
-        prepare(&mut command, ChildManner { memory_bytes_max: Some(1 << 30), inherited: Some(file), ..ChildManner::default() });
+        prepare(&mut command, ChildManner { memory_bytes_max: Some(1 << 30), inherited: vec![file], ..ChildManner::default() });
         let output = command.output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let words: Vec<&str> = text.split_whitespace().collect();

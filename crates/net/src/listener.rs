@@ -4,7 +4,7 @@
 //! socket comes out *unregistered* ([`RawStream`]), so that a connection that has sent its request already and closes after the answer
 //! never costs an epoll_ctl. Absent on purpose: limits and pauses when descriptors run out; the caller sees the error and decides.
 
-use crate::{Bind, LocalAddress, PeerAddress, RawStream, socket_options, stream::Family};
+use crate::{Bind, LocalAddress, PeerAddress, RawStream, privileged, socket_options, stream::Family};
 use rustix::{
     fs::{AtFlags, CWD, FileType, Mode},
     io::Errno,
@@ -12,6 +12,7 @@ use rustix::{
 };
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::{
+    cell::Cell,
     ffi::c_int,
     io,
     net::SocketAddr,
@@ -77,6 +78,9 @@ pub struct BoundSocket {
     family: Family,
     name: Option<String>,
     file: Option<SocketFile>,
+    /// Connections come out of a queue of this socket's own, and only with data.
+    defers: bool,
+    is_inherited: bool,
 }
 
 impl BoundSocket {
@@ -96,7 +100,7 @@ impl BoundSocket {
         if family == Family::Tcp {
             socket.set_tcp_nodelay(true)?;
         }
-        Ok(BoundSocket { fd: socket.into(), family, name, file: None })
+        Ok(BoundSocket { fd: socket.into(), family, name, file: None, defers: false, is_inherited: true })
     }
 
     /// The name that systemd's socket unit gave (`FileDescriptorName=`), for sockets that came from there.
@@ -106,7 +110,14 @@ impl BoundSocket {
 
     /// The same queue through another descriptor, for another worker where SO_REUSEPORT is not wanted (Unix, inherited sockets).
     pub fn try_clone(&self) -> io::Result<BoundSocket> {
-        Ok(BoundSocket { fd: self.fd.try_clone()?, family: self.family, name: self.name.clone(), file: self.file.clone() })
+        Ok(BoundSocket {
+            fd: self.fd.try_clone()?,
+            family: self.family,
+            name: self.name.clone(),
+            file: self.file.clone(),
+            defers: false,
+            is_inherited: self.is_inherited,
+        })
     }
 
     pub fn local_address(&self) -> io::Result<LocalAddress> {
@@ -122,7 +133,7 @@ impl BoundSocket {
     /// Removes the file of a Unix socket, if it is still ours: a successor may have put its own in that place.
     pub fn unlink(&self) -> io::Result<()> {
         match &self.file {
-            Some(file) if SocketFile::at(&file.path)? == *file => std::fs::remove_file(&file.path),
+            Some(file) if SocketFile::at(&file.path)? == *file => privileged::remove_file(&file.path),
             _ => Ok(()),
         }
     }
@@ -139,6 +150,8 @@ impl AsFd for BoundSocket {
 pub struct Accepted {
     pub stream: RawStream,
     pub peer: PeerAddress,
+    /// Its first data was there when the event loop woke up for it. Data of others may have come since.
+    pub by_wake_up: bool,
 }
 
 /// A listening socket on the event loop of this thread.
@@ -146,6 +159,10 @@ pub struct Accepted {
 pub struct Listener {
     fd: AsyncFd<OwnedFd>,
     family: Family,
+    defers: bool,
+    /// The last look at the queue has seen it empty.
+    is_drained: Cell<bool>,
+    is_inherited: bool,
 }
 
 impl Listener {
@@ -156,7 +173,12 @@ impl Listener {
         // which only its drop closes; the AsyncFd owns it, lends it out by shared reference only, and deregisters before it drops it
         // (guaranteed by the types). Test: accepts_without_registering.
         let fd = unsafe { AsyncFd::register_with_interest(socket.fd, Interest::READABLE)? };
-        Ok(Listener { fd, family: socket.family })
+        Ok(Listener { fd, family: socket.family, defers: socket.defers, is_drained: Cell::new(true), is_inherited: socket.is_inherited })
+    }
+
+    /// Whether another process keeps the queue open (systemd): what waits in it is there for a successor.
+    pub fn is_inherited(&self) -> bool {
+        self.is_inherited
     }
 
     /// Waits until the queue may hold a connection. Stays ready until [`Listener::try_accept`] has seen the queue empty.
@@ -169,7 +191,13 @@ impl Listener {
     /// Takes one connection; `WouldBlock` means wait, `Interrupted` call again, anything else (EMFILE, ENFILE, ENOBUFS, ENOMEM) pause: the
     /// connection stays in the queue and the listener stays readable.
     pub fn try_accept(&self) -> io::Result<Accepted> {
-        self.fd.try_io(Interest::READABLE, |fd| accept(fd, self.family))
+        let mut accepted = self.fd.try_io(Interest::READABLE, |fd| accept(fd, self.family));
+        let is_drained = accepted.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        let was_drained = self.is_drained.replace(is_drained);
+        if let Ok(accepted) = &mut accepted {
+            accepted.by_wake_up = was_drained && self.defers;
+        }
+        accepted
     }
 }
 
@@ -191,7 +219,14 @@ impl SocketFile {
 fn bind_tcp(address: SocketAddr, options: BindOptions) -> io::Result<BoundSocket> {
     let socket = bound_tcp(address, options)?;
     socket.listen(backlog(options))?;
-    Ok(BoundSocket { fd: socket.into(), family: Family::Tcp, name: None, file: None })
+    Ok(BoundSocket {
+        fd: socket.into(),
+        family: Family::Tcp,
+        name: None,
+        file: None,
+        defers: options.defer_accept && options.reuse_port,
+        is_inherited: false,
+    })
 }
 
 fn bound_tcp(address: SocketAddr, options: BindOptions) -> io::Result<Socket> {
@@ -215,12 +250,19 @@ fn bound_tcp(address: SocketAddr, options: BindOptions) -> io::Result<Socket> {
     if options.defer_accept {
         socket_options::set_defer_accept(&socket, DEFER_ACCEPT_S)?;
     }
-    socket.bind(&SockAddr::from(address))?;
+    privileged::bind_socket(&socket, address)?;
     Ok(socket)
 }
 
 fn bind_unix(path: &Path, mode: Option<u32>, options: BindOptions) -> io::Result<BoundSocket> {
     let socket = new_socket(Domain::UNIX)?;
+    privileged::bind_unix(&socket, path, mode, || bind_own(&socket, path, mode))?;
+    let file = SocketFile::at(path)?;
+    socket.listen(backlog(options))?;
+    Ok(BoundSocket { fd: socket.into(), family: Family::Unix, name: None, file: Some(file), defers: false, is_inherited: false })
+}
+
+fn bind_own(socket: &Socket, path: &Path, mode: Option<u32>) -> io::Result<()> {
     let address = SockAddr::unix(path)?;
     if let Err(error) = socket.bind(&address) {
         if error.kind() != io::ErrorKind::AddrInUse || !is_stale(path) {
@@ -229,13 +271,11 @@ fn bind_unix(path: &Path, mode: Option<u32>, options: BindOptions) -> io::Result
         std::fs::remove_file(path)?;
         socket.bind(&address)?;
     }
-    let file = SocketFile::at(path)?;
     if let Some(mode) = mode {
         // Nobody can connect between bind and listen, so nobody slips in under the umask's mode.
         rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
     }
-    socket.listen(backlog(options))?;
-    Ok(BoundSocket { fd: socket.into(), family: Family::Unix, name: None, file: Some(file) })
+    Ok(())
 }
 
 fn new_socket(domain: Domain) -> io::Result<Socket> {
@@ -259,7 +299,7 @@ fn is_stale(path: &Path) -> bool {
 fn accept(listening: &OwnedFd, family: Family) -> io::Result<Accepted> {
     for _ in 0..ABORTED_MAX {
         match rustix::net::acceptfrom_with(listening, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-            Ok((fd, address)) => return Ok(Accepted { stream: RawStream::new(fd, family), peer: peer(address) }),
+            Ok((fd, address)) => return Ok(Accepted { stream: RawStream::new(fd, family), peer: peer(address), by_wake_up: false }),
             Err(error) if died_in_queue(error) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,8 +1,8 @@
 //! What the process is: its user, its limits, its cores, its name.
 //!
 //! Used once at start by the server (before workers exist) and by each worker (`pin_to_core`). The difficulty is giving root up for
-//! good: groups before group before user, and then a proof. Absent on purpose: PR_SET_DUMPABLE. The kernel clears it when the user
-//! changes, and setting it again would let any process of that user read our memory, keys included.
+//! good: groups before group before user, and then a proof. What other processes of that user may not see (memory with keys, the state
+//! directory) is kept from them in two ways: the process can't be traced or looked into (PR_SET_DUMPABLE), and holds a group that they don't.
 #![allow(unsafe_code)]
 
 use rustix::{
@@ -13,6 +13,7 @@ use std::{
     ffi::{CStr, CString, OsString},
     io,
     mem::MaybeUninit,
+    ops::RangeInclusive,
     os::unix::ffi::OsStringExt,
     path::PathBuf,
     ptr,
@@ -28,9 +29,13 @@ const NAME_BYTES_MAX: usize = 15;
 /// The reentrant look-ups are given at most this much room for one entry (groups may list thousands of members).
 const ENTRY_BYTES_MAX: usize = 1 << 20;
 
+/// Groups that no user database hands out (systemd's "Users, Groups, UIDs and GIDs": unused). One of them guards the state directory.
+pub const GUARD_GROUPS: RangeInclusive<u32> = 1_879_048_192..=2_147_483_646;
+
 /// Becomes `user` (a name or a number) with `group`, or else the user's own group, and the user's supplementary groups; on all threads.
 /// Already being that user and group is a success. Afterwards root can't be regained, or this is an error. Becoming root is refused.
-pub fn become_user(user: &str, group: Option<&str>) -> io::Result<()> {
+/// `guard`: a group that the process keeps besides. Other processes of the user can't trace this one then, and not read its memory.
+pub fn become_user(user: &str, group: Option<&str>, guard: Option<u32>) -> io::Result<()> {
     let identity = Identity::look_up(user, group)?;
     if identity.uid == 0 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "refusing to run as root: name another user"));
@@ -39,11 +44,31 @@ pub fn become_user(user: &str, group: Option<&str>) -> io::Result<()> {
         return identity.is_ours();
     }
     identity.set_groups()?;
+    guard.map_or(Ok(()), hold_group)?;
     // SAFETY: setgid takes a number and touches no memory of ours; glibc applies it to all threads. Test: root_is_gone_for_good.
     check(unsafe { libc::setgid(identity.gid) })?;
     // SAFETY: as above. Last, because it takes away the right to do the others.
     check(unsafe { libc::setuid(identity.uid) })?;
-    identity.prove()
+    identity.prove()?;
+    hide_memory()
+}
+
+/// Adds a group to those of the process. Only root can; in a user namespace that does not know the group nobody can.
+pub fn hold_group(gid: u32) -> io::Result<()> {
+    let mut groups: Vec<u32> = rustix::process::getgroups()?.into_iter().map(Gid::as_raw).filter(|other| *other != gid).collect();
+    groups.push(gid);
+    // SAFETY: setgroups reads `groups.len()` numbers through the pointer during the call; the vector has that many and lives longer.
+    // Test: root_is_gone_for_good.
+    check(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })
+}
+
+/// The kernel does so by itself when the user changes, unless it was told not to (fs.suid_dumpable = 1).
+fn hide_memory() -> io::Result<()> {
+    use rustix::process::{DumpableBehavior, dumpable_behavior, set_dumpable_behavior};
+    match dumpable_behavior()? {
+        DumpableBehavior::Dumpable => Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?),
+        _ => Ok(()),
+    }
 }
 
 /// The number of a user given by name or number; `None` if there is no such user.
@@ -65,6 +90,25 @@ pub fn raise_descriptor_limit() -> io::Result<u64> {
     }
     Ok(limit.maximum.unwrap_or(u64::MAX))
 }
+
+/// Marks every descriptor but the standard ones to be closed when another program takes this process over. Those that are to be inherited are
+/// marked so after this, between fork and exec. Makes system calls alone, so that it may be called there.
+pub fn close_at_exec() {
+    // SAFETY: close_range takes numbers and touches no memory of ours; with CLOSE_RANGE_CLOEXEC it closes nothing in this process, so that no
+    // owner of a descriptor is deceived. Tests: nothing_of_the_server_goes_along, nothing_is_inherited_but_what_was_ordered (crate `broker`).
+    if unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } == 0 {
+        return;
+    }
+    // Before Linux 5.11.
+    let limit = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(DESCRIPTORS_LOOKED_AT).min(DESCRIPTORS_LOOKED_AT);
+    for number in 3..i32::try_from(limit).unwrap_or(i32::MAX) {
+        // SAFETY: fcntl with F_SETFD takes numbers, closes nothing, and fails for what is not open.
+        unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+}
+
+/// Without close_range(2): numbers above are not in use by servers that run on such kernels.
+const DESCRIPTORS_LOOKED_AT: u64 = 1 << 20;
 
 /// After something large was taken apart: a configuration of thousands of hosts leaves more free memory behind than it keeps.
 pub fn give_back_freed_memory() {
@@ -154,7 +198,7 @@ impl Identity {
         if rustix::process::geteuid().is_root() {
             self.set_groups()?;
         }
-        // SAFETY: setgid takes a number and touches no memory of ours. Test: a_program_is_started_and_its_end_is_heard (starter).
+        // SAFETY: setgid takes a number and touches no memory of ours. Test: a_program_is_started_and_its_end_is_heard (crate `broker`).
         check(unsafe { libc::setgid(self.gid) })?;
         // SAFETY: as above. Last, because it takes away the right to do the others.
         check(unsafe { libc::setuid(self.uid) })
@@ -183,7 +227,7 @@ impl Identity {
     }
 }
 
-fn group_id(group: &str) -> io::Result<u32> {
+pub fn group_id(group: &str) -> io::Result<u32> {
     let name = CString::new(group)?;
     if let Some(gid) = group_entry(&name)? {
         return Ok(gid);
@@ -299,20 +343,22 @@ mod tests {
     #[test]
     #[ignore = "changes the user of the process; run by root_is_gone_for_good"]
     fn child_becomes_nobody() {
-        become_user("nobody", None).unwrap();
+        become_user("nobody", None, Some(*GUARD_GROUPS.start())).unwrap();
+        assert!(rustix::process::getgroups().unwrap().contains(&Gid::from_raw(*GUARD_GROUPS.start())));
+        assert!(!matches!(rustix::process::dumpable_behavior(), Ok(rustix::process::DumpableBehavior::Dumpable)));
         let uid = user_entry(c"nobody").unwrap().unwrap().uid;
         assert_eq!(rustix::process::getuid().as_raw(), uid);
         assert!(!rustix::process::getgroups().unwrap().contains(&Gid::ROOT));
         assert!(std::fs::read("/etc/shadow").is_err());
-        become_user("nobody", None).unwrap();
-        assert!(become_user("daemon", None).is_err());
+        become_user("nobody", None, None).unwrap();
+        assert!(become_user("daemon", None, None).is_err());
     }
 
     #[test]
     #[ignore = "changes the user of the process; run by a_number_needs_a_group"]
     fn child_becomes_a_number() {
-        assert!(become_user("54321", None).is_err());
-        become_user("54321", Some("54322")).unwrap();
+        assert!(become_user("54321", None, None).is_err());
+        become_user("54321", Some("54322"), None).unwrap();
         assert_eq!(rustix::process::getuid().as_raw(), 54321);
         assert_eq!(rustix::process::getgroups().unwrap(), [Gid::from_raw(54322)]);
     }
@@ -330,7 +376,7 @@ mod tests {
     #[test]
     fn unusable_users_are_refused() {
         for user in ["root", "0", "no-such-user-here", "", "4294967295", "a\0b"] {
-            assert!(become_user(user, Some("0")).is_err(), "{user:?}");
+            assert!(become_user(user, Some("0"), None).is_err(), "{user:?}");
         }
     }
 

@@ -4,35 +4,28 @@
 //! else is done on the event loop, the end of a process among it (pidfd). Difficulty: a process's number is somebody else's once it has been
 //! waited for, so that the group is only signalled before ([`Program::reap`] comes last), and whoever forgets a program ends its group.
 //!
-//! One that runs as another user is started by the `starter`, and is the starter's to signal and to wait for.
+//! One that runs as another user is started by the broker ([`Spawner`]), which signals it and waits for it.
 //!
 //! Absent on purpose: what a program is told and what it answers.
 #![allow(unsafe_code)]
 
-use crate::{
-    child::ChildSignal,
-    process,
-    starter::{Lent, Order, OrderKind, Starter},
-};
+use crate::{child::ChildSignal, process};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, kill_process_group, pidfd_open, setrlimit};
 use std::{
     ffi::OsString,
-    io,
+    fmt, io,
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::process::CommandExt,
     },
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::Once,
     time::Duration,
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
 /// How often a process is looked at where the kernel has no descriptors for processes (before Linux 5.3).
 const LOOK: Duration = Duration::from_millis(50);
-
-static HIDDEN: Once = Once::new();
 
 /// What a process may use; soft and hard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,11 +71,34 @@ pub struct Started {
     pub errors: Option<OwnedFd>,
 }
 
-/// Starts a program; one that runs as another user by the starter. Waits for the kernel: not for threads that serve.
-pub fn start(plan: &ProgramPlan, starter: Option<&Starter>) -> io::Result<Started> {
-    match (&plan.user, starter) {
-        (None, _) => start_own(plan),
-        (Some(user), Some(starter)) => start_lent(plan, user, starter),
+/// Starts programs as other users than the server's: the broker.
+pub trait Spawner: Send + Sync + fmt::Debug {
+    /// The server's user, whose programs are started so, too, because they are not to have what the server keeps from that user.
+    fn own_user(&self) -> Option<&ProgramUser>;
+    /// Starts it with these for its standard input, output and errors. `is_own`: for [`Spawner::own_user`].
+    fn spawn(&self, plan: &ProgramPlan, user: &ProgramUser, is_own: bool, standard: [BorrowedFd<'_>; 3]) -> io::Result<Box<dyn Spawned>>;
+}
+
+/// A program of a [`Spawner`]'s, and everything in its group. Dropped, all of it is ended.
+pub trait Spawned: Send + fmt::Debug {
+    fn id(&self) -> u32;
+    /// Becomes readable when the program has ended.
+    fn channel(&self) -> io::Result<OwnedFd>;
+    /// The status of one that has ended.
+    fn status(&mut self) -> Option<ExitStatus>;
+    fn signal_all(&self, signal: ChildSignal);
+    /// What is left of its group may go on without it.
+    fn release(self: Box<Self>);
+}
+
+/// Starts a program; one that runs as another user by the broker. Waits for the kernel: not for threads that serve.
+pub fn start(plan: &ProgramPlan, spawner: Option<&dyn Spawner>) -> io::Result<Started> {
+    match (&plan.user, spawner) {
+        (None, spawner) => match spawner.and_then(|spawner| Some((spawner, spawner.own_user()?))) {
+            Some((spawner, own)) => start_as(plan, own, true, spawner),
+            None => start_own(plan),
+        },
+        (Some(user), Some(spawner)) => start_as(plan, user, false, spawner),
         (Some(user), None) => {
             let reason = format!("the server can't start programs as user {}: it has to be started as root", user.user);
             Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
@@ -90,34 +106,24 @@ pub fn start(plan: &ProgramPlan, starter: Option<&Starter>) -> io::Result<Starte
     }
 }
 
-fn start_lent(plan: &ProgramPlan, user: &ProgramUser, starter: &Starter) -> io::Result<Started> {
-    let order = Order {
-        kind: OrderKind::Script,
-        user: user.user.clone(),
-        group: user.group.clone(),
-        file: plan.file.clone(),
-        name: plan.name.clone(),
-        arguments: plan.arguments.clone(),
-        environment: plan.environment.clone(),
-        folder: plan.folder.clone(),
-        limits: plan.limits,
-    };
+fn start_as(plan: &ProgramPlan, user: &ProgramUser, is_own: bool, spawner: &dyn Spawner) -> io::Result<Started> {
     let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
     let ((output, to_output), (errors, to_errors)) = (pipe()?, pipe()?);
     let (its_input, input) = match plan.has_input {
         true => pipe().map(|(its, ours)| (its, Some(ours)))?,
         false => (std::fs::File::open("/dev/null")?.into(), None),
     };
-    let lent = starter.start(&order, [its_input.as_fd(), to_output.as_fd(), to_errors.as_fd()], &[])?;
-    let end = lent.tether()?;
-    let program = Program { id: lent.id(), child: Some(Handle::Lent(lent)), pidfd: Some(end), watched: None };
+    let child = spawner.spawn(plan, user, is_own, [its_input.as_fd(), to_output.as_fd(), to_errors.as_fd()])?;
+    let end = child.channel()?;
+    let program = Program { id: child.id(), child: Some(Handle::Spawned(child)), pidfd: Some(end), watched: None };
     Ok(Started { program, input, output: Some(output), errors: Some(errors) })
 }
 
 fn start_own(plan: &ProgramPlan) -> io::Result<Started> {
     // Workers and threads that came of them are bound to a core each.
     process::unpin();
-    HIDDEN.call_once(hide_descriptors);
+    // Ours are made so; libraries' and those that the server was started with are not.
+    process::close_at_exec();
     let mut command = Command::new(&plan.file);
     command.arg0(&plan.name).args(&plan.arguments).env_clear().current_dir(&plan.folder).process_group(0);
     command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
@@ -128,13 +134,6 @@ fn start_own(plan: &ProgramPlan) -> io::Result<Started> {
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let program = Program { id: child.id(), child: Some(Handle::Own(child)), pidfd, watched: None };
     Ok(Started { program, input: input.map(Into::into), output: output.map(Into::into), errors: errors.map(Into::into) })
-}
-
-/// Ours are no programs' business anyway (all are made with CLOEXEC); those that the server was started with are not either.
-fn hide_descriptors() {
-    // SAFETY: close_range takes numbers and touches no memory of ours; with CLOSE_RANGE_CLOEXEC it closes nothing in this process, so that no
-    // owner of a descriptor is deceived. Where the kernel does not know it, nothing happens. Test: nothing_of_the_server_goes_along.
-    unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
 }
 
 /// Without limits the process is made by posix_spawn, which copies no page tables.
@@ -165,7 +164,7 @@ fn lower(resource: Resource, (soft, hard): (u64, u64)) -> io::Result<()> {
 #[derive(Debug)]
 enum Handle {
     Own(Child),
-    Lent(Lent),
+    Spawned(Box<dyn Spawned>),
 }
 
 /// A process of a group of its own that runs, or has ended and was not waited for. Dropped, its group is ended.
@@ -221,13 +220,13 @@ impl Program {
     pub fn reap(&mut self) -> Option<ExitStatus> {
         let said = match self.child.as_mut()? {
             Handle::Own(child) => child.try_wait(),
-            Handle::Lent(lent) => Ok(lent.status()),
+            Handle::Spawned(child) => Ok(child.status()),
         };
         match said {
             Ok(None) => None,
             Ok(Some(status)) => {
-                if let Some(Handle::Lent(lent)) = self.child.take() {
-                    lent.release();
+                if let Some(Handle::Spawned(child)) = self.child.take() {
+                    child.release();
                 }
                 Some(status)
             }
@@ -243,7 +242,7 @@ impl Program {
         match (&self.child, Pid::from_raw(self.id.cast_signed())) {
             // All of it may have gone already.
             (Some(Handle::Own(_)), Some(group)) => drop(kill_process_group(group, signal.raw())),
-            (Some(Handle::Lent(lent)), _) => lent.signal_all(signal),
+            (Some(Handle::Spawned(child)), _) => child.signal_all(signal),
             _ => {}
         }
     }

@@ -29,6 +29,11 @@ pub(crate) fn set_udp_buffers(socket: impl AsFd, receive_bytes: u32, send_bytes:
         .or_else(|_| set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, send_bytes))
 }
 
+/// SO_DETACH_REUSEPORT_BPF: the kernel chooses again which socket of the group a connection goes to. The value means nothing.
+pub(crate) fn detach_reuseport_program(socket: impl AsFd) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, libc::SO_DETACH_REUSEPORT_BPF, 0)
+}
+
 fn set(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let length = size_of::<c_int>() as libc::socklen_t;
     // SAFETY: setsockopt reads `length` bytes from the pointer during the call and keeps nothing. `value` is a live c_int of exactly

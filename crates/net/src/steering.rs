@@ -7,6 +7,7 @@
 //! connection (RFC 9000 section 5.1), which a mark does no more than chance.
 #![allow(unsafe_code)]
 
+use crate::socket_options;
 use std::{
     io,
     os::fd::{AsFd, AsRawFd},
@@ -45,7 +46,22 @@ pub fn worker(packet: &[u8], workers: usize) -> Option<usize> {
 
 /// Puts the program on the group that the socket is in.
 pub(crate) fn attach(socket: impl AsFd, workers: usize) -> io::Result<()> {
-    let mut instructions = program(workers);
+    attach_program(socket, &mut program(workers))
+}
+
+/// Leads all new connections to one socket of the group, by the order in which they began to listen. Where the group has no such number any more
+/// the kernel chooses as if nothing had been said.
+pub fn prefer(socket: impl AsFd, number: usize) -> io::Result<()> {
+    let number = u32::try_from(number).unwrap_or(BY_ADDRESS);
+    attach_program(socket, &mut [op(libc::BPF_RET | libc::BPF_K, 0, 0, number)])
+}
+
+/// Takes away what [`prefer`] has said.
+pub fn prefer_none(socket: impl AsFd) -> io::Result<()> {
+    socket_options::detach_reuseport_program(socket)
+}
+
+fn attach_program(socket: impl AsFd, instructions: &mut [libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog { len: instructions.len() as libc::c_ushort, filter: instructions.as_mut_ptr() };
     // SAFETY: setsockopt reads one sock_fprog, and through it `len` instructions, during the call and keeps a copy. Both live on this stack
     // frame and have the lengths that are given (guaranteed here); the descriptor is open as long as the borrow (guaranteed by AsFd). The
@@ -86,8 +102,8 @@ fn op(code: u32, if_true: u8, if_false: u8, k: u32) -> libc::sock_filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{UdpOptions, bind_udp};
-    use std::net::UdpSocket;
+    use crate::{Bind, BindOptions, BoundSocket, LocalAddress, UdpOptions, bind, bind_udp};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
 
     const WORKERS: usize = 5;
 
@@ -130,6 +146,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// As between a server that stops and its successor: the later sockets have all of it, and lose nothing when the earlier ones go.
+    #[test]
+    fn one_socket_of_a_group_is_preferred() {
+        let options = BindOptions { reuse_port: true, ..BindOptions::default() };
+        let bound = |address| bind(Bind::Tcp(address), options).unwrap();
+        let first = bound("127.0.0.1:0".parse().unwrap());
+        let LocalAddress::Ip(address) = first.local_address().unwrap() else { panic!("not an IP address") };
+        let earlier = vec![first, bound(address)];
+        let later = [bound(address), bound(address)];
+        let waiting = |socket: &BoundSocket| TcpListener::from(socket.as_fd().try_clone_to_owned().unwrap()).accept().is_ok();
+        prefer(&later[0], earlier.len()).unwrap();
+        for _ in 0..20 {
+            let _client = TcpStream::connect(address).unwrap();
+            assert!(waiting(&later[0]) && !earlier.iter().any(waiting) && !waiting(&later[1]));
+        }
+        drop(earlier);
+        prefer_none(&later[0]).unwrap();
+        let clients: Vec<_> = (0..64).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let counts = later.each_ref().map(|socket| std::iter::from_fn(|| waiting(socket).then_some(())).count());
+        assert!(counts.iter().sum::<usize>() == clients.len() && counts.iter().all(|count| *count > 0), "{counts:?}");
     }
 
     /// Short ids are nobody's: the addresses decide, and the packet arrives.

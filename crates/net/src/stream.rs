@@ -5,6 +5,7 @@
 //! read waits without asking the kernel first. Absent on purpose: timeouts and buffers, which belong to the driver; TLS, a layer above.
 
 use crate::socket_options;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use std::{
     fs::File,
@@ -222,6 +223,15 @@ impl Stream {
     /// Bytes written that the peer has not acknowledged (TCP) or read (Unix): how far behind a slow reader is.
     pub fn unsent_bytes(&self) -> io::Result<usize> {
         socket_options::unsent_bytes(self)
+    }
+
+    /// True if the connection is over both ways: the peer has reset it, or, on a Unix socket, closed its end. The end of the peer's stream alone
+    /// does not count. A system call.
+    pub fn is_hung_up(&self) -> bool {
+        let mut watched = [PollFd::new(self, PollFlags::empty())];
+        // HUP and ERR are told without being asked for (poll(2)).
+        let told = rustix::event::poll(&mut watched, Some(&Timespec::default()));
+        told.is_ok() && watched[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
     }
 
     /// The address that the client reached us at; `None` on Unix sockets.

@@ -8,7 +8,7 @@
 
 use crate::{socket_options, steering};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::{
     io::{self, IoSliceMut},
     net::{IpAddr, SocketAddr},
@@ -199,6 +199,11 @@ impl Arrivals {
         self.count == MESSAGES_MAX
     }
 
+    /// It is a single datagram.
+    pub fn is_one(&self) -> bool {
+        matches!(self.described.get(..self.count), Some([meta]) if meta.len <= meta.stride)
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = Arrival<'_>> {
         self.storage.chunks(MESSAGE_BYTES_MAX).zip(&self.described).take(self.count).filter_map(|(storage, meta)| {
             Some(Arrival {
@@ -234,7 +239,7 @@ fn bound(address: SocketAddr, options: UdpOptions, reuse_port: bool) -> io::Resu
     }
     socket.set_reuse_port(reuse_port)?;
     socket_options::set_udp_buffers(&socket, options.receive_buffer_bytes, options.send_buffer_bytes)?;
-    socket.bind(&SockAddr::from(address))?;
+    crate::privileged::bind_socket(&socket, address)?;
     Ok(socket)
 }
 

@@ -1,30 +1,27 @@
 //! What each kind of PHP is told when it is started: arguments, environment, and php-fpm's pool file.
 //!
 //! The listening socket is descriptor 0 for lsphp and php-cgi. php-fpm opens its sockets by name, but takes one that it inherits under that
-//! name in FPM_SOCKETS; the name given to it is not the socket's own, because php-fpm deletes the file of that name when it ends.
+//! name in FPM_SOCKETS; the name given to it is not the socket's own, because php-fpm deletes the file of that name when it ends, and reads a
+//! colon in it as HOST:PORT. So it is the same name for all, where no file can be.
 //! Absent on purpose: what a request sets (`php_value`); that travels with each request.
 
-use crate::settings::Script;
+use crate::{settings::Script, temporary};
 use rustix::fs::MemfdFlags;
+use saker_broker::{Grant, SpawnKind, SpawnRequest, any_number, descriptor};
+use saker_broker_client::BrokerClient;
 use saker_config::model::{Php, PhpKind, PhpPool, PhpValue, ProgramUser};
-use saker_net::{
-    ChildManner, ChildSignal, child,
-    process::Identity,
-    program::ProgramLimits,
-    starter::{Order, OrderKind, Starter, descriptor},
-};
+use saker_net::{ChildManner, ChildSignal, child, process::Identity, program::ProgramLimits};
 use std::{
     ffi::{OsStr, OsString},
     fmt::Write as _,
     fs, io,
-    os::{
-        fd::{AsRawFd, BorrowedFd, OwnedFd},
-        unix::fs::OpenOptionsExt,
-    },
-    path::PathBuf,
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
     process::{Command, Stdio},
     sync::Arc,
 };
+
+/// The name under which php-fpm knows the socket that it inherits.
+const FPM_NAME: &str = "/proc/saker-php-fpm.sock";
 
 /// Everything that decides how a pool's PHP is started: while it is the same, so is the PHP.
 #[derive(Clone, Debug)]
@@ -39,22 +36,22 @@ pub struct Spec {
 pub enum Whom {
     /// The server does; `None`: as itself.
     Us(Option<Arc<Identity>>),
-    Lent(Arc<Starter>, ProgramUser),
+    Broker(Arc<BrokerClient>, ProgramUser),
 }
 
 impl PartialEq for Whom {
     fn eq(&self, other: &Whom) -> bool {
         match (self, other) {
             (Whom::Us(one), Whom::Us(other)) => one == other,
-            (Whom::Lent(_, one), Whom::Lent(_, other)) => one == other,
+            (Whom::Broker(_, one), Whom::Broker(_, other)) => one == other,
             _ => false,
         }
     }
 }
 
-/// For the starter: an order, with what goes along.
+/// A request to the broker, and what goes along.
 pub struct Borrowed {
-    pub order: Order,
+    pub request: SpawnRequest,
     pub is_listener_input: bool,
     pub inherited: Vec<OwnedFd>,
     pub script: Option<Script>,
@@ -87,15 +84,6 @@ impl Spec {
         if self.php.run_time_ms > 0 { self.php.run_time_ms + 1_000 } else { 60_000 }
     }
 
-    fn pool_file(&self) -> PathBuf {
-        self.pool.socket.with_extension("conf")
-    }
-
-    /// The name under which php-fpm knows the socket.
-    fn fpm_name(&self) -> PathBuf {
-        self.pool.socket.with_extension("fpm")
-    }
-
     /// A command that serves requests from this listening socket, and says what it has to say on standard error; with a file that it reads, which
     /// has to be there as long as it runs.
     pub fn command(&self, listener: BorrowedFd<'_>) -> io::Result<(Command, Option<Script>)> {
@@ -112,7 +100,9 @@ impl Spec {
                 command.stdin(own);
             }
             PhpKind::Cgi => {
-                script = Some(self.cgi(&mut command)?);
+                let file = Script::write()?;
+                self.cgi(&mut command, file.path().as_os_str());
+                script = Some(file);
                 command.stdin(own);
             }
         }
@@ -120,32 +110,64 @@ impl Spec {
         Ok((command, script))
     }
 
-    /// The same for the starter. Files of the server's are not the user's to read, so that php-fpm's goes along as a descriptor.
+    /// The grant that [`Spec::borrowed`] needs: the same, with any number where one may change from start to start.
+    pub fn grant(&self, user: &ProgramUser) -> Grant {
+        let mut command = self.bare();
+        match self.pool.kind {
+            PhpKind::Fpm => {}
+            PhpKind::Lsphp => self.lsphp(&mut command),
+            PhpKind::Cgi => self.cgi(&mut command, OsStr::new("")),
+        }
+        let (mut arguments, mut environment) = self.told(&command);
+        // Afterwards, for no argument of a command has the NUL of a pattern.
+        if let Some(setting) = arguments.last_mut().filter(|_| self.pool.kind == PhpKind::Cgi) {
+            *setting = run_first(&Script::any_path(&any_number()));
+        }
+        for (_, value) in environment.iter_mut().filter(|(name, _)| is_counted(name)) {
+            *value = any_number();
+        }
+        Grant::Program { user: user.user.clone(), group: user.group.clone(), file: self.pool.program.clone(), arguments, environment }
+    }
+
+    /// Arguments and environment, with what stands for the descriptors that php-fpm inherits.
+    fn told(&self, command: &Command) -> (Vec<OsString>, Vec<(OsString, OsString)>) {
+        let mut arguments: Vec<OsString> = command.get_args().map(OsStr::to_owned).collect();
+        let variables = command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+        let mut environment: Vec<(OsString, OsString)> = variables.collect();
+        if self.pool.kind == PhpKind::Fpm {
+            arguments.extend(["--nodaemonize", "--force-stderr", "--fpm-config"].map(OsString::from));
+            arguments.push([OsStr::new("/proc/self/fd/"), &descriptor(1)].into_iter().collect());
+            environment.push(("FPM_SOCKETS".into(), inherited_as(OsStr::new(FPM_NAME), &descriptor(0))));
+        }
+        (arguments, environment)
+    }
+
+    /// The same for the broker. Files of the server's are not the user's to read, so that php-fpm's goes along as a descriptor.
     pub fn borrowed(&self, user: &ProgramUser, listener: BorrowedFd<'_>) -> io::Result<Borrowed> {
         let mut command = self.bare();
         let (mut script, mut inherited) = (None, Vec::new());
         match self.pool.kind {
             PhpKind::Fpm => inherited = vec![listener.try_clone_to_owned()?, self.pool_memory()?],
             PhpKind::Lsphp => self.lsphp(&mut command),
-            PhpKind::Cgi => script = Some(self.cgi(&mut command)?),
+            PhpKind::Cgi => {
+                let file = Script::write()?;
+                self.cgi(&mut command, file.path().as_os_str());
+                script = Some(file);
+            }
         }
-        let mut order = Order {
-            kind: OrderKind::Program,
+        let (arguments, environment) = self.told(&command);
+        let request = SpawnRequest {
+            kind: SpawnKind::Program,
             user: user.user.clone(),
             group: user.group.clone(),
             file: self.pool.program.clone(),
             name: self.pool.program.clone().into(),
-            arguments: command.get_args().map(OsStr::to_owned).collect(),
-            environment: command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect(),
+            arguments,
+            environment,
             folder: "/".into(),
             limits: ProgramLimits { memory_bytes: self.memory_bytes_max().map(|bytes| (bytes, bytes)), ..ProgramLimits::default() },
         };
-        if self.pool.kind == PhpKind::Fpm {
-            order.arguments.extend(["--nodaemonize", "--force-stderr", "--fpm-config"].map(OsString::from));
-            order.arguments.push([OsStr::new("/proc/self/fd/"), &descriptor(1)].into_iter().collect());
-            order.environment.push(("FPM_SOCKETS".into(), inherited_as(self.fpm_name().as_os_str(), &descriptor(0))));
-        }
-        Ok(Borrowed { order, is_listener_input: self.pool.kind != PhpKind::Fpm, inherited, script })
+        Ok(Borrowed { request, is_listener_input: self.pool.kind != PhpKind::Fpm, inherited, script })
     }
 
     /// A command that prints where PHP reads its configuration from.
@@ -161,10 +183,13 @@ impl Spec {
         let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
         command.env_clear().env("PATH", path).current_dir("/");
         // How databases are reached and what time it is is often said there.
-        for name in ["TZ", "LANG", "LC_ALL", "TMPDIR", "PHP_INI_SCAN_DIR"] {
+        for name in ["TZ", "LANG", "LC_ALL", "PHP_INI_SCAN_DIR"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
+        }
+        if let Some(folder) = temporary::of_environment() {
+            command.env("TMPDIR", folder);
         }
         if let Some(ini) = &self.php.ini {
             command.arg("-c").arg(ini);
@@ -180,7 +205,7 @@ impl Spec {
     fn identity(&self) -> Option<&Identity> {
         match &self.whom {
             Whom::Us(identity) => identity.as_deref(),
-            Whom::Lent(..) => None,
+            Whom::Broker(..) => None,
         }
     }
 
@@ -188,14 +213,10 @@ impl Spec {
         Some(self.php.memory_bytes_max).filter(|bytes| *bytes > 0)
     }
 
-    fn cgi(&self, command: &mut Command) -> io::Result<Script> {
-        let file = Script::write()?;
-        let mut setting = OsString::from("auto_prepend_file=");
-        setting.push(file.path());
-        command.arg("-d").arg(setting);
+    fn cgi(&self, command: &mut Command, script: &OsStr) {
+        command.arg("-d").arg(run_first(script));
         command.env("PHP_FCGI_CHILDREN", self.pool.processes.to_string());
         command.env("PHP_FCGI_MAX_REQUESTS", self.requests_max().to_string());
-        Ok(file)
     }
 
     fn lsphp(&self, command: &mut Command) {
@@ -213,14 +234,12 @@ impl Spec {
     }
 
     fn fpm(&self, command: &mut Command, listener: OwnedFd, manner: &mut ChildManner) -> io::Result<()> {
-        let path = self.pool_file();
-        // Only ours to read and write; what stood there may have been another's.
-        let _ = fs::remove_file(&path);
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        io::Write::write_all(&mut file, self.pool_text().as_bytes())?;
-        command.arg("--nodaemonize").arg("--force-stderr").arg("--fpm-config").arg(&path).stdin(Stdio::null());
-        command.env("FPM_SOCKETS", inherited_as(self.fpm_name().as_os_str(), OsStr::new(&listener.as_raw_fd().to_string())));
-        manner.inherited = Some(listener);
+        // In memory: the disk of the state directory may be full.
+        let pool = self.pool_memory()?;
+        command.arg("--nodaemonize").arg("--force-stderr").arg("--fpm-config").arg(format!("/proc/self/fd/{}", pool.as_raw_fd()));
+        command.stdin(Stdio::null());
+        command.env("FPM_SOCKETS", inherited_as(OsStr::new(FPM_NAME), OsStr::new(&listener.as_raw_fd().to_string())));
+        manner.inherited = vec![listener, pool];
         Ok(())
     }
 
@@ -236,7 +255,7 @@ impl Spec {
     fn pool_text(&self) -> String {
         let mut text = String::from("[global]\nerror_log = /proc/self/fd/2\nlog_level = warning\ndaemonize = no\n");
         let drain_s = self.drain_ms().div_ceil(1000);
-        let _ = write!(text, "process_control_timeout = {drain_s}s\n\n[saker]\nlisten = {}\n", self.fpm_name().display());
+        let _ = write!(text, "process_control_timeout = {drain_s}s\n\n[saker]\nlisten = {FPM_NAME}\n");
         if let Some(identity) = self.identity() {
             let _ = write!(text, "user = {}\ngroup = {}\n", identity.uid(), identity.gid());
         }
@@ -260,6 +279,17 @@ impl Spec {
     fn requests_max(&self) -> u64 {
         if self.php.requests_max > 0 { self.php.requests_max } else { 1_000_000_000 }
     }
+}
+
+/// php-cgi's setting for the script that runs before each script: in php.ini's words, of which nothing means anything but itself between these quotes.
+fn run_first(script: &OsStr) -> OsString {
+    [OsStr::new("auto_prepend_file='"), script, OsStr::new("'")].into_iter().collect()
+}
+
+/// Variables that hold a number of the configuration's.
+fn is_counted(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b"PHP_FCGI_") || name.starts_with(b"LSAPI_")
 }
 
 fn inherited_as(name: &OsStr, descriptor: &OsStr) -> OsString {
@@ -291,7 +321,7 @@ mod tests {
     fn the_pool_file_of_php_fpm() {
         let text = spec(PhpKind::Fpm).pool_text();
         for line in [
-            "listen = /run/saker/php.fpm",
+            "listen = /proc/saker-php-fpm.sock",
             "pm = ondemand",
             "pm.max_children = 6",
             "request_terminate_timeout = 2s",
@@ -318,6 +348,25 @@ mod tests {
         );
         assert!(!one.is_same(&Spec { pool: PhpPool { processes: 7, ..one.pool.clone() }, ..one.clone() }));
         assert!(!one.is_same(&Spec { php: Php { memory_bytes_max: 1, ..one.php.clone() }, ..one.clone() }));
+    }
+
+    /// With as many processes as there are, and whatever the file is called.
+    #[test]
+    fn an_order_is_what_was_granted() {
+        let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
+        let user = ProgramUser { user: "alice".into(), group: None };
+        for kind in [PhpKind::Fpm, PhpKind::Lsphp, PhpKind::Cgi] {
+            let spec = spec(kind);
+            let fewer = Spec { pool: PhpPool { processes: 2, ..spec.pool.clone() }, ..spec.clone() };
+            let borrowed = spec.borrowed(&user, std::os::fd::AsFd::as_fd(&socket)).unwrap();
+            let Grant::Program { arguments, environment, .. } = fewer.grant(&user) else { panic!() };
+            let is_granted = |pattern: &OsString, text: &OsString| saker_broker::matches(pattern, text);
+            assert_eq!(arguments.len(), borrowed.request.arguments.len());
+            assert!(arguments.iter().zip(&borrowed.request.arguments).all(|(pattern, text)| is_granted(pattern, text)), "{arguments:?}");
+            for (name, value) in &borrowed.request.environment {
+                assert!(environment.iter().any(|(known, pattern)| known == name && is_granted(pattern, value)), "{name:?} {value:?}");
+            }
+        }
     }
 
     #[test]

@@ -33,6 +33,12 @@ impl Found {
     }
 }
 
+/// All that this machine has, by kind in the order of preference, the newest first.
+pub fn installed() -> Vec<Found> {
+    let search_path = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
+    detect(Path::new("/"), &search_path)
+}
+
 /// Folders with a `*` that stands for one name; programs are looked for in them by the beginning of their names.
 const FOLDERS: [&str; 8] = [
     "/usr/local/bin",
@@ -77,6 +83,7 @@ fn programs(folder: &Path) -> Vec<Found> {
     found
 }
 
+/// A file that can be run, with a name that is a kind's and perhaps a version.
 fn is_program(found: &Found) -> bool {
     let name = found.program.file_name().unwrap_or_default().to_string_lossy();
     let rest = name.strip_prefix(found.kind.name()).unwrap_or_default();

@@ -8,6 +8,7 @@
 //! knows what each wants to be told, `pool` is the life of one, `ini` says when PHP's own configuration changed.
 //! Absent on purpose: which requests are for PHP (the rules' business), and what the protocols look like (crate `cgi`).
 
+mod choice;
 mod command;
 mod detect;
 mod ini;
@@ -17,6 +18,11 @@ mod plan;
 mod pool;
 mod process;
 mod settings;
+mod temporary;
+mod user;
 
+pub use choice::{choose, has_scripts, missing};
 pub use manager::Manager;
 pub use plan::{explain, settle};
+pub use settings::prepare;
+pub use user::{OWN_USER, closed_to, grants, of_folder, shares_servers_user};

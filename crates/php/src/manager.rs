@@ -1,22 +1,26 @@
 //! All pools of the server, on its main thread: made, changed and ended as the configuration says.
 //!
-//! Difficulty: who PHP runs as. Never root: where the server is root, it is who `[php]` names, or else a user made for that. Where the server is
-//! not root PHP is the server's user, and a configuration that wants another gets no PHP rather than one with the wrong rights. Pools of other
-//! users are started by the starter, which root has left behind.
+//! Difficulty: who PHP runs as. Never root: where the server is root, it is who `[php]` names, or else a user made for that. Where root has started
+//! a server that became another user, all of PHP is started by the broker, which stays root, so that it has nothing of the server's but its
+//! user at most ([`user::of_server`]). Where the server was never root PHP is the server's user, and a configuration that wants another gets no PHP
+//! rather than one with the wrong rights.
 
 use crate::{
     command::{Spec, Whom},
+    plan,
     pool::{Order, Pool},
+    user,
 };
 use rustix::{
     fs::Mode,
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
 };
+use saker_broker_client::BrokerClient;
 use saker_config::{
     Model,
     model::{Php, ProgramUser},
 };
-use saker_net::{process::Identity, starter::Starter};
+use saker_net::{process::Identity, program::Spawner, socket_path::SocketPath};
 use saker_telemetry::{error_log, message};
 use std::{
     collections::{HashMap, HashSet},
@@ -28,8 +32,6 @@ use std::{
 };
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
-/// Who PHP is when the server is root and nobody was named, the first that there is.
-const USERS: [&str; 3] = ["www-data", "apache", "nobody"];
 /// All pools end at the same time.
 const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 /// Requests that wait in a socket; the kernel has a bound of its own (net.core.somaxconn).
@@ -48,14 +50,18 @@ struct Handle {
 
 impl Manager {
     /// Makes what the model has to what there is. To be called within the main thread's runtime, by the user that serves.
-    /// `starter`: of those of other users.
-    pub fn apply(&mut self, model: &Model, starter: Option<&Arc<Starter>>) {
-        let identity = identity(&model.php).map(|identity| identity.map(Arc::new));
+    /// `broker`: of those of other users.
+    pub fn apply(&mut self, model: &Model, broker: Option<&Arc<BrokerClient>>) {
+        let default = user::of_server(model).filter(|_| broker.is_some_and(|broker| broker.own_user().is_some()));
+        let of_server = match &default {
+            Some(user) => whom(user, broker),
+            None => identity(&model.php).map(|identity| Whom::Us(identity.map(Arc::new))),
+        };
         let (mut wanted, mut reasons) = (HashSet::new(), Vec::new());
         for pool in model.php_pools.all() {
             let whom = match &pool.user {
-                None => identity.clone().map(Whom::Us),
-                Some(user) => whom(user, starter),
+                None => of_server.clone(),
+                Some(user) => whom(user, broker),
             };
             match whom {
                 Ok(whom) => {
@@ -65,6 +71,7 @@ impl Manager {
                 Err(reason) => reasons.push(reason),
             }
         }
+        reasons.extend(plan::none_of_the_named(model));
         reasons.dedup();
         reasons.iter().for_each(|reason| error_log::log(&message::PHP_FAILED, format_args!("{reason}")));
         self.retire(|socket| wanted.contains(socket));
@@ -77,8 +84,8 @@ impl Manager {
         }
     }
 
-    /// Ends all of them, and what they have started.
-    pub async fn stop(&mut self) {
+    /// Ends all of them, and what they have started. `removes_files`: unless a successor has put its own in their place.
+    pub async fn stop(&mut self, removes_files: bool) {
         let pools = std::mem::take(&mut self.pools);
         for handle in pools.values() {
             let _ = handle.orders.send(Order::Stop);
@@ -86,7 +93,9 @@ impl Manager {
         let all = async {
             for (socket, handle) in pools {
                 let _ = handle.task.await;
-                remove_files(&socket);
+                if removes_files {
+                    remove_files(&socket);
+                }
             }
         };
         let _ = timeout(STOP_TIME_MAX, all).await;
@@ -117,15 +126,15 @@ impl Manager {
     }
 }
 
-/// Another user is the starter's business, whoever the server is.
-fn whom(user: &ProgramUser, starter: Option<&Arc<Starter>>) -> Result<Whom, String> {
+/// Another user is the broker's business, whoever the server is.
+fn whom(user: &ProgramUser, broker: Option<&Arc<BrokerClient>>) -> Result<Whom, String> {
     let shown = &user.user;
     let identity = Identity::look_up(shown, user.group.as_deref()).map_err(|error| format!("PHP as user {shown}: {error}"))?;
     let is_ours = identity.uid() == rustix::process::geteuid().as_raw() && identity.gid() == rustix::process::getegid().as_raw();
-    match (identity.uid(), starter) {
+    match (identity.uid(), broker) {
         (0, _) => Err("PHP is not run as root: name another user".into()),
-        (_, _) if is_ours => Ok(Whom::Us(None)),
-        (_, Some(starter)) => Ok(Whom::Lent(Arc::clone(starter), user.clone())),
+        (_, Some(broker)) => Ok(Whom::Broker(Arc::clone(broker), user.clone())),
+        (_, None) if is_ours => Ok(Whom::Us(None)),
         (_, None) => Err(format!("PHP as user {shown}: the server has to be started as root for that")),
     }
 }
@@ -143,10 +152,7 @@ fn identity(php: &Php) -> Result<Option<Identity>, String> {
             identity if identity.uid() == rustix::process::getuid().as_raw() => Ok(None),
             _ => Err(format!("PHP as user {user}: the server is not root any more, and can't start it so; leave `user` of [php] out")),
         },
-        None if is_root => {
-            let known = USERS.iter().find_map(|user| Identity::look_up(user, None).ok());
-            known.map(Some).ok_or_else(|| "PHP is not run as root: name a user in [php]".into())
-        }
+        None if is_root => user::instead_of_root().map(Some).ok_or_else(|| "PHP is not run as root: name a user in [php]".into()),
         None => Ok(None),
     }
 }
@@ -157,7 +163,7 @@ fn listen(path: &Path) -> io::Result<OwnedFd> {
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // Before the name is there.
     let _ = rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR);
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(SocketPath::new(path)?.as_path())?)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(socket)
@@ -175,15 +181,19 @@ mod tests {
 
     #[test]
     fn a_socket_for_its_owner_alone() {
-        let path = std::env::temp_dir().join(format!("saker-php-socket-{}", std::process::id()));
-        fs::write(&path, "stale").unwrap();
-        let listener = listen(&path).unwrap();
-        let metadata = fs::metadata(&path).unwrap();
-        assert_eq!((metadata.mode() & 0o777, metadata.uid()), (0o600, rustix::process::getuid().as_raw()));
-        std::os::unix::net::UnixStream::connect(&path).unwrap();
-        drop(listener);
-        remove_files(&path);
-        assert!(!path.exists());
+        let folder = std::env::temp_dir().join(format!("saker-php-socket-{}", std::process::id()));
+        for path in [folder.join("php.sock"), folder.join("ü ".repeat(80)).join("php.sock")] {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "stale").unwrap();
+            let listener = listen(&path).unwrap();
+            let metadata = fs::metadata(&path).unwrap();
+            assert_eq!((metadata.mode() & 0o777, metadata.uid()), (0o600, rustix::process::getuid().as_raw()));
+            std::os::unix::net::UnixStream::connect(SocketPath::new(&path).unwrap().as_path()).unwrap();
+            drop(listener);
+            remove_files(&path);
+            assert!(!path.exists());
+        }
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -6,7 +6,10 @@
 //! set something there is a second pool of it, whose processes serve one request each; the code cache is the parent's and stays. What is known to be set
 //! before any request comes (`php_admin_value` of a host) has a pool that is started with it, whose processes stay.
 
-use crate::detect::{Found, detect};
+use crate::{
+    choice,
+    detect::{Found, installed},
+};
 use saker_config::{
     Model,
     model::{
@@ -14,15 +17,13 @@ use saker_config::{
         ProgramUser, Protocol, Settings, Tuning, Upstream,
     },
 };
-use std::{collections::HashSet, path::Path, sync::Arc};
+use std::{collections::HashSet, sync::Arc};
 
 /// What one process is reckoned to need, where nobody said how many there shall be; and the bounds of that guess.
 const PROCESS_BYTES: u64 = 128 << 20;
 const PROCESSES_GUESSED: (u64, u64) = (4, 40);
 /// Pools for what hosts set. Each is a socket and a task; PHP runs in it only while it is asked for.
 const SETS_MAX: usize = 256;
-/// The name of a socket has no more room (unix(7)).
-const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// Writes the pools into the model. `always`: rules that are read at the time of a request may ask for PHP.
 pub fn settle(model: &mut Model, workers: usize, always: bool) {
@@ -40,7 +41,7 @@ fn all_pools(model: &Model, workers: usize, always: bool) -> Vec<PhpPool> {
     let mut all: Vec<PhpPool> = of_server.chain(of_users).collect();
     for set in sets(model, &users) {
         let fpms = found.iter().filter(|found| found.kind == PhpKind::Fpm);
-        all.extend(fpms.filter_map(|found| pool(model, found, set.user.as_ref(), workers, &Kept::Set(set))));
+        all.extend(fpms.map(|found| pool(model, found, set.user.as_ref(), workers, &Kept::Set(set))));
     }
     // Two sets with one name would be the wrong one for each other.
     let mut sockets = HashSet::new();
@@ -52,7 +53,14 @@ fn all_pools(model: &Model, workers: usize, always: bool) -> Vec<PhpPool> {
 pub fn explain(model: &Model) -> Option<String> {
     let is_wanted = wants_php(model) || model.php_pools.first().is_some();
     let shown = |pool: &PhpPool| format!("{} ({}), {} processes", pool.name, pool.program.display(), pool.processes);
-    is_wanted.then(|| model.php_pools.first().map_or_else(|| "none is installed: PHP files are answered 503".to_owned(), shown))
+    let none = || format!("{}. Until then PHP files are answered 503", choice::missing(&model.php.program));
+    is_wanted.then(|| model.php_pools.first().map_or_else(none, shown))
+}
+
+/// Why there is no pool, where somebody wants one of a certain PHP. Who wants any is told with the first request.
+pub fn none_of_the_named(model: &Model) -> Option<String> {
+    let is_missing = wants_php(model) && model.php_pools.first().is_none() && model.php.program != PhpProgram::Auto;
+    is_missing.then(|| choice::missing(&model.php.program))
 }
 
 /// Whom it is to run as, besides the server's. Rules that are read later may ask for it in all of their hosts.
@@ -124,34 +132,24 @@ fn wants_php(model: &Model) -> bool {
 }
 
 fn found(php: &Php) -> Vec<Found> {
-    let search_path = || std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
-    let all = || detect(Path::new("/"), &search_path());
     match &php.program {
-        PhpProgram::Auto => all(),
-        PhpProgram::Kind(kind) => all().into_iter().filter(|found| found.kind == *kind).collect(),
+        PhpProgram::Auto => installed(),
+        PhpProgram::Kind(kind) => installed().into_iter().filter(|found| found.kind == *kind).collect(),
         PhpProgram::Path(path) => Found::named(path).into_iter().collect(),
     }
 }
 
 fn pools(model: &Model, found: &Found, user: Option<&ProgramUser>, workers: usize, has_settings: bool) -> Vec<PhpPool> {
     let also_once = has_settings && found.kind == PhpKind::Fpm;
-    let all: Option<Vec<PhpPool>> = [Kept::Everything, Kept::Nothing]
-        .iter()
-        .take(1 + usize::from(also_once))
-        .map(|kept| pool(model, found, user, workers, kept))
-        .collect();
-    // Neither without the other, since settings would go to the one that is there.
-    all.unwrap_or_default()
+    let kinds = [Kept::Everything, Kept::Nothing].into_iter().take(1 + usize::from(also_once));
+    kinds.map(|kept| pool(model, found, user, workers, &kept)).collect()
 }
 
-fn pool(model: &Model, found: &Found, user: Option<&ProgramUser>, workers: usize, kept: &Kept<'_>) -> Option<PhpPool> {
+fn pool(model: &Model, found: &Found, user: Option<&ProgramUser>, workers: usize, kept: &Kept<'_>) -> PhpPool {
     let php = &model.php;
     let version = found.version.as_deref().unwrap_or("any");
     let whose = user.map(|user| format!("-{}", file_name(user))).unwrap_or_default();
     let socket = model.server.state_dir.join(format!("{}-{version}{}{whose}.sock", found.kind.name(), kept.mark()));
-    if socket.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
-        return None;
-    }
     let per_worker = php.processes_max.unwrap_or_else(guessed).div_ceil(workers.max(1)).max(1);
     let processes = per_worker * workers.max(1);
     let serves_once = matches!(kept, Kept::Nothing);
@@ -165,18 +163,7 @@ fn pool(model: &Model, found: &Found, user: Option<&ProgramUser>, workers: usize
     let name = user.map_or_else(|| shown.clone(), |user| format!("{shown} of {}", user.user));
     let upstream = Arc::new(Upstream::new(&name, vec![Member::new(backend, tuning)]));
     let (name, program, user) = (name.into(), found.program.clone(), user.cloned());
-    Some(PhpPool {
-        name,
-        user,
-        kind: found.kind,
-        version: found.version.clone(),
-        program,
-        socket,
-        processes,
-        serves_once,
-        settings,
-        upstream,
-    })
+    PhpPool { name, user, kind: found.kind, version: found.version.clone(), program, socket, processes, serves_once, settings, upstream }
 }
 
 /// One that no other user has.
@@ -272,11 +259,11 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_has_no_room_for_its_name() {
-        let mut model = model(PhpUse::Managed, &format!("/{}", "x".repeat(120)));
+    fn any_state_directory_has_room_for_sockets() {
+        let long = format!("/{}", "x".repeat(120));
+        let mut model = model(PhpUse::Managed, &long);
         settle(&mut model, 1, false);
-        assert!(model.php_pools.first().is_none());
-        assert!(explain(&model).unwrap().contains("503"));
+        assert!(model.php_pools.first().unwrap().socket.starts_with(&long));
     }
 
     #[test]

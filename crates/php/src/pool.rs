@@ -163,10 +163,10 @@ impl Pool {
     }
 
     fn begin(&self, spec: &Spec) -> io::Result<(Process, Option<process::Errors>, Option<Script>)> {
-        if let Whom::Lent(starter, user) = &spec.whom {
-            let Borrowed { order, is_listener_input, inherited, script } = spec.borrowed(user, self.listener.as_fd())?;
+        if let Whom::Broker(broker, user) = &spec.whom {
+            let Borrowed { request, is_listener_input, inherited, script } = spec.borrowed(user, self.listener.as_fd())?;
             let inherited: Vec<_> = inherited.iter().map(AsFd::as_fd).collect();
-            let (process, errors) = Process::borrow(starter, &order, is_listener_input.then(|| self.listener.as_fd()), &inherited)?;
+            let (process, errors) = Process::borrow(broker, &request, is_listener_input.then(|| self.listener.as_fd()), &inherited)?;
             return Ok((process, errors, script));
         }
         // The thread that this runs on is the process's first, so that PHP hears of its end and of no other.

@@ -1,12 +1,11 @@
-//! A PHP that runs: our own child, or one that the starter started as somebody else.
+//! A PHP that runs: our own child, or one that the broker has started as another user.
 //!
 //! Both are asked the same things. Difficulty: PHP's workers are not ours to wait for, so that a whole group has to be signalled and looked at.
 
 use rustix::fd::AsFd;
-use saker_net::{
-    ChildSignal, Group,
-    starter::{Lent, Order, Starter},
-};
+use saker_broker::SpawnRequest;
+use saker_broker_client::{BrokerClient, SpawnedChild};
+use saker_net::{ChildSignal, Group, program::Spawned};
 use std::{
     fs::File,
     io::{self, PipeReader},
@@ -25,8 +24,8 @@ pub enum Process {
         child: Child,
         group: Group,
     },
-    Lent {
-        lent: Lent,
+    Spawned {
+        spawned: SpawnedChild,
         /// Of the same socket.
         end: UnixStream,
     },
@@ -45,22 +44,22 @@ impl Process {
 
     /// `input`: its standard input, if it has any.
     pub fn borrow(
-        starter: &Starter,
-        order: &Order,
+        broker: &BrokerClient,
+        request: &SpawnRequest,
         input: Option<BorrowedFd<'_>>,
         inherited: &[BorrowedFd<'_>],
     ) -> io::Result<(Process, Option<Errors>)> {
         let (reader, writer): (PipeReader, _) = io::pipe()?;
         let nothing = File::options().read(true).write(true).open("/dev/null")?;
-        let lent = starter.start(order, [input.unwrap_or(nothing.as_fd()), nothing.as_fd(), writer.as_fd()], inherited)?;
-        let end = UnixStream::from_std(std::os::unix::net::UnixStream::from(lent.tether()?))?;
-        Ok((Process::Lent { lent, end }, Some(Errors::from_owned_fd(OwnedFd::from(reader))?)))
+        let spawned = broker.start_program(request, [input.unwrap_or(nothing.as_fd()), nothing.as_fd(), writer.as_fd()], inherited)?;
+        let end = UnixStream::from_std(std::os::unix::net::UnixStream::from(spawned.channel()?))?;
+        Ok((Process::Spawned { spawned, end }, Some(Errors::from_owned_fd(OwnedFd::from(reader))?)))
     }
 
     pub fn id(&self) -> u32 {
         match self {
             Process::Own { group, .. } => group.id().unsigned_abs(),
-            Process::Lent { lent, .. } => lent.id(),
+            Process::Spawned { spawned, .. } => spawned.id(),
         }
     }
 
@@ -68,8 +67,8 @@ impl Process {
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         match self {
             Process::Own { child, .. } => child.wait().await,
-            Process::Lent { lent, end } => {
-                end.async_io(Interest::READABLE, || lent.status().ok_or_else(|| io::ErrorKind::WouldBlock.into())).await
+            Process::Spawned { spawned, end } => {
+                end.async_io(Interest::READABLE, || spawned.status().ok_or_else(|| io::ErrorKind::WouldBlock.into())).await
             }
         }
     }
@@ -78,14 +77,14 @@ impl Process {
     pub fn signal_leader(&self, signal: ChildSignal) {
         match self {
             Process::Own { group, .. } => group.signal_leader(signal),
-            Process::Lent { lent, .. } => lent.signal_leader(signal),
+            Process::Spawned { spawned, .. } => spawned.signal_leader(signal),
         }
     }
 
     pub fn signal_all(&self, signal: ChildSignal) {
         match self {
             Process::Own { group, .. } => group.signal_all(signal),
-            Process::Lent { lent, .. } => lent.signal_all(signal),
+            Process::Spawned { spawned, .. } => spawned.signal_all(signal),
         }
     }
 
@@ -93,7 +92,7 @@ impl Process {
     pub fn is_there(&mut self) -> bool {
         match self {
             Process::Own { group, .. } => group.is_there(),
-            Process::Lent { lent, .. } => !lent.is_gone(),
+            Process::Spawned { spawned, .. } => !spawned.is_gone(),
         }
     }
 }

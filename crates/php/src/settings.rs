@@ -3,13 +3,17 @@
 //! Difficulty: some settings can't be changed any more by then. One of an administrator that can't be applied ends the request with 500, since it
 //! may be what keeps a site inside its folder; others are left out. The script lies in the folder for temporary files, because PHP may be
 //! another user, and the server's state is nobody else's to look into.
+//! PHP of one user must not be able to change what PHP of another runs first, so that a server that root starts has the script made by root.
 //! Absent on purpose: the site's own auto_prepend_file in php.ini, which this one takes the place of.
 
+use crate::temporary;
 use std::{
+    ffi::{OsStr, OsString},
     fs::{self, OpenOptions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 /// The variables are those of php-fpm, and so is their text.
@@ -30,28 +34,72 @@ const SCRIPT: &[u8] = br#"<?php
 })();
 "#;
 
+/// Of the file that root has made, in the folder for temporary files; it matches [`Script::any_path`], and outlives servers, which share it.
+const ROOTS_NUMBER: &str = "0-0";
+/// Root's file, once it is there.
+static ROOTS: OnceLock<PathBuf> = OnceLock::new();
+
 /// The script in a file, for as long as this is there.
 #[derive(Debug)]
-pub struct Script(PathBuf);
+pub struct Script {
+    path: PathBuf,
+    is_roots: bool,
+}
+
+/// As root, before the server becomes another user: makes the script a file that nobody else can change.
+///
+/// # Errors
+/// The file can't be written.
+pub fn prepare() -> io::Result<()> {
+    let path = PathBuf::from(Script::any_path(OsStr::new(ROOTS_NUMBER)));
+    let is_it = || {
+        let found = fs::symlink_metadata(&path)?;
+        let is_roots_alone = found.is_file() && found.uid() == 0 && found.nlink() == 1 && found.mode() & 0o022 == 0;
+        io::Result::Ok(is_roots_alone && fs::read(&path)? == SCRIPT)
+    };
+    if !is_it().unwrap_or(false) {
+        let _ = fs::remove_file(&path);
+        // Nobody can have laid anything there in its place (open(2), O_EXCL).
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
+        file.write_all(SCRIPT)?;
+        // PHP of every user reads it, whatever umask root has.
+        file.set_permissions(fs::Permissions::from_mode(0o644))?;
+    }
+    let _ = ROOTS.set(path);
+    Ok(())
+}
 
 impl Script {
     pub fn write() -> io::Result<Script> {
+        if let Some(path) = ROOTS.get() {
+            return Ok(Script { path: path.clone(), is_roots: true });
+        }
         let name = format!("saker-php-{}-{}.php", std::process::id(), saker_net::clock::monotonic_precise_ns());
-        let path = std::env::temp_dir().join(name);
+        let path = temporary::folder().join(name);
         // Nobody can have laid anything there in its place (open(2), O_EXCL).
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
-        let script = Script(path);
+        let script = Script { path, is_roots: false };
         file.write_all(SCRIPT)?;
         Ok(script)
     }
 
+    /// The path of any such file; `number` stands for what tells them apart.
+    pub fn any_path(number: &OsStr) -> OsString {
+        let mut name = OsString::from("saker-php-");
+        name.push(number);
+        name.push(".php");
+        temporary::folder().join(name).into()
+    }
+
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
 impl Drop for Script {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        if !self.is_roots {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }

@@ -113,6 +113,8 @@ pub enum BodyError {
     Malformed,
     /// Over the limit: answer 413 and close.
     TooLarge,
+    /// Trailers over a limit of fields: answer 431 and close.
+    TrailersTooLarge,
     /// Over the time limit: answer 408 and close.
     TimedOut,
     /// What we made it from failed.
@@ -139,6 +141,10 @@ pub trait RequestBody {
 
     /// Puts what is still to come under the inward limits of its site. Called once the site is known.
     fn throttle(&mut self, _: &Throttle, _site: usize) {}
+
+    /// Bounds the content as a whole, what has come already included; 0: no limit. Content beyond it is [`BodyError::TooLarge`], and nothing of
+    /// the piece that goes beyond it is handed out. Called once the settings of the path are known, and again when rules lead to another path.
+    fn limit(&mut self, _bytes_max: u64) {}
 }
 
 /// The body of a request that has none.

@@ -1,7 +1,8 @@
 //! One request and what has been found out about it. Goes down through the phases and comes back with the response.
 
 use crate::{
-    Call, Guarded, Handed, HeadEdits, RequestBody, Reusable,
+    Call, Guarded, Handed, HeadEdits, RequestBody, RequestBudget, Reusable,
+    budget::NESTING_MAX,
     logged::{First, LogRules, StandIn},
     modsecurity::Screening,
     phases::Inquiry,
@@ -161,6 +162,10 @@ impl Environment {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 pub struct Exchange {
@@ -239,6 +244,8 @@ pub struct Exchange {
     pub log_id: Rc<LogId>,
     /// What is known of its permission, where somebody else gives it.
     pub inquiry: Option<Box<Inquiry>>,
+    /// Fields by the names of `authorize_fields` are those of its answer; else they are the client's, and programs aren't told them.
+    pub has_authorized_fields: bool,
     /// What throttling said before the walk, or says in its access phase.
     pub admission: Option<Admission>,
     /// Its places among the requests that are being answered. Drivers hold them until the response has gone.
@@ -253,6 +260,12 @@ pub struct Exchange {
     pub redirects: u8,
     /// More of them go in circles.
     pub redirects_max: u8,
+    /// Requests that it is inside of.
+    pub nesting: u8,
+    /// Deeper ones go in circles.
+    pub nesting_max: u8,
+    /// Shared with everything that it leads to; see [`Exchange::budget`].
+    pub(crate) budget: OnceCell<Rc<RequestBudget>>,
 }
 
 impl Exchange {
@@ -299,6 +312,7 @@ impl Exchange {
             trace: None,
             log_id: Rc::default(),
             inquiry: None,
+            has_authorized_fields: false,
             admission: None,
             counted: Vec::new(),
             program_gate: None,
@@ -306,6 +320,9 @@ impl Exchange {
             drops_connection: false,
             redirects: 0,
             redirects_max: REDIRECTS_MAX,
+            nesting: 0,
+            nesting_max: NESTING_MAX,
+            budget: OnceCell::new(),
         }
     }
 

@@ -1,14 +1,16 @@
 //! One loaded configuration, ready to serve; shared by all workers and replaced whole by a reload.
 
 use crate::{
-    Client, DerivedSites, HostTable,
+    Client, DerivedSites,
+    held_policy::requires_certificates,
     throttle::{Account, Counted, Places},
 };
 use saker_config::{
-    Model,
+    HostTable, Model,
     model::{Limits, Origin, Site},
 };
 use saker_hosts::Hosts;
+use saker_tls::Identities;
 use std::{
     any::Any,
     net::IpAddr,
@@ -51,7 +53,11 @@ pub struct Generation {
     /// Counts up from 1.
     pub number: u64,
     pub model: Model,
-    pub hosts: HostTable,
+    pub hosts: Arc<HostTable>,
+    /// What sites demand of handshakes; `None` where no connection comes.
+    pub identities: Option<Arc<Identities>>,
+    /// A site is there for clients with certificates only.
+    pub requires_certificates: bool,
     /// Whether anything is counted by address: where nothing is, no account is opened.
     pub throttles: bool,
     /// Whether any site has limits of its own.
@@ -70,14 +76,32 @@ pub struct Generation {
 
 impl Generation {
     pub fn new(number: u64, model: Model) -> Generation {
-        let hosts = HostTable::new(&model);
+        let hosts = Arc::new(HostTable::new(&model));
+        Generation::with_hosts(number, model, hosts)
+    }
+
+    /// `hosts`: of the same model.
+    pub fn with_hosts(number: u64, model: Model, hosts: Arc<HostTable>) -> Generation {
         let looks_up = model.sites.iter().any(|site| site.by_host.as_ref().is_some_and(|by_host| by_host.is_looked_up));
         let throttles = looks_up || model.guard.counts() || model.all_settings().any(|(_, settings)| !settings.throttle.is_idle());
         let site_accounts = model.sites.iter().map(|_| SiteAccounts::default()).collect();
         let limits_differ = model.sites.iter().any(|site| site.limits.is_some());
         let (derived, no_site) = (DerivedSites::new(model.hosts.entries_max), Arc::new(no_site()));
-        let (front_end, known_hosts) = (None, None);
-        Generation { number, model, hosts, throttles, limits_differ, site_accounts, known_hosts, derived, front_end, no_site }
+        let requires_certificates = requires_certificates(&model);
+        Generation {
+            number,
+            model,
+            hosts,
+            identities: None,
+            requires_certificates,
+            throttles,
+            limits_differ,
+            site_accounts,
+            known_hosts: None,
+            derived,
+            front_end: None,
+            no_site,
+        }
     }
 
     pub fn with_known_hosts(mut self, known_hosts: Option<Arc<Hosts>>) -> Generation {

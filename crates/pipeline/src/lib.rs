@@ -4,6 +4,7 @@
 //! and loggers; `handlers` implement [`Handler`] and [`Reusable`].
 
 pub mod body;
+pub mod budget;
 pub mod call;
 pub mod derived;
 pub mod exchange;
@@ -12,7 +13,7 @@ pub mod generation;
 pub mod guard;
 pub mod handed;
 pub mod head_edits;
-pub mod host_table;
+mod held_policy;
 pub mod logged;
 pub mod modsecurity;
 pub mod phases;
@@ -28,6 +29,7 @@ pub mod traits;
 pub mod tunnel;
 
 pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid};
+pub use budget::{Inner, RequestBudget};
 pub use call::{Adjust, Call, CallManner, CallNames, CallTo, ProcessManner, Reverse, Script, Trust, Via};
 pub use derived::DerivedSites;
 pub use exchange::{Client, Environment, Exchange, Mapped, TellHints, TraceStep};
@@ -35,7 +37,7 @@ pub use generation::{FrontEnd, Generation};
 pub use guard::{Confirmed, GuardState, Guarded, NameServer};
 pub use handed::Handed;
 pub use head_edits::{HeadEdits, HeadFacts};
-pub use host_table::HostTable;
+pub use held_policy::Holding;
 pub use logged::{First, LogFacts, LogRules, StandIn};
 pub use resources::{Bounds, Key, Outcome, Resources};
 pub use response::{ReadyHead, Response, ResponseHead};

@@ -3,7 +3,7 @@
 //! Error documents (a path of the same site) run the later phases once more with a request of their own, which carries none of the
 //! client's conditions: a 404 page must never become a 304 or a part of itself.
 
-use crate::{Body, Chunk, Exchange, NoBody, Response, ResponseHead, Services, StandIn, modsecurity, phases};
+use crate::{Body, Chunk, Exchange, Inner, NoBody, Response, ResponseHead, Services, StandIn, modsecurity, phases};
 use saker_config::model::ErrorPage;
 use saker_http::{KnownField, Method, RequestHead, Status, escape};
 use std::{rc::Rc, sync::Arc};
@@ -60,6 +60,10 @@ async fn finish(exchange: &mut Exchange, services: &Services, response: &mut Res
 async fn error_document(exchange: &mut Exchange, services: &Services, response: Response) -> Response {
     let settings = Arc::clone(&exchange.settings);
     match settings.error_page(response.status) {
+        // Whatever led the request too far would go on there.
+        Some(ErrorPage::Path(_)) if exchange.is_over_budget() || !exchange.may_nest(Inner::Include) => {
+            own_page(exchange, services, response)
+        }
         Some(ErrorPage::Path(path)) => match internal_page(exchange, services, path, response.status).await {
             Some(page) => merge(response, page, exchange.rules_state.is_some()),
             None => own_page(exchange, services, response),
@@ -145,8 +149,10 @@ fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
     (inner.path, inner.query) = (path.as_bytes().to_vec(), query);
     inner.site_index = exchange.site_index;
     inner.log_id = Rc::clone(&exchange.log_id);
-    inner.redirects = exchange.redirects + 1;
+    inner.share_budget(exchange);
+    inner.redirects = exchange.redirects.saturating_add(1);
     inner.is_admitted = true;
+    inner.has_authorized_fields = exchange.has_authorized_fields;
     inner.program_gate = exchange.program_gate.clone();
     inner.trace = exchange.trace.take().inspect(|steps| exchange.trace = Some(steps.clone()));
     inner

@@ -6,8 +6,9 @@
 
 use crate::Exchange;
 use saker_http::Status;
+use saker_net::privileged;
 use saker_telemetry::local_time::{Civil, TimeZone, append_strftime};
-use std::{fs::OpenOptions, io::Write, path::PathBuf};
+use std::{io::Write, path::PathBuf};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptLog {
@@ -57,10 +58,8 @@ impl ScriptLog {
 
     /// What can't be written is not worth a second complaint: the error log has said that the script failed.
     fn append(&self, entry: &[u8]) {
-        if std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() > self.bytes_max) {
-            return;
-        }
-        if let Ok(mut file) = OpenOptions::new().append(true).create(true).open(&self.path) {
+        let Ok(mut file) = privileged::open_append(&self.path, 0o640) else { return };
+        if file.metadata().is_ok_and(|metadata| metadata.len() <= self.bytes_max) {
             let _ = file.write_all(entry);
         }
     }

@@ -3,7 +3,8 @@
 use crate::{
     Authorizer, Filter, Generation, GuardState, Handler, LocalFuture, NameServer, Rules, modsecurity::Offload, throttle::Neighbours,
 };
-use std::{path::Path, rc::Rc, sync::Arc, time::Duration};
+use saker_files::BufferFiles;
+use std::{rc::Rc, sync::Arc, time::Duration};
 
 /// From a path to the key authorization that waits there.
 pub type FindChallenge = dyn Fn(&[u8]) -> Option<String>;
@@ -26,8 +27,8 @@ pub struct Services {
     pub sleep: fn(Duration) -> LocalFuture<'static, ()>,
     /// Does work on another thread.
     pub offload: Offload,
-    /// Where files without a name are.
-    pub folder: Arc<Path>,
+    /// What is kept on disk for slow clients.
+    pub buffer_files: Arc<BufferFiles>,
     /// What clients have used up, and who is banned.
     pub neighbours: Arc<Neighbours>,
     /// Monotonic nanoseconds, for throttling.

@@ -19,7 +19,7 @@ use rustls::{
     quic::{self, KeyChange, Secrets, Suite, Version},
     sign::CertifiedKey,
 };
-use std::{any::Any, fmt, io::Cursor, sync::Arc};
+use std::{any::Any, fmt, io::Cursor, net::IpAddr, sync::Arc};
 
 const TAG_BYTES: usize = 16;
 
@@ -36,6 +36,8 @@ pub struct Hello {
     pub client_certificates: Vec<CertificateDer<'static>>,
     /// What the server showed.
     pub shown: Option<Arc<CertifiedKey>>,
+    /// Of the server's configuration, by whoever chose it.
+    pub label: Label,
     /// 1 or 2.
     pub quic_version: u8,
 }
@@ -54,16 +56,24 @@ impl fmt::Display for Unusable {
 #[derive(Clone, Copy)]
 struct Initials(Suite);
 
+/// Tells a connection's configuration from others; means something to whoever chooses them only.
+pub type Label = [u8; 32];
+
 /// Which configuration answers a ClientHello.
 pub trait ChooseConfig: Send + Sync {
-    /// `message`: what has come of the first handshake message, in order. A configuration has to be good for QUIC.
-    fn choose(&self, message: &[u8]) -> Chosen;
+    /// `message`: what has come of the first handshake message, in order. `local`: the address that it came to, as far as the socket
+    /// tells, where [`ChooseConfig::depends_on_local`]. A configuration has to be good for QUIC.
+    fn choose(&self, message: &[u8], local: Option<IpAddr>) -> Chosen;
+
+    fn depends_on_local(&self) -> bool {
+        false
+    }
 }
 
 pub enum Chosen {
     /// The message is not there whole.
     NotYet,
-    Config(Arc<ServerConfig>),
+    Config(Arc<ServerConfig>, Label),
     /// With a TLS alert, and for the log.
     Refused {
         alert: u8,
@@ -73,14 +83,16 @@ pub enum Chosen {
 
 /// The same for everybody.
 impl ChooseConfig for Arc<ServerConfig> {
-    fn choose(&self, _: &[u8]) -> Chosen {
-        Chosen::Config(Arc::clone(self))
+    fn choose(&self, _: &[u8], _: Option<IpAddr>) -> Chosen {
+        Chosen::Config(Arc::clone(self), Label::default())
     }
 }
 
 /// Server's side. To be made anew when certificates change.
+#[derive(Clone)]
 pub struct ServerCrypto {
     configs: Arc<dyn ChooseConfig>,
+    local: Option<IpAddr>,
     initials: Initials,
     take_shown: TakeShown,
 }
@@ -108,7 +120,12 @@ impl Initials {
 
 impl ServerCrypto {
     pub fn new(configs: Arc<dyn ChooseConfig>, take_shown: TakeShown) -> Result<ServerCrypto, Unusable> {
-        Ok(ServerCrypto { configs, initials: Initials::new()?, take_shown })
+        Ok(ServerCrypto { configs, local: None, initials: Initials::new()?, take_shown })
+    }
+
+    /// The same for a connection to an address of this machine; `None`: that makes no difference.
+    pub(crate) fn at(&self, local: Option<IpAddr>) -> Option<ServerCrypto> {
+        self.configs.depends_on_local().then(|| ServerCrypto { local, ..self.clone() })
     }
 }
 
@@ -134,7 +151,8 @@ impl crypto::ServerConfig for ServerCrypto {
 
     fn start_session(self: Arc<Self>, version: u32, parameters: &TransportParameters) -> Box<dyn crypto::Session> {
         let version = known(version).unwrap_or(Version::V1);
-        let waiting = Waiting { configs: Arc::clone(&self.configs), parameters: encoded(parameters), message: Vec::new() };
+        let (configs, parameters) = (Arc::clone(&self.configs), encoded(parameters));
+        let waiting = Waiting { configs, local: self.local, parameters, message: Vec::new() };
         Box::new(Session::new(Stage::Waiting(waiting), version, self.initials, self.take_shown))
     }
 }
@@ -163,6 +181,7 @@ struct Session {
     is_told: bool,
     take_shown: TakeShown,
     shown: Option<Arc<CertifiedKey>>,
+    label: Label,
 }
 
 enum Stage {
@@ -173,13 +192,14 @@ enum Stage {
 
 struct Waiting {
     configs: Arc<dyn ChooseConfig>,
+    local: Option<IpAddr>,
     parameters: Vec<u8>,
     message: Vec<u8>,
 }
 
 impl Session {
     fn new(stage: Stage, version: Version, initials: Initials, take_shown: TakeShown) -> Session {
-        Session { stage, version, initials, next: None, is_told: false, take_shown, shown: None }
+        Session { stage, version, initials, next: None, is_told: false, take_shown, shown: None, label: Label::default() }
     }
 
     fn tls(&self) -> Option<&quic::Connection> {
@@ -207,15 +227,16 @@ impl Session {
     fn begin(&mut self, bytes: &[u8]) -> Result<(), TransportError> {
         let Stage::Waiting(waiting) = &mut self.stage else { return self.hear(bytes) };
         waiting.message.extend_from_slice(bytes);
-        let config = match waiting.configs.choose(&waiting.message) {
+        let (config, label) = match waiting.configs.choose(&waiting.message, waiting.local) {
             Chosen::NotYet => return Ok(()),
-            Chosen::Config(config) => config,
+            Chosen::Config(config, label) => (config, label),
             Chosen::Refused { alert, reason } => return Err(refused(alert, reason)),
         };
         let message = std::mem::take(&mut waiting.message);
         let session = quic::ServerConnection::new(config, self.version, std::mem::take(&mut waiting.parameters));
         let session = session.map_err(|error| refused(AlertDescription::InternalError.into(), error.to_string()))?;
         self.stage = Stage::Begun(Box::new(quic::Connection::Server(session)));
+        self.label = label;
         self.hear(&message)
     }
 
@@ -252,6 +273,7 @@ impl crypto::Session for Session {
             kind: tls.handshake_kind(),
             client_certificates: certificates.iter().map(|one| one.clone().into_owned()).collect(),
             shown: self.shown.clone(),
+            label: self.label,
             quic_version: if matches!(self.version, Version::V2) { 2 } else { 1 },
         }))
     }

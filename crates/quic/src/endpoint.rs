@@ -23,7 +23,7 @@ use quinn_proto::{
 use saker_net::{Arrival, Departure, UdpSocket, udp::SEND_BYTES_MAX};
 use std::{
     collections::VecDeque,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -92,6 +92,8 @@ pub struct Endpoint<G> {
     inner: quinn_proto::Endpoint,
     /// Its server's part is that for IPv6; clients over IPv4 get this one.
     over_ipv4: Option<Arc<ServerConfig>>,
+    /// What the server's part is made of, for addresses of this machine that have their own.
+    server: Option<(ServerCrypto, Arc<ServerConfig>)>,
     settings: Settings,
     slots: Vec<Option<Box<Slot<G>>>>,
     serial: u64,
@@ -148,6 +150,7 @@ impl<G> Endpoint<G> {
         Endpoint {
             inner,
             over_ipv4: None,
+            server: None,
             settings,
             slots: Vec::new(),
             serial: 0,
@@ -167,9 +170,11 @@ impl<G> Endpoint<G> {
     /// For connections that begin from now on; those that are open keep what they have.
     pub fn replace_server(&mut self, settings: &Settings, secrets: &Secrets, crypto: ServerCrypto) {
         self.settings = settings.clone();
-        let server = settings.server(secrets, crypto);
+        let server = settings.server(secrets, crypto.clone());
         self.over_ipv4 = Some(Arc::new(settings.over_ipv4(&server)));
-        self.inner.set_server_config(Some(Arc::new(server)));
+        let server = Arc::new(server);
+        self.server = Some((crypto, Arc::clone(&server)));
+        self.inner.set_server_config(Some(server));
     }
 
     /// No connections begin any more.
@@ -237,6 +242,7 @@ impl<G> Endpoint<G> {
         };
         let (connection_id, peer, local) = (*incoming.orig_dst_cid(), incoming.remote_address(), incoming.local_ip());
         let config = self.over_ipv4.clone().filter(|_| peer.ip().to_canonical().is_ipv4());
+        let config = self.config_at(local, config.as_ref()).or(config);
         match self.inner.accept(incoming, now, &mut self.out, config) {
             Ok((handle, connection)) => {
                 let id = self.enter(now, handle, connection, guest, proved);
@@ -253,6 +259,15 @@ impl<G> Endpoint<G> {
                 }
             }
         }
+    }
+
+    /// `base`, but for the address that the client has connected to, where that makes a difference.
+    fn config_at(&self, local: Option<IpAddr>, base: Option<&Arc<ServerConfig>>) -> Option<Arc<ServerConfig>> {
+        let (crypto, server) = self.server.as_ref()?;
+        let crypto = crypto.at(local)?;
+        let mut config = ServerConfig::clone(base.unwrap_or(server));
+        config.crypto = Arc::new(crypto);
+        Some(Arc::new(config))
     }
 
     fn retry(&mut self, incoming: Incoming, sink: &mut impl Sink) {

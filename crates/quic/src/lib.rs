@@ -26,7 +26,7 @@ mod time_limits;
 
 pub use connection::{Connection, Event, Figures, Lost, Read, Written};
 pub use counts::Counts;
-pub use crypto::{ChooseConfig, Chosen, ClientCrypto, Hello, ServerCrypto, TakeShown, Unusable};
+pub use crypto::{ChooseConfig, Chosen, ClientCrypto, Hello, Label, ServerCrypto, TakeShown, Unusable};
 pub use endpoint::{Door, Endpoint, Id, Place, Settled, Sink};
 pub use qlog::{Recorder, Recording};
 pub use secrets::Secrets;

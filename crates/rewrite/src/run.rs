@@ -18,14 +18,12 @@ mod tests;
 use crate::{Action, Effects, Input, LogLine, Outcome, Settings, TraceLine, World};
 pub use directory::run_directory;
 use expand::Groups;
-use saker_expressions::{Dependencies, Dependency, Variable};
+use saker_expressions::{Dependencies, Dependency, LimitReached, Pattern, Spans, Variable, pattern_steps};
 pub use server::{run_server, script_environment};
-use std::fmt;
+use std::{fmt, time::Instant};
 
 /// Applications of a rule or a condition, in one run.
 const STEPS_MAX: u64 = 200_000;
-/// What a pattern that was given up costs.
-const LIMIT_STEPS: u64 = 20_000;
 /// Bytes that one step may look at, or make.
 const STEP_BYTES: u64 = 512;
 /// Longest text that a template may make: a query or a variable that grows on itself ends the run.
@@ -56,6 +54,8 @@ pub(crate) struct Run<'a> {
     log: Vec<LogLine>,
     trace: Vec<TraceLine>,
     steps: u64,
+    /// As many as this run may take: its own bound, or what other runs of the request have left.
+    steps_max: u64,
 }
 
 impl<'a> Run<'a> {
@@ -79,10 +79,14 @@ impl<'a> Run<'a> {
             log: Vec::new(),
             trace: Vec::new(),
             steps: 0,
+            steps_max: world.as_facts().work().map_or(STEPS_MAX, |work| work.steps_left().min(STEPS_MAX)),
         }
     }
 
     fn finish(self, action: Action) -> Outcome {
+        if let Some(work) = self.world.as_facts().work() {
+            work.steps(self.steps);
+        }
         Outcome {
             action,
             query: self.query,
@@ -113,12 +117,19 @@ impl<'a> Run<'a> {
     }
 
     fn is_exhausted(&self) -> bool {
-        self.steps > STEPS_MAX
+        self.steps > self.steps_max
+    }
+
+    /// Runs a pattern, and takes what it cost from the budget.
+    fn captures(&mut self, pattern: &Pattern, subject: &[u8]) -> Result<Option<Spans>, LimitReached> {
+        let begun = Instant::now();
+        let found = pattern.captures(subject);
+        self.steps += pattern_steps(begun.elapsed(), found.is_err());
+        found
     }
 
     /// A pattern was given up; httpd calls that no match.
     fn gave_up(&mut self, pattern: &[u8]) {
-        self.steps += LIMIT_STEPS;
         let text = format!("the pattern '{}' took too many steps; taken as not matching", Shown(pattern));
         self.complain("", text);
     }

@@ -4,10 +4,11 @@
 use crate::{
     connection::Opened,
     driver_h1, driver_h2,
+    freshness::ReadOrigin,
     io::Io,
-    serving::{Http2Terms, Secure, Session},
+    serving::{Http2Terms, Session},
     transport::{HandshakeFailure, HandshakeStep, Secured, Transport},
-    worker::Worker,
+    worker::{Draining, Worker},
 };
 use saker_config::model::Address;
 use saker_net::{
@@ -48,7 +49,14 @@ struct Manners {
 }
 
 /// Takes over an accepted connection.
-pub fn start(worker: &Rc<Worker>, mut opened: Opened, stream: RawStream, peer: SocketAddr, local: SocketAddr, listener: Arc<Address>) {
+pub fn start(
+    worker: &Rc<Worker>,
+    mut opened: Opened,
+    (stream, origin): (RawStream, ReadOrigin),
+    peer: SocketAddr,
+    local: SocketAddr,
+    listener: Arc<Address>,
+) {
     let mut client = Client::new(peer, local, listener, false);
     let manners = manners(worker, &client);
     client.tls = manners.acceptor.is_some();
@@ -61,7 +69,7 @@ pub fn start(worker: &Rc<Worker>, mut opened: Opened, stream: RawStream, peer: S
     if let Err(turned_away) = opened.admit(client.ip()) {
         return turned_away.tell(worker, &client);
     }
-    driver_h1::first_read(Session::new(Rc::clone(worker), client, opened, manners.http2, None), stream);
+    driver_h1::first_read(Session::new(Rc::clone(worker), client, opened, manners.http2), stream, origin);
 }
 
 fn manners(worker: &Worker, client: &Client) -> Manners {
@@ -85,7 +93,7 @@ fn manners(worker: &Worker, client: &Client) -> Manners {
 /// Everything that may have to wait before a driver can begin.
 async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, client: Client, manners: Manners) {
     let Ok(stream) = stream.register() else { return worker.counters.increment(Metric::ClosedError) };
-    let mut io = Io::new(Transport::Plain(stream), Vec::new());
+    let mut io = Io::new(Transport::plain(stream), Vec::new());
     let mut client = match manners.preface {
         true => match await_preface(&worker, &mut io, client).await {
             Some(client) => client,
@@ -97,20 +105,20 @@ async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, clie
         return turned_away.tell(&worker, &client);
     }
     let Some(acceptor) = manners.acceptor else {
-        return driver_h1::run(Session::new(worker, client, opened, manners.http2, None), io).await;
+        return driver_h1::run(Session::new(worker, client, opened, manners.http2), io).await;
     };
     let Transport::Plain(stream) = io.transport else { return };
-    let secured = Secured::new(stream, acceptor.accept(), io.input);
+    let secured = Secured::new(stream.into_stream(), acceptor.accept(client.local.ip()), io.input);
     let Some(secured) = handshake(&worker, secured, &client).await else { return };
     let alpn = |name: &[u8]| secured.info().is_some_and(|info| info.alpn.as_deref() == Some(name));
     if alpn(ACME_TLS_ALPN) {
         return end_challenge(&worker, secured).await;
     }
     let alpn_is_h2 = alpn(b"h2");
-    let secure = secured.info().map(|info| Secure::new(info, acceptor.identities()));
-    client.session = secured.info().cloned();
+    let Some(info) = secured.info().cloned() else { return };
+    client.session = Some(info);
     let http2 = Http2Terms { direct: false, upgrade: false, ..manners.http2 };
-    let session = Session::new(worker, client, opened, http2, secure);
+    let session = Session::new(worker, client, opened, http2);
     let io = Io::new(Transport::Tls(Box::new(secured)), Vec::new());
     match alpn_is_h2 {
         true => driver_h2::run(session, io, driver_h2::Beginning::Preface).await,
@@ -160,7 +168,7 @@ async fn shake(worker: &Worker, secured: &mut Secured, limit: Duration) -> Resul
             Ok(HandshakeStep::AwaitsCertificate) => {
                 sleep(CERTIFICATE_POLL).await;
                 waited += CERTIFICATE_POLL;
-                if waited < CERTIFICATE_WAIT_MAX && !worker.draining.get() {
+                if waited < CERTIFICATE_WAIT_MAX && worker.draining.get() == Draining::Nothing {
                     until += CERTIFICATE_POLL;
                 }
             }
@@ -176,7 +184,7 @@ async fn end_challenge(worker: &Rc<Worker>, secured: Secured) {
 }
 
 async fn refuse(worker: &Rc<Worker>, secured: Secured, client: &Client, fault: &Fault) {
-    let mut io = Io::new(Transport::Plain(secured.into_stream()), Vec::new());
+    let mut io = Io::new(Transport::plain(secured.into_stream()), Vec::new());
     match fault {
         Fault::PlainHttp => {
             error_log::log_about(&message::HTTP_ON_TLS_PORT, client, format_args!(""));

@@ -1,12 +1,16 @@
 //! What every open connection holds of the worker: its place among the connections, and its client's account.
 
-use crate::worker::Worker;
+use crate::worker::{Draining, Worker};
 use saker_pipeline::{
     Client, Generation,
     throttle::{self, AddressState, ConnectionGuard},
 };
 use saker_telemetry::{Metric, error_log, message};
-use std::{net::IpAddr, rc::Rc, sync::Arc};
+use std::{
+    net::IpAddr,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering},
+};
 
 /// Why a connection is closed as soon as it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,19 +43,34 @@ pub struct Opened {
     worker: Rc<Worker>,
     /// Another has taken over the place.
     is_handed_over: bool,
+    /// Came when the server had been asked to stop.
+    is_late: bool,
     account: Option<ConnectionGuard>,
 }
 
 impl Opened {
     /// For a connection that `Shared::connections` has already admitted.
     pub fn new(worker: &Rc<Worker>) -> Opened {
-        Opened { worker: Rc::clone(worker), is_handed_over: false, account: None }
+        let is_late = worker.draining.get() != Draining::Nothing;
+        if is_late {
+            worker.shared.late_connections.fetch_add(1, Ordering::Relaxed);
+        }
+        Opened { worker: Rc::clone(worker), is_handed_over: false, is_late, account: None }
     }
 
     /// The same place, from now on held by what is returned.
     pub fn hand_over(&mut self) -> Opened {
         self.is_handed_over = true;
-        Opened { worker: Rc::clone(&self.worker), is_handed_over: false, account: self.account.take() }
+        Opened { worker: Rc::clone(&self.worker), is_handed_over: false, is_late: self.is_late, account: self.account.take() }
+    }
+
+    /// Whether the connection is to end as soon as nothing is under way on it.
+    pub fn is_draining(&self) -> bool {
+        match self.worker.draining.get() {
+            Draining::Nothing => false,
+            Draining::Earlier => !self.is_late,
+            Draining::All => true,
+        }
     }
 
     /// Whether the client may come in; opens his account, where a limit asks for one.
@@ -102,6 +121,9 @@ impl Drop for Opened {
     fn drop(&mut self) {
         if self.is_handed_over {
             return;
+        }
+        if self.is_late {
+            self.worker.shared.late_connections.fetch_sub(1, Ordering::Relaxed);
         }
         self.worker.shared.connections.leave();
         self.worker.counters.subtract(Metric::ConnectionsOpen, 1);

@@ -8,7 +8,7 @@ use saker_config::{
     Model,
     model::{Address, Listener, Origin},
 };
-use saker_files::Watcher;
+use saker_files::{BufferFiles, Watcher};
 use saker_gateway::Gateway;
 use saker_hosts::Hosts;
 use saker_http::{RequestHead, Version};
@@ -35,7 +35,7 @@ pub fn explain(
         let looks_up = model.sites.iter().any(|site| site.by_host.as_ref().is_some_and(|by_host| by_host.is_looked_up));
         let known_hosts = looks_up.then(|| Hosts::start(&model.hosts)).transpose()?.map(Arc::new);
         let generation = Arc::new(Generation::new(1, model).with_front_end(front_end).with_known_hosts(known_hosts));
-        let gateway = Gateway::new(Rc::default(), 1, std::env::temp_dir().into(), None);
+        let gateway = Gateway::new(Rc::default(), 1, BufferFiles::new(std::env::temp_dir().into()), None);
         let common =
             registry::Common { watcher: &watcher, challenges: &Arc::default(), guard: &Arc::default(), neighbours: &Arc::default() };
         let services = registry::services(Arc::clone(&generation), &common, gateway, Rc::new(Nothing), Cache::Explained);
@@ -60,6 +60,8 @@ pub fn explain(
 /// The parts of the URL that decide.
 struct Asked<'a> {
     host: &'a str,
+    /// With the port that was written, as clients send it.
+    authority: &'a str,
     port: Option<u16>,
     target: String,
 }
@@ -67,7 +69,7 @@ struct Asked<'a> {
 impl<'a> Asked<'a> {
     fn parse(url: &'a str) -> Result<Asked<'a>, String> {
         if url.starts_with('/') {
-            return Ok(Asked { host: "localhost", port: None, target: url.into() });
+            return Ok(Asked { host: "localhost", authority: "localhost", port: None, target: url.into() });
         }
         let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")).unwrap_or(url);
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
@@ -75,7 +77,7 @@ impl<'a> Asked<'a> {
         let host = &authority[..parsed.host.len()];
         let target = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let default = if url.starts_with("https://") { 443 } else { 80 };
-        Ok(Asked { host, port: parsed.port.or(url.contains("://").then_some(default)), target })
+        Ok(Asked { host, authority, port: parsed.port.or(url.contains("://").then_some(default)), target })
     }
 
     /// The listener of that port; the first where none has it.
@@ -86,13 +88,9 @@ impl<'a> Asked<'a> {
     }
 
     fn head(&self, method: &str, headers: &[(String, String)]) -> RequestHead {
-        let host = match self.port {
-            Some(port) => format!("{}:{port}", self.host),
-            None => self.host.to_owned(),
-        };
         let mut fields: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         if !fields.iter().any(|field| field.0.eq_ignore_ascii_case("host")) {
-            fields.push(("Host", &host));
+            fields.push(("Host", self.authority));
         }
         RequestHead::build(method, &self.target, Version::Http11, &fields)
     }

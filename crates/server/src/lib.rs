@@ -15,6 +15,7 @@ pub mod driver_h2;
 pub mod driver_h3;
 pub mod explain;
 pub mod figures;
+pub mod freshness;
 mod io;
 pub mod listener;
 pub mod log_files;

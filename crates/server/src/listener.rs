@@ -4,7 +4,7 @@
 //! accept, recv, send and close. Everybody else becomes a task of its own. The difficulty is running out of something (descriptors, the
 //! connection limit): the queue then waits in the kernel, and a short sleep keeps the loop from spinning.
 
-use crate::{accept, connection::Opened, worker::Worker};
+use crate::{accept, connection::Opened, freshness::ReadOrigin, worker::Worker};
 use saker_config::model::Address;
 use saker_net::{Accepted, BoundSocket, Listener, PeerAddress};
 use saker_telemetry::{Metric, error_log, message};
@@ -74,8 +74,8 @@ async fn accept_loop(worker: Rc<Worker>, handle: Rc<WorkerListener>, listener: L
             }
         }
     }
-    // What has come in until now is still served; only then does the kernel get to refuse.
-    while matches!(accept_some(&worker, &handle, &listener), Turn::Again) {}
+    // What has come in until now is still served; only then does the kernel get to refuse. What waits in systemd's queue stays there.
+    while !listener.is_inherited() && matches!(accept_some(&worker, &handle, &listener), Turn::Again) {}
 }
 
 fn resumed(paused: &mut bool) {
@@ -125,7 +125,8 @@ fn take(worker: &Rc<Worker>, handle: &WorkerListener, accepted: Accepted) {
         PeerAddress::Unix => SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
     };
     let local = local_address(&handle.address, &accepted);
-    accept::start(worker, opened, accepted.stream, address, local, Arc::clone(&handle.address));
+    let origin = if accepted.by_wake_up { ReadOrigin::WakeUp } else { ReadOrigin::Unknown };
+    accept::start(worker, opened, (accepted.stream, origin), address, local, Arc::clone(&handle.address));
 }
 
 /// Asks the kernel only where the listener stands for several addresses.

@@ -9,6 +9,7 @@ use saker_telemetry::{
 use std::{
     collections::HashMap,
     io,
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -32,12 +33,12 @@ impl LogFiles {
             Some(ErrorLogTarget::Syslog(syslog)) => LogTarget::Syslog(syslog.clone()),
         };
         let name = shown(&target);
-        log.write_to(self.open_target(target).map_err(|error| format!("{name}: {error}"))?);
+        log.write_to(self.open_target(target).map_err(|error| cannot_open("error log", &name, &error))?);
         Ok(())
     }
 
     pub fn open_forensic_log(&self, log: &ForensicLog) -> Result<(), String> {
-        let file = self.open_target(log.target.clone()).map_err(|error| format!("{}: {error}", shown(&log.target)))?;
+        let file = self.open_target(log.target.clone()).map_err(|error| cannot_open("forensic log", &shown(&log.target), &error))?;
         log.write_to(file);
         Ok(())
     }
@@ -46,7 +47,7 @@ impl LogFiles {
     pub fn reopen(&self) -> Vec<String> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let failed =
-            |(target, file): (&LogTarget, &Arc<LogFile>)| file.reopen().err().map(|error| format!("log {}: {error}", shown(target)));
+            |(target, file): (&LogTarget, &Arc<LogFile>)| file.reopen().err().map(|error| cannot_open("log", &shown(target), &error));
         open.iter().filter_map(failed).collect()
     }
 
@@ -64,6 +65,24 @@ impl LogFiles {
     pub fn forget_unused(&self) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, file| Arc::strong_count(file) > 1);
     }
+}
+
+/// `cannot open access log /var/log/x: Permission denied (…)`. `what`: which kind of log.
+pub fn cannot_open(what: &str, name: &str, error: &io::Error) -> String {
+    let text = error.to_string();
+    let reason = text.split(" (os error").next().unwrap_or_default();
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound if Path::new(name).is_absolute() => {
+            Path::new(name).parent().map(|folder| format!(" (make {})", folder.display()))
+        }
+        io::ErrorKind::PermissionDenied if error.raw_os_error().is_some() && saker_net::privileged::broker().is_none() => {
+            let uid = rustix::process::geteuid().as_raw();
+            Some(format!(" (tried as user {uid}; start the server as root, or let that user write there)"))
+        }
+        _ => None,
+    };
+    let name = if name.is_empty() { String::new() } else { format!(" {name}") };
+    format!("cannot open {what}{name}: {reason}{}", hint.unwrap_or_default())
 }
 
 /// As messages name a target.

@@ -6,9 +6,10 @@ use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, s
 use saker_files::Watcher;
 use saker_gateway::{Doorkeeper, Gateway};
 use saker_handlers::{
-    CgiFiles, Compress, FieldFilter, FixedAnswers, GuardFields, PhpFiles, StaticFiles,
+    CgiFiles, Compress, FieldFilter, FixedAnswers, GuardFields, LoginAttempts, PhpFiles, StaticFiles,
     page_cache::{Explain, Keep, LookUp, PageCache, Share},
 };
+use saker_net::jobs::{self, JobKind};
 use saker_pipeline::{Filter, Generation, GuardState, Handler, Rules, Services, throttle::Neighbours};
 use std::{
     rc::{Rc, Weak},
@@ -71,10 +72,10 @@ fn made(
     let gateway = Rc::new(gateway);
     handlers.push(Box::new(Rc::clone(&gateway)));
     handlers.push(Box::new(StaticFiles::new(watcher.clone(), generation.model.server.resource_file_bytes_max)));
-    let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
+    let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(LoginAttempts), Box::new(FieldFilter)];
     let challenges = Arc::clone(challenges);
     let rules = generation.front_end.clone().and_then(|front_end| front_end.downcast::<Apache>().ok());
-    let folder = gateway.folder();
+    let buffer_files = gateway.buffer_files();
     let pools = generation.model.php_pools.clone();
     let apache_rules = rules.as_ref().map(|apache| Rc::new(ApacheRules::new(Arc::clone(apache), watcher.clone(), figures, pools.clone())));
     if let (Some(apache), Some(apache_rules)) = (&rules, &apache_rules) {
@@ -88,7 +89,7 @@ fn made(
     if let Some(apache) = &rules {
         filters.push(Box::new(ResponseRules::new(Arc::clone(apache), watcher.clone())));
     }
-    filters.push(Box::new(GuardFields(Arc::clone(guard))));
+    filters.push(Box::new(GuardFields));
     let rules = apache_rules.map(|rules| rules as Rc<dyn Rules>);
     Services {
         generation,
@@ -99,8 +100,8 @@ fn made(
         guard: Arc::clone(guard),
         names: if is_explained { None } else { Some(Box::new(Names::default())) },
         sleep: |time| Box::pin(tokio::time::sleep(time)),
-        offload: |work| Box::pin(async move { drop(tokio::task::spawn_blocking(work).await) }),
-        folder,
+        offload: |work| Box::pin(async move { jobs::run(JobKind::Inspection, None, move |_| work()).await.is_ok() }),
+        buffer_files,
         neighbours: Arc::clone(neighbours),
         now_ns: saker_net::clock::monotonic_ns,
         challenge: Box::new(move |path| challenges.answer(path)),

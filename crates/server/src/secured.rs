@@ -5,17 +5,20 @@
 //! that does not fit together, as between two renames, leaves the old one in force.
 
 use saker_config::{
-    Model,
-    model::{Address, Automatic, Listener, Site, SiteName},
+    HostTable, Model,
+    model::{Address, Automatic, Listener, SiteName},
 };
 use saker_files::{Stamp, Watcher};
+use saker_net::privileged;
 use saker_telemetry::{error_log, message};
-use saker_tls::{Acceptor, Identities, LoadProblem, SiteIdentity, Tickets, local_certificate};
+use saker_tls::{Acceptor, Identities, LoadProblem, Tickets, local_certificate};
 use std::{
     collections::{BTreeSet, HashMap},
     fs::File,
-    path::PathBuf,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, SystemTime},
 };
 
 const H2: &[u8] = b"h2";
@@ -32,8 +35,8 @@ pub struct Secured {
 
 impl Secured {
     /// Loads what the model names; where something can't be used, everything wrong is said at once. The list has the warnings.
-    pub fn build(model: &Model, previous: Option<&Secured>) -> Result<(Secured, Vec<String>), String> {
-        let (identities, mut problems) = Identities::load(&identities_of(model), previous.map(|previous| &*previous.identities));
+    pub fn build(model: &Model, hosts: &Arc<HostTable>, previous: Option<&Secured>) -> Result<(Secured, Vec<String>), String> {
+        let (identities, mut problems) = Identities::load(model, hosts, previous.map(|previous| &*previous.identities));
         let (tickets, more) = Tickets::load(&model.tls, previous.map(|previous| &*previous.tickets));
         problems.extend(more);
         let authority = install_local(model, &identities).map_err(|error| format!("{error}\n"))?;
@@ -44,8 +47,8 @@ impl Secured {
         let (identities, tickets) = (Arc::new(identities), Arc::new(tickets));
         let acceptor = |listener: &Listener| {
             let alpn: &[&[u8]] = if listener.http2 { &[H2, HTTP1] } else { &[HTTP1] };
-            let tls = listener.tls.as_ref()?;
-            Some((listener.address.clone(), Acceptor::new(Arc::clone(&identities), tls, Arc::clone(&tickets), alpn)))
+            listener.tls.as_ref()?;
+            Some((listener.address.clone(), Acceptor::new(Arc::clone(&identities), listener, Arc::clone(&tickets), alpn)))
         };
         let acceptors = model.listeners.iter().filter_map(acceptor).collect();
         Ok((Secured { identities, tickets, acceptors, authority }, warnings.iter().map(ToString::to_string).collect()))
@@ -58,27 +61,9 @@ impl Secured {
 
 /// What is wrong with the certificates that a configuration names; for `saker check`.
 pub fn problems(model: &Model) -> Vec<LoadProblem> {
-    let mut problems = Identities::problems(&identities_of(model));
+    let mut problems = Identities::problems(model);
     problems.extend(Tickets::load(&model.tls, None).1);
     problems
-}
-
-fn identities_of(model: &Model) -> Vec<SiteIdentity<'_>> {
-    let sites = model.sites.iter().filter(|site| speaks_tls(model, site));
-    sites.map(|site| SiteIdentity { names: &site.names, tls: &site.tls, origin: &site.origin }).collect()
-}
-
-/// Whether a listener with TLS leads to the site.
-fn speaks_tls(model: &Model, site: &Site) -> bool {
-    let is_at = |address: &Address| match address {
-        Address::Tcp(address) => site.local_addresses.iter().any(|own| own.port() == 0 || own.port() == address.port()),
-        Address::Unix(_) => false,
-    };
-    let leads_to = |listener: &&Listener| {
-        (site.listeners.is_empty() || site.listeners.contains(&listener.address))
-            && (site.local_addresses.is_empty() || is_at(&listener.address))
-    };
-    model.listeners.iter().filter(|listener| listener.tls.is_some()).any(|listener| leads_to(&listener))
 }
 
 /// Certificates by this machine's own authority, for the sites that want one.
@@ -99,10 +84,15 @@ fn install_local(model: &Model, identities: &Identities) -> Result<Option<PathBu
 pub fn authority_folder(model: &Model) -> PathBuf {
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share"));
     let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).or_else(home);
-    match data.filter(|data| model.server.user.is_none() && data.is_absolute() && data.is_dir()) {
+    match data.filter(|data| model.server.user.is_none() && data.is_absolute() && is_own_folder(data)) {
         Some(data) => data.join("saker/authority"),
         None => model.server.state_dir.join("authority"),
     }
+}
+
+/// Keys are not put where somebody else can put something in their place: `HOME` may be another user's (`sudo -E`).
+pub fn is_own_folder(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw())
 }
 
 fn certified(name: &SiteName) -> Option<String> {
@@ -121,10 +111,36 @@ fn addresses(model: &Model) -> impl Iterator<Item = String> {
     })
 }
 
+/// How often files are looked at in folders that can't be watched.
+const LOOK_IN_CLOSED: Duration = Duration::from_secs(30);
+
 /// Says when files of certificates or tickets may have changed.
 #[derive(Default)]
 pub struct Watch {
     stamps: Vec<Stamp>,
+    closed: Vec<ClosedFolder>,
+    looked_ms: u64,
+}
+
+/// A folder of root's alone, opened by the broker: the kernel tells us nothing of what happens in it. Names that come and go change the folder;
+/// a file that is written in place is seen by the next look at all of them.
+struct ClosedFolder {
+    folder: File,
+    changed: Option<SystemTime>,
+}
+
+impl ClosedFolder {
+    fn new(folder: File) -> ClosedFolder {
+        ClosedFolder { changed: changed(&folder), folder }
+    }
+
+    fn has_changed(&self) -> bool {
+        changed(&self.folder) != self.changed
+    }
+}
+
+fn changed(folder: &File) -> Option<SystemTime> {
+    folder.metadata().and_then(|found| found.modified()).ok()
 }
 
 impl Watch {
@@ -133,14 +149,26 @@ impl Watch {
         let files = secured.identities.files().into_iter().chain(secured.tickets.files().iter().cloned());
         let with_targets = files.flat_map(|file| [std::fs::canonicalize(&file).unwrap_or_else(|_| file.clone()), file]);
         let folders: BTreeSet<PathBuf> = with_targets.filter_map(|file| Some(file.parent()?.to_owned())).collect();
-        let stamp = |folder: &PathBuf| File::open(folder).ok().map(|folder| watcher.stamp_directory(&folder));
-        Watch { stamps: folders.iter().filter_map(stamp).collect() }
+        let mut watch = Watch { looked_ms: watcher.now_ms(), ..Watch::default() };
+        for folder in &folders {
+            match File::open(folder) {
+                Ok(folder) => watch.stamps.push(watcher.stamp_directory(&folder)),
+                Err(_) => watch.closed.extend(privileged::open_directory(folder).map(ClosedFolder::new)),
+            }
+        }
+        watch
     }
 
     /// Asked a few times a second. Costs a load per folder while nothing has changed.
     pub fn look(&mut self, secured: &Secured, watcher: &Watcher) {
         let now_ms = watcher.now_ms();
-        if self.stamps.iter().all(|stamp| stamp.is_current(now_ms)) {
+        let is_time = !self.closed.is_empty() && now_ms.saturating_sub(self.looked_ms) >= LOOK_IN_CLOSED.as_millis() as u64;
+        if !is_time && self.stamps.iter().all(|stamp| stamp.is_current(now_ms)) && !self.closed.iter().any(ClosedFolder::has_changed) {
+            return;
+        }
+        // Files that can't be looked at any more are no changed files.
+        if !self.closed.is_empty() && privileged::broker().is_none_or(|broker| broker.has_ended()) {
+            self.closed.clear();
             return;
         }
         // New stamps first: what changes from here on is seen by the next look.

@@ -2,11 +2,11 @@
 
 use crate::{log_files::LogFiles, quic::QuicShared};
 use saker_acme::Challenges;
+use saker_broker_client::BrokerClient;
 use saker_config::Model;
-use saker_files::Watcher;
+use saker_files::{BufferFiles, Watcher};
 use saker_handlers::page_cache::tally::Tallies;
 use saker_hosts::Hosts;
-use saker_net::starter::Starter;
 use saker_pipeline::{GuardState, throttle::Neighbours};
 use saker_store::Store;
 use saker_telemetry::Counters;
@@ -34,6 +34,8 @@ pub struct Shared {
     pub quic: OnceLock<Option<QuicShared>>,
     /// Open connections of all workers, for `limits.connections`.
     pub connections: ConnectionCount,
+    /// Those among them that have come since the server was asked to stop.
+    pub late_connections: AtomicU64,
     /// Requests that are worked on, for `limits.requests_at_a_time`.
     pub busy: BusyRequests,
     /// What each client address has used up, and who is banned.
@@ -50,8 +52,10 @@ pub struct Shared {
     pub page_cache: OnceLock<PageCache>,
     /// Hosts that a database knows; changes with a configuration that wants another.
     pub known_hosts: Mutex<Option<Arc<Hosts>>>,
-    /// Of programs as other users, where root has left one behind.
-    pub starter: Option<Arc<Starter>>,
+    /// What is kept on disk for clients that are slower than programs.
+    pub buffer_files: Arc<BufferFiles>,
+    /// The process that stays root, where there is one.
+    pub broker: Option<Arc<BrokerClient>>,
     pub started: Instant,
     /// Limit of open files of the process.
     pub descriptors_max: u64,
@@ -81,6 +85,12 @@ impl Shared {
     /// The page cache's entries; `None`: there is no page cache.
     pub fn store(&self) -> Option<Arc<Store>> {
         self.page_cache.get().map(|cache| Arc::clone(&cache.store))
+    }
+
+    /// Connections that were open when the server was asked to stop.
+    pub fn earlier_connections(&self) -> u64 {
+        // Those that come meanwhile are counted here first, and as late afterwards.
+        self.connections.now().saturating_sub(self.late_connections.load(Ordering::Relaxed))
     }
 
     /// `None`: the system gives no random bytes, and there can be no QUIC.

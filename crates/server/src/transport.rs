@@ -4,6 +4,7 @@
 //! is kept here, one write at most, and goes out with the next write or flush. The difficulty is memory: a connection at rest owns no
 //! buffer. Ciphertext passes through buffers that the worker's thread has once; only what could not be used or sent is copied aside.
 
+use crate::freshness::ReadOrigin;
 use saker_net::Stream;
 use saker_tls::{Fault, Received, ServerSession, SessionInfo, State};
 use std::{
@@ -16,15 +17,55 @@ use std::{
 };
 
 pub enum Transport {
-    Plain(Stream),
+    Plain(Socket),
     Tls(Box<Secured>),
     /// Another driver goes on with it.
     HandedOver,
 }
 
+/// A connection that knows where its last read came from.
+pub struct Socket {
+    stream: Stream,
+    /// The last read filled its buffer: there may be more, which the next read takes without waiting.
+    was_full: bool,
+    /// The last read came of a wake-up of its own.
+    by_wake_up: bool,
+}
+
+impl Socket {
+    fn new(stream: Stream) -> Socket {
+        Socket { stream, was_full: false, by_wake_up: false }
+    }
+
+    pub fn into_stream(self) -> Stream {
+        self.stream
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let read = self.stream.poll_read(cx, buf);
+        self.note(&read, buf.len());
+        read
+    }
+
+    fn poll_read_now(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let read = self.stream.poll_read_now(cx, buf);
+        self.note(&read, buf.len());
+        read
+    }
+
+    /// A read that does not fill its buffer makes the event loop forget that there is something, so that the one after it needs news.
+    fn note(&mut self, read: &Poll<io::Result<usize>>, room: usize) {
+        if let Poll::Ready(Ok(bytes)) = read {
+            self.by_wake_up = !std::mem::replace(&mut self.was_full, *bytes == room);
+        }
+    }
+}
+
 /// A socket under TLS.
 pub struct Secured {
-    stream: Stream,
+    stream: Socket,
+    /// What the last read gave had come in one record, and by a wake-up.
+    by_wake_up: bool,
     session: ServerSession,
     /// Part of a record that has not come whole.
     partial: Vec<u8>,
@@ -72,6 +113,20 @@ pub enum HandshakeStep {
 }
 
 impl Transport {
+    pub fn plain(stream: Stream) -> Transport {
+        Transport::Plain(Socket::new(stream))
+    }
+
+    /// Where the bytes of the last read came from.
+    pub fn origin(&self) -> ReadOrigin {
+        let by_wake_up = match self {
+            Transport::Plain(socket) => socket.by_wake_up,
+            Transport::Tls(secured) => secured.by_wake_up,
+            Transport::HandedOver => false,
+        };
+        if by_wake_up { ReadOrigin::WakeUp } else { ReadOrigin::Unknown }
+    }
+
     /// The same, for another driver.
     pub fn hand_over(&mut self) -> Transport {
         std::mem::replace(self, Transport::HandedOver)
@@ -79,8 +134,8 @@ impl Transport {
 
     fn stream(&self) -> io::Result<&Stream> {
         match self {
-            Transport::Plain(stream) => Ok(stream),
-            Transport::Tls(secured) => Ok(&secured.stream),
+            Transport::Plain(socket) => Ok(&socket.stream),
+            Transport::Tls(secured) => Ok(&secured.stream.stream),
             Transport::HandedOver => Err(handed_over()),
         }
     }
@@ -88,9 +143,9 @@ impl Transport {
     /// Ready when a read would not have to wait.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Transport::Plain(stream) => stream.poll_readable(cx),
+            Transport::Plain(socket) => socket.stream.poll_readable(cx),
             Transport::Tls(secured) if !secured.surplus.is_empty() || !secured.unsent.is_empty() || secured.closed => Poll::Ready(Ok(())),
-            Transport::Tls(secured) => secured.stream.poll_readable(cx),
+            Transport::Tls(secured) => secured.stream.stream.poll_readable(cx),
             Transport::HandedOver => Poll::Ready(Err(handed_over())),
         }
     }
@@ -98,7 +153,7 @@ impl Transport {
     /// `Ready(Ok(0))` is the end of the stream.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         match self {
-            Transport::Plain(stream) => stream.poll_read(cx, buf),
+            Transport::Plain(socket) => socket.poll_read(cx, buf),
             Transport::Tls(secured) => secured.poll_read(cx, buf),
             Transport::HandedOver => Poll::Ready(Err(handed_over())),
         }
@@ -107,7 +162,7 @@ impl Transport {
     /// For a task that was woken because there is something to read; see [`Stream::poll_read_now`].
     pub fn poll_read_now(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         match self {
-            Transport::Plain(stream) => stream.poll_read_now(cx, buf),
+            Transport::Plain(socket) => socket.poll_read_now(cx, buf),
             Transport::Tls(secured) => secured.poll_read(cx, buf),
             Transport::HandedOver => Poll::Ready(Err(handed_over())),
         }
@@ -116,7 +171,7 @@ impl Transport {
     /// Takes what it can at once, without leaving a waker.
     pub fn write_now(&mut self, buf: &[u8]) -> io::Result<usize> {
         match self {
-            Transport::Plain(stream) => stream.write_now(buf),
+            Transport::Plain(socket) => socket.stream.write_now(buf),
             Transport::Tls(secured) => secured.write_now(&[buf]),
             Transport::HandedOver => Err(handed_over()),
         }
@@ -124,7 +179,7 @@ impl Transport {
 
     pub fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self {
-            Transport::Plain(stream) => stream.poll_write(cx, buf),
+            Transport::Plain(socket) => socket.stream.poll_write(cx, buf),
             Transport::Tls(secured) => secured.poll_write(cx, &[buf]),
             Transport::HandedOver => Poll::Ready(Err(handed_over())),
         }
@@ -132,7 +187,7 @@ impl Transport {
 
     pub fn poll_write_vectored(&mut self, cx: &mut Context<'_>, first: &[u8], second: &[u8]) -> Poll<io::Result<usize>> {
         match self {
-            Transport::Plain(stream) => stream.poll_write_vectored(cx, &[IoSlice::new(first), IoSlice::new(second)]),
+            Transport::Plain(socket) => socket.stream.poll_write_vectored(cx, &[IoSlice::new(first), IoSlice::new(second)]),
             Transport::Tls(secured) => secured.poll_write(cx, &[first, second]),
             Transport::HandedOver => Poll::Ready(Err(handed_over())),
         }
@@ -141,7 +196,7 @@ impl Transport {
     /// Like [`Transport::poll_write`] where more follows at once.
     pub fn poll_send_more_now(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self {
-            Transport::Plain(stream) => stream.poll_send_more_now(cx, buf),
+            Transport::Plain(socket) => socket.stream.poll_send_more_now(cx, buf),
             Transport::Tls(secured) => secured.poll_hold(cx, buf),
             Transport::HandedOver => Poll::Ready(Err(handed_over())),
         }
@@ -150,7 +205,7 @@ impl Transport {
     /// Sends part of a file; `Ready(Ok(0))` with `count > 0`: it ends before `offset`.
     pub fn poll_sendfile(&mut self, cx: &mut Context<'_>, file: &File, offset: u64, count: usize) -> Poll<io::Result<usize>> {
         match self {
-            Transport::Plain(stream) => stream.poll_sendfile(cx, file, offset, count),
+            Transport::Plain(socket) => socket.stream.poll_sendfile(cx, file, offset, count),
             Transport::Tls(secured) => secured.poll_send_file(cx, file, offset, count),
             Transport::HandedOver => Poll::Ready(Err(handed_over())),
         }
@@ -177,6 +232,11 @@ impl Transport {
             secured.send_close();
         }
         self.stream()?.shutdown_write()
+    }
+
+    /// See [`Stream::is_hung_up`].
+    pub fn is_hung_up(&self) -> bool {
+        self.stream().is_ok_and(Stream::is_hung_up)
     }
 
     pub fn reset_on_drop(&self) -> io::Result<()> {
@@ -208,7 +268,8 @@ impl Secured {
     /// `input`: what has been read of the handshake already.
     pub fn new(stream: Stream, session: ServerSession, input: Vec<u8>) -> Secured {
         Secured {
-            stream,
+            stream: Socket::new(stream),
+            by_wake_up: false,
             session,
             partial: input,
             surplus: Vec::new(),
@@ -226,7 +287,7 @@ impl Secured {
 
     /// The socket under it, for an answer in the clear.
     pub fn into_stream(self) -> Stream {
-        self.stream
+        self.stream.into_stream()
     }
 
     /// Goes on with the handshake. What comes behind it is kept for the first read; what we say last leaves with the first write, or with
@@ -249,7 +310,7 @@ impl Secured {
                     },
                 };
                 if let Err(fault) = self.feed(scratch, kept + read) {
-                    let _ = self.stream.write_now(&self.unsent[self.unsent_from..]);
+                    let _ = self.stream.stream.write_now(&self.unsent[self.unsent_from..]);
                     return Poll::Ready(Err(HandshakeFailure::Fault(fault)));
                 }
                 self.surplus.extend_from_slice(&scratch.plain);
@@ -261,6 +322,7 @@ impl Secured {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.by_wake_up = false;
         if !self.surplus.is_empty() {
             return Poll::Ready(Ok(self.take_surplus(buf)));
         }
@@ -299,11 +361,12 @@ impl Secured {
     fn poll_record(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> Poll<io::Result<usize>> {
         let kept = self.restore(scratch);
         let read = ready!(self.stream.poll_read_now(cx, &mut scratch.cipher[kept..]))?;
+        self.by_wake_up = self.stream.by_wake_up && is_one_record(&scratch.cipher[..kept + read]);
         match self.feed(scratch, kept + read) {
             Ok(()) => Poll::Ready(Ok(read)),
             Err(fault) => {
                 // The alert; nobody waits for it.
-                let _ = self.stream.write_now(&self.unsent[self.unsent_from..]);
+                let _ = self.stream.stream.write_now(&self.unsent[self.unsent_from..]);
                 Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, fault.to_string())))
             }
         }
@@ -404,7 +467,7 @@ impl Secured {
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.unsent.is_empty() {
-            let sent = ready!(self.stream.poll_write(cx, &self.unsent[self.unsent_from..]))?;
+            let sent = ready!(self.stream.stream.poll_write(cx, &self.unsent[self.unsent_from..]))?;
             if sent == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -417,7 +480,7 @@ impl Secured {
     }
 
     fn send_or_keep(&mut self, out: &[u8]) -> io::Result<()> {
-        let sent = match self.stream.write_now(out) {
+        let sent = match self.stream.stream.write_now(out) {
             Ok(sent) => sent,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             Err(error) => return Err(error),
@@ -440,7 +503,7 @@ impl Secured {
         self.forget_unsent();
         self.session.close(&mut out);
         // Nobody waits for it: what the socket does not take is lost with the connection.
-        let _ = self.stream.write_now(&out);
+        let _ = self.stream.stream.write_now(&out);
     }
 }
 
@@ -448,6 +511,11 @@ impl Secured {
 const QUIET_MS: u64 = 1_000;
 /// What may wait for the file behind it: a head.
 const HELD_BYTES_MAX: usize = 36 << 10;
+
+/// RFC 8446 section 5.1: type, version, length.
+fn is_one_record(bytes: &[u8]) -> bool {
+    matches!(bytes, [_, _, _, high, low, ..] if usize::from(u16::from_be_bytes([*high, *low])) + 5 == bytes.len())
+}
 
 fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     loop {

@@ -4,6 +4,7 @@ use crate::{
     buffers::Buffers,
     driver_h3,
     figures::Live,
+    freshness::Freshness,
     listener::{self, WorkerListener},
     quic::{self, QuicListener},
     registry,
@@ -24,6 +25,8 @@ use saker_handlers::page_cache::{
 use saker_net::{
     BoundSocket, BoundUdp, Ticker,
     deadlines::{Deadlines, TICK_MS},
+    jobs,
+    program::Spawner,
 };
 use saker_pipeline::{Bounds, Generation, Resources, Services};
 use saker_telemetry::{Counters, Metric, error_log, message};
@@ -38,8 +41,8 @@ use std::{
 use tokio::runtime::LocalRuntime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Threads per worker for what would hold it up: compressing a body that somebody asked for.
-const BLOCKING_THREADS_MAX: usize = 2;
+/// Time for jobs to notice at the worker's end that they are cancelled. What has not ended by then ends with the process.
+const JOBS_END_MAX: Duration = Duration::from_secs(1);
 
 /// Tasks run before the event loop is asked again.
 const TASKS_PER_ROUND: u32 = 512;
@@ -59,10 +62,22 @@ pub enum Command {
     Warm(Arc<Job>, usize),
     /// Bans have changed: open connections look whether they are meant.
     LookAtBans,
-    /// Accept nothing more, close idle connections, let requests finish.
+    /// Close idle connections, let requests finish. New connections are still taken.
+    WindDown,
+    /// Accept nothing more, and let requests finish.
     Drain,
     /// End now, whatever is open.
     Stop,
+}
+
+/// Which connections end as soon as nothing is under way on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Draining {
+    #[default]
+    Nothing,
+    /// Those that were open when the server was asked to stop.
+    Earlier,
+    All,
 }
 
 /// The main thread's grip on a worker.
@@ -75,6 +90,7 @@ pub struct Worker {
     pub index: usize,
     pub shared: Arc<Shared>,
     pub counters: Arc<Counters>,
+    pub freshness: Freshness,
     pub services: RefCell<Rc<Services>>,
     /// Certificates and acceptors of the newest generation.
     pub secured: RefCell<Arc<Secured>>,
@@ -84,7 +100,7 @@ pub struct Worker {
     pub buffers: RefCell<Buffers>,
     pub deadlines: Rc<Deadlines>,
     pub tails: RefCell<Tails>,
-    pub draining: Cell<bool>,
+    pub draining: Cell<Draining>,
     pub listeners: RefCell<Vec<Rc<WorkerListener>>>,
     pub quic_listeners: RefCell<Vec<Rc<QuicListener>>>,
 }
@@ -105,8 +121,14 @@ pub fn start(
         }
         match runtime() {
             Ok((runtime, ticker)) => {
+                let freshness = {
+                    let _inside = runtime.enter();
+                    Freshness::new(&shared.watcher)
+                };
                 let _ = ready.send(Ok(()));
-                runtime.block_on(live(Worker::new(index, shared, generation, secured), ticker, receiver));
+                runtime.block_on(live(Worker::new(index, freshness, shared, generation, secured), ticker, receiver));
+                jobs::end();
+                runtime.shutdown_timeout(JOBS_END_MAX);
             }
             Err(error) => drop(ready.send(Err(error))),
         }
@@ -119,7 +141,7 @@ pub fn start(
 /// them is a system call; fairness comes from the tasks, which end their turns by themselves.
 fn runtime() -> io::Result<(LocalRuntime, Ticker)> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).event_interval(TASKS_PER_ROUND);
+    builder.enable_all().max_blocking_threads(jobs::THREADS_MAX).event_interval(TASKS_PER_ROUND);
     builder.on_thread_unpark(saker_net::clock::begin_turn);
     let runtime = builder.build_local(Default::default())?;
     let context = runtime.enter();
@@ -165,12 +187,13 @@ async fn tick(worker: Rc<Worker>, mut ticker: Ticker) {
 }
 
 impl Worker {
-    fn new(index: usize, shared: Arc<Shared>, generation: Arc<Generation>, secured: Arc<Secured>) -> Worker {
+    fn new(index: usize, freshness: Freshness, shared: Arc<Shared>, generation: Arc<Generation>, secured: Arc<Secured>) -> Worker {
         let counters = Arc::clone(&shared.counters[index]);
         let deadlines = Rc::<Deadlines>::default();
-        let gateway = gateway(&deadlines, &shared);
+        let gateway = gateway(&deadlines, &generation, &shared);
         Worker {
             index,
+            freshness,
             secured: RefCell::new(secured),
             resources: RefCell::new(resources(&generation, &shared)),
             logs: RefCell::new(open_logs(&generation, &shared)),
@@ -179,7 +202,7 @@ impl Worker {
             buffers: RefCell::default(),
             deadlines,
             tails: RefCell::new(Tails::new(&generation.model.server.server_field)),
-            draining: Cell::new(false),
+            draining: Cell::default(),
             listeners: RefCell::default(),
             quic_listeners: RefCell::default(),
             shared,
@@ -209,8 +232,13 @@ impl Worker {
             Command::ListenQuic(address, socket) => quic::start::<driver_h3::Connection>(self, address, socket),
             Command::UnlistenQuic(address) => self.unlisten_quic(Some(&address)),
             Command::LookAtBans => self.deadlines.wake_all(),
+            Command::WindDown => {
+                self.draining.set(Draining::Earlier);
+                self.quic_listeners.borrow().iter().for_each(|listener| listener.look());
+                self.deadlines.wake_all();
+            }
             Command::Drain => {
-                self.draining.set(true);
+                self.draining.set(Draining::All);
                 self.unlisten(None);
                 self.unlisten_quic(None);
                 self.deadlines.wake_all();
@@ -232,7 +260,7 @@ impl Worker {
         self.flush_logs();
         *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
         self.tails.borrow_mut().change_server(&generation.model.server.server_field);
-        let gateway = gateway(&self.deadlines, &self.shared);
+        let gateway = gateway(&self.deadlines, &generation, &self.shared);
         *self.services.borrow_mut() = services(&generation, &self.shared, gateway, self.index);
         self.advertise();
     }
@@ -279,6 +307,11 @@ impl Worker {
         self.counters.add(Metric::ResourceCacheInvalidations, counts.invalidated);
         self.counters.set(Metric::ResourceCacheEntries, resources.len() as u64);
         self.counters.set(Metric::ResourceCacheBytes, resources.memory_bytes() as u64);
+        // Those of all workers, told by one.
+        if self.index == 0 {
+            self.counters.set(Metric::BufferFileBytes, self.shared.buffer_files.bytes());
+            self.counters.set(Metric::BufferFileWaits, self.shared.buffer_files.waits());
+        }
     }
 
     fn sweep(&self) {
@@ -304,8 +337,11 @@ fn resources(generation: &Generation, shared: &Shared) -> Resources {
 }
 
 /// Connections to programs are a worker's own, and a generation's.
-fn gateway(deadlines: &Rc<Deadlines>, shared: &Shared) -> Gateway {
-    Gateway::new(Rc::clone(deadlines), shared.counters.len(), std::env::temp_dir().into(), shared.starter.clone())
+fn gateway(deadlines: &Rc<Deadlines>, generation: &Generation, shared: &Shared) -> Gateway {
+    let limits = &generation.model.limits;
+    shared.buffer_files.set_bounds(limits.buffer_file_bytes_max, limits.buffer_file_bytes_per_address_max);
+    let spawner = shared.broker.clone().map(|broker| broker as Arc<dyn Spawner>);
+    Gateway::new(Rc::clone(deadlines), shared.counters.len(), Arc::clone(&shared.buffer_files), spawner)
 }
 
 fn services(generation: &Arc<Generation>, shared: &Arc<Shared>, gateway: Gateway, index: usize) -> Rc<Services> {

@@ -179,6 +179,7 @@ fn noabort_lets_a_program_outlive_its_client() {
         let mut client = site.saker.connect().unwrap();
         client.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n")).unwrap();
         thread::sleep(Duration::from_millis(300));
+        client.reset().unwrap();
     }
     // Over HTTP/2, where a client takes its streams along.
     for target in ["/slow.cgi?goes-2", "/slow.cgi?stays-3"] {

@@ -98,7 +98,7 @@ fn a_command_ends_when_nobody_listens() {
     let mut client = site.client();
     client.send("GET /long.shtml HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let process = site.process_in("pid");
-    drop(client);
+    client.reset().unwrap();
     until_gone(&process);
 }
 
@@ -111,7 +111,7 @@ fn a_filter_ends_when_nobody_listens() {
     let mut client = site.client();
     client.send("GET /a.stuck HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let process = site.process_in("pid");
-    drop(client);
+    client.reset().unwrap();
     until_gone(&process);
 }
 

@@ -177,8 +177,8 @@ fn only_hosts_that_clients_reach_by_tls_are_warned_about() {
         let text = format!(
             "ServerRoot {0}\nServerName main.test\nListen 127.0.0.1:18080\nListen 127.0.0.1:18443\nLoadModule mpm_event_module modules/mod_mpm_event.so\n\
              LoadModule authz_core_module modules/mod_authz_core.so\nLoadModule ssl_module modules/mod_ssl.so\n\
-             <VirtualHost *:{port_of_other}>\nServerName plain.example\nDocumentRoot {0}\n</VirtualHost>\n\
-             <VirtualHost *:18443>\nServerName shop.example\nDocumentRoot {0}\nSSLEngine on\nSSLCertificateFile {0}/pem.pem\nSSLCertificateKeyFile {0}/key.pem\n</VirtualHost>\n",
+             <VirtualHost *:18443>\nServerName shop.example\nDocumentRoot {0}\nSSLEngine on\nSSLCertificateFile {0}/pem.pem\nSSLCertificateKeyFile {0}/key.pem\n</VirtualHost>\n\
+             <VirtualHost *:{port_of_other}>\nServerName plain.example\nDocumentRoot {0}\n</VirtualHost>\n",
             dir.display()
         );
         let file = dir.write("httpd.conf", text).unwrap();

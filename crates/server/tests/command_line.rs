@@ -237,13 +237,13 @@ fn serve_is_found_without_being_named() {
     assert_eq!(before.status.code(), Some(3));
     let server = ServerProcess::start_on_free_port(|port| serve(&dir, &format!("127.0.0.1:{port}"), &[])).expect("started");
     assert_eq!(Client::connect(server.address()).expect("connected").get("/").expect("answered").status, 200);
-    let state = dir.join("runtime/saker").join(server.address().to_string());
+    let state = dir.join("runtime/saker").join(server.address().to_string().replace(":", "-"));
     operate::until_ready(&server, &state);
     assert_eq!(fs::read_to_string(state.join("saker.pid")).expect("a pid"), format!("{}\n", server.pid()));
     assert_eq!(fs::metadata(state.join("control.sock")).expect("a socket").permissions().mode() & 0o777, 0o600);
     assert!(stdout(&in_runtime(&dir, &["status"])).contains(&server.address().to_string()));
     let second = ServerProcess::start_on_free_port(|port| serve(&dir, &format!("127.0.0.1:{port}"), &[])).expect("started");
-    operate::until_ready(&second, &dir.join("runtime/saker").join(second.address().to_string()));
+    operate::until_ready(&second, &dir.join("runtime/saker").join(second.address().to_string().replace(":", "-")));
     let several = in_runtime(&dir, &["status"]);
     assert_eq!(several.status.code(), Some(2));
     assert!(stderr(&several).contains("several servers are running"), "{}", stderr(&several));

@@ -459,3 +459,69 @@ fn over_http2() {
     assert!(head.starts_with("HTTP/2 200") && head.ends_with("\r\n\r\n"), "{head}");
     assert_eq!((origin.asked("/page").len(), origin.asked("/error").len()), (1, 1));
 }
+
+/// The most memory that a process has had.
+fn peak_kib(pid: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// 200 parts of 7 MB, which come at once or in chunks of unknown number, and parts that have such parts.
+#[test]
+fn parts_hold_a_bounded_memory() {
+    let part = "x".repeat(7_000_000);
+    let chunked = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{part}\r\n0\r\n\r\n", part.len());
+    let origin = Origin::start("esi-memory", "", move |asked| {
+        let includes =
+            |target: &str| (0..200).map(|number| format!("<esi:include src='{target}?{number}' onerror='continue'/>")).collect::<String>();
+        match asked.target.split('?').next().unwrap_or_default() {
+            "/whole" => ok(&[PAGE], &includes("/part")),
+            "/pieces" => ok(&[PAGE], &includes("/chunked")),
+            "/nested" => ok(&[PAGE], &includes("/whole")),
+            "/part" => ok(&[(CONTROL, "no-cache")], &part),
+            _ => chunked.clone().into_bytes(),
+        }
+    });
+    let pid = origin.saker.server.pid();
+    let before = peak_kib(pid);
+    for target in ["/whole", "/pieces", "/nested"] {
+        let length = origin.get(target, &[]).body.len();
+        assert!(length <= 32 << 20, "{target}: {length}");
+        assert!(length.is_multiple_of(7_000_000), "{target}: parts are there whole, or not: {length}");
+        assert!(target == "/nested" || length > 0, "{target}: what fits is there");
+        let more = peak_kib(pid) - before;
+        // Buffers of connections come on top of what parts hold.
+        assert!(more < 200 << 10, "{target}: {more} KiB more");
+    }
+    assert!(origin.saker.server.stderr().contains("too large"));
+}
+
+/// What listens on another address only is not reached through a page, unless it is allowed by name.
+#[test]
+fn parts_of_sites_that_the_clients_listener_does_not_lead_to() {
+    let inside = std::net::SocketAddr::from(([127, 0, 0, 1], saker_testkit::free_port().unwrap()));
+    for (allowed, expected) in [("", "()()"), ("include_hosts = [\"inside.example\"]\n", "(inside)()")] {
+        let route = "[[site.route]]\npath = \"/*\"\nproxy = \"app\"\npreserve_host = true\n[site.cache]\nenabled = true\n";
+        let sites = format!(
+            "[[listener]]\naddress = \"{inside}\"\n%%\n[site.cache]\nenabled = true\n{allowed}\
+             [[site]]\nnames = [\"inside.example\"]\nlisteners = [\"{inside}\"]\n{route}\
+             [[site]]\nnames = [\"hidden.example\"]\nlisteners = [\"{inside}\"]\n{route}"
+        );
+        let origin = Origin::with("esi-listeners", &sites, 1, move |asked| {
+            let host = asked.field("host").unwrap_or_default();
+            match asked.target.as_str() {
+                "/page" => {
+                    let includes =
+                        ["inside", "hidden"].map(|name| format!("(<esi:include src='http://{name}.example:{}/part'/>)", inside.port()));
+                    ok(&[PAGE], &includes.concat())
+                }
+                _ => ok(&[(CONTROL, "no-cache")], host.split('.').next().unwrap_or_default()),
+            }
+        });
+        assert_eq!(text(&origin, "/page", ""), expected, "{allowed}: {}", origin.saker.server.stderr());
+        // A client that says so in Host is in no other place.
+        let lies = origin.get("/page", &[("Host", &format!("localhost:{}", inside.port()))]);
+        assert_eq!(lies.text(), "()()", "{allowed}");
+    }
+}

@@ -67,13 +67,47 @@ const LONG: Duration = Duration::from_secs(10);
 #[test]
 fn a_client_that_goes_before_the_answer_ends_the_request() {
     let (saker, seen) = slow_backend(LONG);
+    // With and without its half ended before.
+    for ends_half in [false, true] {
+        let mut client = saker.connect().unwrap();
+        client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        assert_eq!(seen.recv_timeout(LONG).unwrap(), Seen::Request("GET /a.txt HTTP/1.1".into()));
+        if ends_half {
+            client.finish_sending().unwrap();
+        }
+        client.reset().unwrap();
+        assert_eq!(seen.recv_timeout(Duration::from_secs(5)).unwrap(), Seen::Gone);
+        // The worker is none the worse for it.
+        assert_eq!(seen.try_recv().ok(), None);
+    }
+}
+
+/// `printf … | nc -N`, and health checks that say all they have to say at once.
+#[test]
+fn a_client_that_ends_its_half_gets_its_answers() {
+    let (saker, seen) = slow_backend(Duration::from_millis(700));
     let mut client = saker.connect().unwrap();
-    client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-    assert_eq!(seen.recv_timeout(LONG).unwrap(), Seen::Request("GET /a.txt HTTP/1.1".into()));
-    drop(client);
-    assert_eq!(seen.recv_timeout(Duration::from_secs(5)).unwrap(), Seen::Gone);
-    // The worker is none the worse for it.
-    assert_eq!(seen.try_recv().ok(), None);
+    client.send("GET /one HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    client.finish_sending().unwrap();
+    let response = client.read_response().unwrap();
+    assert_eq!((response.status, response.text()), (200, "slow".into()));
+    assert!(client.closed_within(LONG), "nothing more can come of it");
+    // Pipelined, and with content.
+    let mut client = saker.connect().unwrap();
+    client.send("GET /two HTTP/1.1\r\nHost: a\r\n\r\nPOST /three HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody").unwrap();
+    client.finish_sending().unwrap();
+    for _ in 0..2 {
+        let response = client.read_response().unwrap();
+        assert_eq!((response.status, response.text()), (200, "slow".into()));
+    }
+    assert!(client.closed_within(LONG));
+    let targets: Vec<Seen> = seen.try_iter().collect();
+    assert_eq!(targets, ["GET /one", "GET /two", "POST /three"].map(|line| Seen::Request(format!("{line} HTTP/1.1"))));
+    // Content that ends before its length is none.
+    let mut client = saker.connect().unwrap();
+    client.send("POST /cut HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf").unwrap();
+    client.finish_sending().unwrap();
+    assert!(client.read_response().map_or(true, |response| response.status != 200));
 }
 
 #[test]

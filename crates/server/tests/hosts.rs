@@ -16,7 +16,7 @@ use std::{
     process::Command,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 const QUERY: &str = "SELECT root, suspended, redirect, bandwidth FROM hosts WHERE name = ?";
@@ -134,6 +134,9 @@ fn rows_of_sqlite_over_every_protocol() {
             assert_eq!(response.status.to_string(), status, "{name}");
             assert!(text.is_empty() || response.text() == text, "{name}: {response:?}");
         }
+    }
+    for text in ["is below no folder of `roots`", "link leads to"] {
+        saker.server.wait_for_stderr(text, Duration::from_secs(20)).unwrap();
     }
     let said = saker.server.stderr();
     assert!(said.contains("SK1303") && said.contains("is below no folder of `roots`") && said.contains("link leads to"), "{said}");
@@ -314,10 +317,12 @@ fn columns_of_every_type() {
             assert_eq!(get(&saker, host).status, 503, "{url} {host}");
         }
     }
-    let said = saker.server.stderr();
+    // Lines are written beside the answers.
     for kind in ["DECIMAL", "NUMERIC"] {
-        assert!(said.contains(&format!("odd.example: column requests: is a {kind}: let the query make a text of it")), "{said}");
+        let line = format!("odd.example: column requests: is a {kind}: let the query make a text of it");
+        saker.server.wait_for_stderr(&line, Duration::from_secs(20)).unwrap();
     }
+    let said = saker.server.stderr();
     assert!(!said.contains("off.example:"), "{said}");
 }
 

@@ -13,6 +13,7 @@ use saker_testkit::{
 };
 use std::{
     fs,
+    io::{Read as _, Write as _},
     process::{Command, Output},
     time::{Duration, Instant},
 };
@@ -292,6 +293,28 @@ fn a_connection_in_use_is_not_idle() {
     let ends = Instant::now();
     assert_eq!(client.read_until(frames::GOAWAY).unwrap().unwrap().error_code(), Some(0));
     assert!(ends.elapsed() > Duration::from_secs(3), "{:?}", ends.elapsed());
+}
+
+/// The time without a request ends with the next one, not while that is answered.
+#[test]
+fn a_slow_answer_is_not_idleness() {
+    let backend = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = backend.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in backend.incoming().flatten() {
+            let _ = (&stream).read(&mut [0; 4096]);
+            std::thread::sleep(Duration::from_secs(4));
+            let _ = (&stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nslow");
+        }
+    });
+    let route = format!("[[site.route]]\npath = \"/slow\"\nproxy = \"http://{address}\"\n");
+    let saker = start_in(folder("http2-slow"), &configuration("workers = 1", &route));
+    let mut client = Frames::connect(saker.server.address()).unwrap();
+    for (stream, path) in [(1, "/index.html"), (3, "/slow")] {
+        client.get(stream, path).unwrap();
+        let data = client.read_until(frames::DATA).unwrap().map(|data| data.payload);
+        assert!(data.is_some(), "{path}: the connection has ended");
+    }
 }
 
 /// A window that the client leaves closed holds a response for `write_timeout`; one that it opens in time does not end it.

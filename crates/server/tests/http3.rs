@@ -166,9 +166,10 @@ fn streams_that_clients_give_up_end_and_are_logged() {
     let endless = client.open("GET", "/app/endless", &[], true);
     client.until(|peer| peer.responses[&endless].body.len() > 12);
     client.reset(endless, ErrorCode::RequestCancelled);
+    let requests = requests_received(&saker);
     let upload = client.open("POST", "/app/sum", &[], false);
     client.send(upload, b"some", false);
-    client.pass(Duration::from_millis(100));
+    until("the upload is dispatched", || requests_received(&saker) > requests);
     client.reset(upload, ErrorCode::RequestCancelled);
     let stopped = client.open("GET", "/app/endless", &[], true);
     client.until(|peer| peer.responses[&stopped].body.len() > 12);
@@ -311,12 +312,13 @@ fn what_comes_early_is_answered_where_it_only_reads() {
     let saker = start_with_backend("");
     let client = Client::default();
     let address = saker.server.address().to_string();
-    let mut first = client.connect(&address);
+    let mut first = client.connect_for_ticket(&address);
     assert_eq!(first.get("/app/x").text().matches("early-data").count(), 0);
-    // The ticket comes behind the handshake.
-    first.pass(Duration::from_millis(100));
+    let requests = requests_received(&saker);
     let mut second = client.begin(&address);
     let read = second.open("GET", "/app/x", &[], true);
+    // The client reads nothing meanwhile, so that its handshake can't be complete before the request is dispatched.
+    until("the early request is dispatched", || requests_received(&saker) > requests);
     let write = second.open("POST", "/app/sum", &[("content-length", "3")], false);
     second.send(write, b"abc", true);
     let (read, write) = (second.response(read), second.response(write));
@@ -327,6 +329,10 @@ fn what_comes_early_is_answered_where_it_only_reads() {
 
 fn counter(saker: &Saker, name: &str) -> u64 {
     operate::ask(&saker.dir.join("state"), "status").unwrap()["counters"][name].as_u64().unwrap()
+}
+
+fn requests_received(saker: &Saker) -> u64 {
+    counter(saker, "requests_total{protocol=\"http3\"}")
 }
 
 /// RFC 9000 section 7.4.1, RFC 9114 section 7.2.4.2: what is sent early goes by limits of the connection before.
@@ -341,18 +347,16 @@ fn early_data_never_meets_smaller_limits_than_it_was_made_for() {
         assert!(said.status.success(), "{}", operate::stderr(&said));
     };
     let come_back = |early_before: u64, is_early: bool| {
+        let tickets = client.tickets_received();
         let mut again = client.begin(&address);
         assert!(again.connection().has_early_data(), "it has a ticket, and tries");
-        again.until(|peer| peer.is_established);
+        again.until(|peer| peer.is_established && client.tickets_received() > tickets);
         let early = early_before + u64::from(is_early);
         until("the connection is counted", || counter(&saker, "quic_handshakes_total{result=\"begun\"}") > early_before + 1);
         until("early data is taken or not", || counter(&saker, "quic_early_data_total") == early);
-        // Another ticket.
-        again.pass(Duration::from_millis(100));
         again.close();
     };
-    let mut first = client.connect(&address);
-    first.pass(Duration::from_millis(100));
+    let _first = client.connect_for_ticket(&address);
     come_back(0, true);
     reload("", "headers = { X-New = \"1\" }");
     come_back(1, true);
@@ -438,8 +442,7 @@ fn sites_ask_for_certificates_of_their_own() {
     }
     // Who may have had a session elsewhere does not go on with it here, certificate or not.
     let mut wanderer = Client::default();
-    let mut first = wanderer.connect(&address);
-    first.pass(Duration::from_millis(100));
+    let _first = wanderer.connect_for_ticket(&address);
     wanderer.name = "guarded.test".into();
     assert!(matches!(wanderer.begin(&address).until_lost(), Lost::AbortedByPeer { .. }));
     assert_eq!(connect(&saker).get("/index.html").status, 200);

@@ -55,7 +55,7 @@ fn by_root_and_again_by_root() {
     let new = || fs::read_to_string(dir.join("new")).unwrap_or_default();
     until("a new program", &|| new().starts_with("0\n") && new().contains("/page.txt\n"));
     let environment = fs::read_to_string(dir.join("environment")).unwrap();
-    assert!(environment.contains("PATH=") && !environment.contains("SAKER_STARTER"), "{environment}");
+    assert!(environment.contains("PATH=") && !environment.contains("SAKER_BROKER"), "{environment}");
     // The server itself is nobody special, and who keeps the privileges ends with it.
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     assert!(status.contains("Uid:\t33\t33\t33\t33"), "{status}");

@@ -117,7 +117,7 @@ fn every_field_of_a_format_of_ones_own() {
             "200",
             "5",
             "5",
-            "Some.Name:1",
+            "some.name:1",
             "-",
             "application/octet-stream",
             "+",
@@ -243,7 +243,7 @@ fn a_log_program_that_cannot_start_keeps_the_server_from_starting() {
     let path = dir.write("saker.toml", text).expect("written");
     let output = saker(["run".as_ref(), "-c".as_ref(), path.as_os_str()]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(operate::stderr(&output).contains("access log |/no/such/program: "), "{}", operate::stderr(&output));
+    assert!(operate::stderr(&output).contains("cannot open access log |/no/such/program: "), "{}", operate::stderr(&output));
 }
 
 /// A small file system of its own, for as long as this lives.

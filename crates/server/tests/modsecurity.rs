@@ -5,6 +5,8 @@
 
 mod http3_client;
 mod operate;
+#[path = "page_cache/origin.rs"]
+mod origin;
 mod tls_site;
 
 use http3_client::site::{backend, start_with};
@@ -191,6 +193,105 @@ SecRule REMOTE_ADDR "@ipMatch 127.0.0.1" "id:7,phase:5,pass,log,msg:'seen at the
     until("lines", || error_log(&saker).contains("seen at the end"));
     let log = error_log(&saker);
     assert!(log.contains("saker.toml\"] [line \"") && !log.contains("reference missing"), "{log}");
+}
+
+const OF_CONTENT: &str =
+    "SecRuleEngine On\nSecResponseBodyAccess On\nSecRule RESPONSE_BODY \"@contains secret is out\" \"id:1,phase:4,deny,status:403\"";
+
+/// What a client may choose to see of a file, or how: none of it is a way around the rules.
+const CHOICES: &[&[(&str, &str)]] = &[
+    &[],
+    &[("range", "bytes=0-9")],
+    &[("range", "bytes=-5")],
+    &[("range", "bytes=0-3,2000-2003,3000-")],
+    &[("range", "bytes=0-9"), ("if-range", "\"other\"")],
+    &[("range", "bytes=0-9"), ("accept-encoding", "gzip")],
+    &[("range", "bytes=0-9"), ("accept-encoding", "gzip, identity;q=0")],
+    &[("accept-encoding", "gzip")],
+    &[("accept-encoding", "br")],
+    &[("accept-encoding", "zstd, gzip;q=0.5")],
+    &[("accept-encoding", "gzip, br"), ("if-none-match", "\"other\"")],
+];
+
+#[test]
+fn parts_and_codings_of_a_file_are_judged_by_the_whole() {
+    let dir = folder("modsecurity");
+    let filler = "all work and no play makes a page that is worth a coding. ".repeat(40);
+    let (secret, clean) = (format!("<p>{filler}the secret is out {filler}</p>\n"), format!("<p>{filler}{filler}</p>\n"));
+    // Once with a sibling that says the same, once with one that says more than its file; and one to be coded by the server.
+    for (name, text, sibling) in
+        [("secret", &secret, Some(&secret)), ("clean", &clean, Some(&secret)), ("made", &secret, None), ("open", &clean, None)]
+    {
+        dir.write(&format!("www/{name}.html"), text).unwrap();
+        if let Some(sibling) = sibling {
+            dir.write("plain", sibling).unwrap();
+            let coded = Command::new(require("gzip").unwrap()).arg("-c").arg(dir.join("plain")).output().unwrap().stdout;
+            dir.write(&format!("www/{name}.html.gz"), coded).unwrap();
+        }
+    }
+    let site = format!("modsecurity = \"on\"\nmodsecurity_rules = '''\n{OF_CONTENT}\n'''\n");
+    let saker = start_with(dir, "", &site);
+    let address = saker.server.address();
+    let curl = |version: &str, target: &str, fields: &[(&str, &str)], more: &[&str]| {
+        let mut command = Command::new(require("curl").unwrap());
+        command.args(["-sk", version, "--resolve", &format!("localhost:{}:127.0.0.1", address.port())]).args(more);
+        for (name, value) in fields {
+            command.args(["-H", &format!("{name}: {value}")]);
+        }
+        stdout(&command.arg(format!("https://localhost:{}{target}", address.port())).output().unwrap())
+    };
+    let mut http3 = http3_client::Client::default().connect(&address.to_string());
+    for _ in 0..2 {
+        for fields in CHOICES {
+            for target in ["/secret.html", "/made.html"] {
+                for version in ["--http1.1", "--http2"] {
+                    let status = curl(version, target, fields, &["-o", "/dev/null", "-w", "%{http_code}"]);
+                    assert_eq!(status, "403", "{target} {version} {fields:?}");
+                }
+                assert_eq!(http3.ask("GET", target, fields, b"").status, 403, "{target} {fields:?}");
+            }
+        }
+        // What nothing is wrong with has parts and codings as ever, and a sibling is not taken for its file.
+        for target in ["/clean.html", "/open.html"] {
+            assert_eq!(curl("--http1.1", target, &[], &["--compressed"]), clean, "{target}");
+            assert_eq!(curl("--http2", target, &[("range", "bytes=3-12")], &[]), &clean[3..13], "{target}");
+            let several = curl("--http1.1", target, &[("range", "bytes=0-3,10-13")], &["-i"]);
+            assert!(several.contains(" 206") && several.contains("multipart/byteranges") && several.contains(&clean[10..14]), "{several}");
+        }
+        assert!(curl("--http1.1", "/open.html", &[("accept-encoding", "gzip")], &["-o", "/dev/null", "-D", "-"]).contains("gzip"));
+        // Nothing of it is content: nothing of it is a secret.
+        assert!(!curl("--http1.1", "/secret.html", &[], &["-I"]).contains("secret is out"));
+    }
+}
+
+/// Pages that were kept before the rules came.
+#[test]
+fn parts_and_codings_of_kept_pages_are_judged_by_the_whole() {
+    let filler = "all work and no play makes a page that is worth a coding. ".repeat(40);
+    let (secret, clean) = (format!("<p>{filler}the secret is out {filler}</p>\n"), format!("<p>{filler}{filler}</p>\n"));
+    let pages = [("/secret", secret), ("/clean", clean.clone())];
+    let origin = origin::Origin::start("modsecurity-kept", "", move |asked| {
+        let text = pages.iter().find(|(target, _)| *target == asked.target).map_or("", |(_, text)| text.as_str());
+        origin::ok(&[("Cache-Control", "public, max-age=600"), ("ETag", "\"a\""), ("Content-Type", "text/html")], text)
+    });
+    for target in ["/secret", "/clean", "/secret", "/clean"] {
+        assert_eq!(origin.get(target, &[]).status, 200);
+        origin.get(target, &[("Accept-Encoding", "gzip")]);
+    }
+    until("they are kept", || ["/secret", "/clean"].iter().all(|target| origin.get(target, &[]).field("age").is_some()));
+    let file = origin.saker.dir.join("saker.toml");
+    let rules = format!("names = [\"*\"]\nmodsecurity = \"on\"\nmodsecurity_rules = '''\n{OF_CONTENT}\n'''\n");
+    fs::write(&file, fs::read_to_string(&file).unwrap().replace("names = [\"*\"]\n", &rules)).unwrap();
+    assert!(reload(&origin.saker).status.success());
+    for _ in 0..2 {
+        for fields in CHOICES {
+            assert_eq!(origin.get("/secret", fields).status, 403, "{fields:?}");
+        }
+        let part = origin.get("/clean", &[("Range", "bytes=3-12")]);
+        assert_eq!((part.status, part.text().as_str()), (206, &clean[3..13]));
+        assert_eq!(origin.get("/clean", &[("Accept-Encoding", "gzip")]).field("content-encoding"), Some("gzip"));
+    }
+    assert_eq!((origin.asked("/secret").len(), origin.asked("/clean").len()), (1, 1));
 }
 
 #[test]

@@ -364,6 +364,11 @@ fn bans_by_what_is_true_of_an_entry() {
         let stayed: Vec<bool> = pages.iter().zip(before).map(|(page, before)| origin.asked(page).len() == before).collect();
         assert_eq!(stayed, stay, "{fields:?}");
     }
+    // They are the cache's: clients see them neither on a miss nor on a hit, and those of what is not kept stay.
+    let seen = |page: &str| [(); 2].map(|()| origin.get(page, &[]).field("x-magento-tags").map(str::to_owned));
+    assert_eq!(seen("/seen"), [None, None]);
+    let post = origin.client().request("POST", "/seen", &[("Host", "a"), ("Content-Length", "0")]).unwrap();
+    assert_eq!(post.field("x-magento-tags"), Some("cat_1,cat_22"));
     assert_eq!(ban(&[("X-Ban", "req.url ~ (")]), 400);
     assert_eq!(ban(&[("X-Ban", "req.cookie ~ x")]), 400);
 }

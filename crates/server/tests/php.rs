@@ -42,6 +42,15 @@ fn native(name: &str, php: &str, files: &[(&str, &str)]) -> Saker {
     Saker::with_configuration(SAKER, folder(name, files), &text).unwrap()
 }
 
+/// The same by one kind of PHP, with these lines at the site's end.
+fn native_with(name: &str, kind: &str, lines: &str, files: &[(&str, &str)]) -> Saker {
+    let text = format!(
+        "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[php]\nprogram = \"{kind}\"\nprocesses = 1\n\n[[listener]]\naddress = \"{{address}}\"\n\n\
+         [[site]]\nnames = [\"*\"]\nroot = \"{{dir}}/www\"\nphp = \"auto\"\n\n{lines}"
+    );
+    Saker::with_configuration(SAKER, folder(name, files), &text).unwrap()
+}
+
 fn apache(name: &str, configuration: &str, files: &[(&str, &str)]) -> Saker {
     let text = format!(
         "{MODULES}ServerRoot {{dir}}\nListen {{address}}\nServerName localhost\nDocumentRoot {{dir}}/www\nDirectoryIndex index.php index.html\n\
@@ -451,4 +460,68 @@ fn check_says_which_php() {
     let output = operate::saker([Path::new("check"), Path::new("-c"), &path]);
     let said = operate::stdout(&output);
     assert!(said.contains("PHP: php-cgi") && said.contains("processes"), "{said}{}", operate::stderr(&output));
+}
+
+/// What LiteSpeed's plugins look for: LiteMage stays off where its own variable is missing.
+#[test]
+fn applications_are_told_of_the_cache() {
+    const TOLD: &str =
+        "<?php echo $_SERVER['X-LSCACHE'] ?? 'none', '|', $_SERVER['X-LITEMAGE'] ?? 'none', '|', $_SERVER['HTTP_X_LITEMAGE'] ?? 'none';";
+    let asked = |saker: &Saker, target: &str| {
+        let mut client = saker.connect().unwrap();
+        client.request("GET", target, &[("Host", "a"), ("X-LITEMAGE", "lies")]).unwrap().text()
+    };
+    for kind in PROGRAMS {
+        require_php(kind);
+        let saker = native_with(&format!("php-told-{kind}"), kind, "[site.cache]\nenabled = true\n", &[("index.php", TOLD)]);
+        assert_eq!(asked(&saker, "/index.php"), "on,crawler,esi,combine|1|none", "{kind}");
+        let ht = |lines: &str| format!("<IfModule LiteSpeed>\n{lines}\n</IfModule>\n");
+        let (on, off, none) = (ht("LiteMage on"), ht("LiteMage off"), ht("CacheEngine off"));
+        let files = [
+            ("on/.htaccess", on.as_str()),
+            ("off/.htaccess", &off),
+            ("none/.htaccess", &none),
+            ("on/a.php", TOLD),
+            ("off/a.php", TOLD),
+            ("none/a.php", TOLD),
+        ];
+        let handler = "<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>";
+        let dir = folder(&format!("php-told-apache-{kind}"), &files);
+        let server = apache_by(kind, handler, &dir);
+        for (folder, expected) in
+            [("on", "on,crawler,esi,combine|1|none"), ("off", "on,crawler,esi,combine|none|none"), ("none", "none|none|")]
+        {
+            let mut client = saker_testkit::Client::connect(server.address()).unwrap();
+            let answer = client.request("GET", &format!("/{folder}/a.php"), &[("Host", "a"), ("X-LITEMAGE", "lies")]).unwrap();
+            // Where nothing is offered, the field is the application's own matter.
+            assert!(answer.text().starts_with(expected), "{kind} {folder}: {}", answer.text());
+        }
+    }
+}
+
+/// A root with `..`: PHP is told of a file without it.
+#[test]
+fn roots_above_the_configuration() {
+    const NAME: &str = "<?php echo $_SERVER['SCRIPT_FILENAME'], '|', $_SERVER['DOCUMENT_ROOT'];";
+    for kind in PROGRAMS {
+        require_php(kind);
+        let dir = folder(&format!("php-above-{kind}"), &[("index.php", NAME), ("plain.txt", "plain")]);
+        std::fs::create_dir_all(dir.join("etc")).unwrap();
+        let root = dir.join("www").display().to_string();
+        let server = ServerProcess::start_on_free_port(|port| {
+            let text = format!(
+                "[server]\nworkers = 1\nstate_dir = \"{0}/state\"\n\n[php]\nprogram = \"{kind}\"\nprocesses = 1\n\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n\n\
+                 [[site]]\nnames = [\"*\"]\nroot = \"../www\"\nphp = \"auto\"\n",
+                dir.display()
+            );
+            let path = dir.write("etc/saker.toml", text).unwrap();
+            let mut command = Command::new(SAKER);
+            command.args(["run", "--config"]).arg(path);
+            command
+        });
+        let server = server.unwrap();
+        let mut client = saker_testkit::Client::connect(server.address()).unwrap();
+        assert_eq!(client.get("/index.php").unwrap().text(), format!("{root}/index.php|{root}"), "{kind}");
+        assert_eq!(client.get("/plain.txt").unwrap().text(), "plain");
+    }
 }

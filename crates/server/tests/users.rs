@@ -1,4 +1,4 @@
-//! Programs and PHP as other users: each site's own, below a server that has given root up. Needs root, as the starter of such a server does.
+//! Programs and PHP as other users: each site's own, below a server that has given root up. Needs root, as the broker of such a server does.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -131,7 +131,7 @@ fn programs_of_two_hosts() {
 }
 
 #[test]
-fn a_reload_brings_users_that_the_starter_reads_by_itself() {
+fn a_reload_brings_users_that_the_broker_reads_by_itself() {
     if !is_root() {
         return;
     }

@@ -99,6 +99,31 @@ fn who_is_over_a_limit_may_work_for_more() {
 }
 
 #[test]
+fn a_pass_opens_no_place_that_asks_for_more() {
+    let hard = "[[site.route]]\npath = \"/hard/*\"\nrespond = \"hard\"\n[site.route.challenge]\nwhen = \"always\"\ndifficulty = 12\nlife = \"1h\"\n";
+    let saker = start(&format!("{EASY}{hard}"));
+    let page = get(&saker, "/index.html", &[]);
+    let (easy, solution) = (pass(&saker, &page.text()), solve(&page.text()));
+    let asked = get(&saker, "/hard/x", &[("Cookie", &easy)]);
+    assert!(asked.status == 503 && asked.text().contains("difficulty = 12"), "{asked:?}");
+    assert_eq!(get(&saker, "/hard/x", &[("Cookie", &solution)]).status, 503, "nor does the work itself");
+    let answer = get(&saker, "/hard/x", &[("Cookie", &format!("{easy}; {}", solve(&asked.text())))]);
+    assert_eq!((answer.status, answer.text().as_str()), (200, "hard"));
+    let hard = answer.field_values("set-cookie").next().unwrap().split(';').next().unwrap().to_owned();
+    for path in ["/hard/x", "/index.html"] {
+        assert_eq!(get(&saker, path, &[("Cookie", &hard)]).status, 200, "hard work is good for both: {path}");
+    }
+    // The numbers in front are signed, too.
+    let forged = easy.replacen("=8.", "=12.", 1);
+    for cookie in [&forged, &format!("{easy}; {hard}"), &format!("{forged}; {easy}")] {
+        assert_eq!(get(&saker, "/hard/x", &[("Cookie", cookie)]).status, 503, "{cookie}");
+    }
+    let mut client = saker.connect().unwrap();
+    client.send(format!("GET /hard/x HTTP/1.1\r\nHost: other.test\r\nCookie: {hard}\r\n\r\n")).unwrap();
+    assert_eq!(client.read_response().unwrap().status, 503, "a pass is of one host");
+}
+
+#[test]
 fn work_over_http2_and_http3() {
     let saker = http3_client::site::start_with(folder("visitors"), "", EASY);
     let port = saker.server.address().port();
@@ -375,7 +400,7 @@ fn guesses_at_the_login_are_counted_and_successes_are_not() {
 
 #[test]
 fn many_guesses_in_one_request_count_as_many() {
-    let call = "<member><name>methodName</name><value><string>wp.getUsersBlogs</string></value></member>";
+    let call = "<value><struct><member><name>methodName</name><value><string>wp.getUsersBlogs</string></value></member></struct></value>";
     let body = format!("<methodCall><methodName>system.multicall</methodName>{}</methodCall>", call.repeat(500));
     let saker = guarded("action = \"deny\"");
     for _ in 0..8 {

@@ -43,8 +43,8 @@ enum Node {
     Not(Box<Node>),
     /// `-A path`
     Access(Vec<u8>),
-    /// `&&`, else `||`.
-    Both(bool, Box<Node>, Box<Node>),
+    /// The first, and what follows it behind `&&` (else `||`), from left to right. Flat: there may be as many as an element has room for.
+    Chain(Box<Node>, Vec<(bool, Node)>),
     /// `()`, and nothing behind `!`.
     Nothing,
 }
@@ -158,15 +158,17 @@ impl Parser<'_> {
     }
 
     fn either(&mut self) -> Parsed {
-        let mut left = self.one()?;
+        let first = self.one()?;
+        let mut rest = Vec::new();
         loop {
             let is_and = match self.peek() {
                 Some(Token::And) => true,
                 Some(Token::Or) => false,
-                _ => return Ok(left),
+                _ if rest.is_empty() => return Ok(first),
+                _ => return Ok(Node::Chain(Box::new(first), rest)),
             };
             self.at += 1;
-            left = Node::Both(is_and, Box::new(left), Box::new(self.one()?));
+            rest.push((is_and, self.one()?));
         }
     }
 
@@ -272,13 +274,16 @@ impl Judge<'_> {
                 let path = self.text(path);
                 self.world.is_accessible(&path)
             }
-            Node::Both(is_and, left, right) => {
-                let left = self.holds(left);
-                if left != *is_and && !self.has_pattern {
-                    return left;
+            Node::Chain(first, rest) => {
+                let mut left = self.holds(first);
+                for (is_and, node) in rest {
+                    if left != *is_and && !self.has_pattern {
+                        continue;
+                    }
+                    let right = self.holds(node);
+                    left = if *is_and { left && right } else { left || right };
                 }
-                let right = self.holds(right);
-                if *is_and { left && right } else { left || right }
+                left
             }
             Node::Compare(compare, left, right) => self.compare(*compare, left, right),
         }

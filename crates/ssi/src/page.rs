@@ -116,6 +116,9 @@ impl Page {
     pub fn step(&mut self, world: &mut dyn World) -> Step {
         debug_assert!(!self.is_waiting, "a demand is not answered yet");
         loop {
+            if world.is_exhausted() {
+                return Step::End;
+            }
             if self.demand.is_some() || self.state.out.len() >= TEXT_BYTES {
                 if !self.state.out.is_empty() {
                     return Step::Text(std::mem::take(&mut self.state.out));
@@ -149,6 +152,10 @@ impl Page {
         }
     }
 }
+
+/// Bytes of text that take as long to put together as an expression, or one byte of it, takes to compile.
+const EXPRESSION_COST_BYTES: usize = 4096;
+const EXPRESSION_BYTE_COST: usize = 64;
 
 /// What a page has come to.
 pub(crate) struct State {
@@ -188,11 +195,15 @@ impl State {
     }
 
     pub fn put_in(&mut self, text: &[u8], missing: Missing, world: &mut dyn World) -> Vec<u8> {
-        Values { world, matched: &self.matched, time_format: &self.settings.time_format }.put_in(text, missing)
+        let text = Values { world, matched: &self.matched, time_format: &self.settings.time_format }.put_in(text, missing);
+        world.make(text.len());
+        text
     }
 
     pub fn value(&mut self, name: &[u8], world: &mut dyn World) -> Option<Vec<u8>> {
-        Values { world, matched: &self.matched, time_format: &self.settings.time_format }.value(name)
+        let value = Values { world, matched: &self.matched, time_format: &self.settings.time_format }.value(name);
+        world.make(value.as_ref().map_or(0, Vec::len));
+        value
     }
 
     fn take(&mut self, found: Found, world: &mut dyn World) -> Option<Running> {
@@ -277,6 +288,8 @@ impl State {
     /// Takes the branch, or does not. What can't be judged says so, and is not shown.
     fn judge(&mut self, element: &Element, world: &mut dyn World) {
         let holds = condition(element).map_err(str::to_owned).and_then(|expression| {
+            // It is compiled anew each time.
+            world.look_at(EXPRESSION_COST_BYTES + expression.len() * EXPRESSION_BYTE_COST);
             let time_format = self.settings.time_format.clone();
             match self.settings.legacy_expressions {
                 true => legacy::holds(expression, world, &mut self.matched, &time_format),

@@ -299,3 +299,59 @@ const WORDS: &[&str] = &[
     "$A",
     "-",
 ];
+
+/// As many operands as an element has room for, on the stack of a small thread: they are a list, not a tree as deep as it is long.
+#[test]
+fn a_long_chain_of_the_old_language_is_flat() {
+    let judged = |operator: &str| {
+        let page = format!("<!--#if expr=\"$A{}\" -->y<!--#else -->n<!--#endif -->", format!("{operator}$A").repeat(12_000));
+        let old = Settings { legacy_expressions: true, ..settings() };
+        std::thread::Builder::new().stack_size(64 << 10).spawn(move || run(old, &[page.as_bytes()])).unwrap().join().unwrap()
+    };
+    assert_eq!((judged("&&"), judged("||")), ("y".to_owned(), "y".to_owned()));
+}
+
+/// A page that has cost too much is not gone on with.
+#[test]
+fn an_exhausted_page_ends() {
+    struct Short(Table, usize);
+    impl World for Short {
+        fn variables(&mut self) -> &mut Variables {
+            self.0.variables()
+        }
+        fn lazy(&self, lazy: Lazy, format: &[u8]) -> Vec<u8> {
+            self.0.lazy(lazy, format)
+        }
+        fn time(&self, format: &[u8], unix_s: i64) -> Vec<u8> {
+            self.0.time(format, unix_s)
+        }
+        fn short_size(&self, bytes: u64) -> Vec<u8> {
+            self.0.short_size(bytes)
+        }
+        fn holds(&mut self, expression: &[u8], matched: &mut Matched, format: &[u8]) -> Result<bool, String> {
+            self.0.holds(expression, matched, format)
+        }
+        fn is_accessible(&mut self, path: &[u8]) -> bool {
+            self.0.is_accessible(path)
+        }
+        fn make(&mut self, bytes: usize) {
+            self.1 = self.1.saturating_sub(bytes);
+        }
+        fn is_exhausted(&self) -> bool {
+            self.1 == 0
+        }
+        fn complain(&mut self, fault: String) {
+            self.0.complain(fault);
+        }
+    }
+    let (mut world, mut page) = (Short(Table::default(), 10_000), Page::new(settings()));
+    world.0.variables.set(b"a", b"12345678");
+    page.push("<!--#set var=\"a\" value=\"$a$a\" -->".repeat(1000).as_bytes());
+    page.end();
+    assert_eq!(page.step(&mut world), Step::End);
+    let bytes = match world.0.variables.value(b"a") {
+        Some(crate::Value::Text(text)) => text.len(),
+        _ => 0,
+    };
+    assert!((100..=20_000).contains(&bytes), "{bytes}");
+}

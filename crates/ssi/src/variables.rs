@@ -8,6 +8,9 @@ pub const VARIABLES_MAX: usize = 1000;
 /// Of a value, or of any text in which variables were put in.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
 
+/// Of all values together.
+pub const VALUES_BYTES_MAX: usize = 4 << 20;
+
 /// What is made when it is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lazy {
@@ -33,16 +36,29 @@ pub enum Value {
     Lazy(Lazy),
 }
 
+impl Value {
+    fn bytes(&self) -> usize {
+        match self {
+            Value::Text(text) => text.len(),
+            Value::Lazy(_) => 0,
+        }
+    }
+}
+
 /// In the order in which they were first set.
 #[derive(Clone, Debug, Default)]
-pub struct Variables(Vec<(Box<[u8]>, Value)>);
+pub struct Variables {
+    all: Vec<(Box<[u8]>, Value)>,
+    /// Of their values.
+    bytes: usize,
+}
 
 impl Variables {
     pub fn value(&self, name: &[u8]) -> Option<&Value> {
-        self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        self.all.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// False: there are as many as there may be.
+    /// False: there are as many as there may be, or with this one as many bytes.
     pub fn set(&mut self, name: &[u8], value: &[u8]) -> bool {
         self.put(name, Value::Text(value.into()))
     }
@@ -52,17 +68,24 @@ impl Variables {
     }
 
     fn put(&mut self, name: &[u8], value: Value) -> bool {
-        let is_full = self.0.len() >= VARIABLES_MAX;
-        match self.0.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
-            Some((_, old)) => *old = value,
-            None if is_full => return false,
-            None => self.0.push((name.into(), value)),
+        let is_full = self.all.len() >= VARIABLES_MAX;
+        let old = self.all.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, old)| old);
+        let before = old.as_deref().map_or(0, Value::bytes);
+        let bytes = self.bytes - before + value.bytes();
+        if bytes > VALUES_BYTES_MAX && value.bytes() > before {
+            return false;
         }
+        match old {
+            Some(old) => *old = value,
+            None if is_full => return false,
+            None => self.all.push((name.into(), value)),
+        }
+        self.bytes = bytes;
         true
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Value)> {
-        self.0.iter().map(|(name, value)| (&**name, value))
+        self.all.iter().map(|(name, value)| (&**name, value))
     }
 }
 
@@ -81,6 +104,17 @@ mod tests {
         let text = |text: &[u8]| Value::Text(text.into());
         assert_eq!(all, [(b"A".to_vec(), text(b"3")), (b"DATE_GMT".to_vec(), text(b"2"))]);
         assert_eq!(variables.value(b"Date_GMT"), Some(&text(b"2")));
+    }
+
+    #[test]
+    fn values_have_a_most_together() {
+        let mut variables = Variables::default();
+        let value = vec![b'x'; VALUE_BYTES_MAX];
+        for name in [b"a", b"b", b"c", b"d"] {
+            assert!(variables.set(name, &value));
+        }
+        assert!(!variables.set(b"e", b"x"));
+        assert!(variables.set(b"a", b"") && variables.set(b"e", &value), "what is replaced makes room");
     }
 
     #[test]

@@ -33,6 +33,17 @@ pub trait World {
     /// `-A` of the old language: whether a request for the path would not be refused.
     fn is_accessible(&mut self, path: &[u8]) -> bool;
 
+    /// Takes text that was put together from what the page may make.
+    fn make(&mut self, _bytes: usize) {}
+
+    /// Takes from what the page may cost as much as looking at so many bytes takes.
+    fn look_at(&mut self, _bytes: usize) {}
+
+    /// The page has cost too much: it is not gone on with.
+    fn is_exhausted(&self) -> bool {
+        false
+    }
+
     /// Something in the page is wrong; it goes on all the same.
     fn complain(&mut self, fault: String);
 }

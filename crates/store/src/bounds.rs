@@ -9,11 +9,20 @@ pub struct Bounds {
     pub site_entries_max: u64,
     /// Of one entry; larger ones are not kept.
     pub entry_bytes_max: u64,
+    /// Room on the disk that is left to others; `None`: 1 GiB, or a twentieth of a smaller disk.
+    pub disk_reserve_bytes: Option<u64>,
 }
 
 impl Default for Bounds {
     fn default() -> Bounds {
-        Bounds { bytes_max: 10 << 30, entries_max: 2_000_000, site_bytes_max: 0, site_entries_max: 0, entry_bytes_max: 64 << 20 }
+        Bounds {
+            bytes_max: 10 << 30,
+            entries_max: 2_000_000,
+            site_bytes_max: 0,
+            site_entries_max: 0,
+            entry_bytes_max: 64 << 20,
+            disk_reserve_bytes: None,
+        }
     }
 }
 

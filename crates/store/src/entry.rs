@@ -3,6 +3,7 @@
 //! All numbers are little-endian. The prologue is written last, over zeros, and carries checksums of itself with the head, and of the content.
 //! Codings of an entry are files beside it, which name the entry that they were made from by its id.
 
+use crate::versions::Version;
 use std::{fs::File, io, os::unix::fs::FileExt};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -45,6 +46,8 @@ pub struct EntryHead {
     pub keep_until_ms: u64,
     /// What had been purged when its making began; see `Store::moment`.
     pub moment: u64,
+    /// When its making began; see `Store::begin`. 0: when it is written.
+    pub began: u64,
     /// Of its tags, those that requests of anybody may purge (its address, its visitor): `Store::may_have` knows of them.
     pub probes: [u64; 2],
     pub status: u16,
@@ -57,9 +60,10 @@ pub struct EntryHead {
 #[derive(Debug)]
 pub struct Found {
     pub head: EntryHead,
-    /// Tells it from every other one that the key had or will have.
+    /// Tells it from every other one that the key had or will have; greater than those whose making began before.
     pub id: u64,
     pub content: Content,
+    pub version: Version,
 }
 
 #[derive(Debug)]
@@ -193,8 +197,8 @@ impl EntryHead {
         let (key, site, rules) = (text(&mut rest)?, text(&mut rest)?, text(&mut rest)?);
         let tags = (0..count(&mut rest)?).map(|_| text(&mut rest)).collect::<Option<_>>()?;
         let fields = (0..count(&mut rest)?).map(|_| Some((text(&mut rest)?, text(&mut rest)?))).collect::<Option<_>>()?;
-        let Prologue { keep_until_ms, moment, probes, .. } = *prologue;
-        rest.is_empty().then_some(EntryHead { key, site, tags, keep_until_ms, moment, probes, status, rules, fields })
+        let Prologue { keep_until_ms, moment, id: began, probes, .. } = *prologue;
+        rest.is_empty().then_some(EntryHead { key, site, tags, keep_until_ms, moment, began, probes, status, rules, fields })
     }
 }
 
@@ -275,6 +279,7 @@ mod tests {
             tags: vec![b"one".to_vec(), Vec::new()],
             keep_until_ms: 7,
             moment: 3,
+            began: 9,
             probes: [4, 5],
             status: 200,
             rules: vec![1, 2, 3],

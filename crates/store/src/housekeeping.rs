@@ -14,6 +14,8 @@ use std::{
 const PAUSE: Duration = Duration::from_millis(200);
 /// Of the index, looked through for what has expired.
 const SHARDS_AT_A_TIME: usize = 8;
+/// Pauses between two looks at the room on the disk.
+const PAUSES_PER_LOOK: u32 = 5;
 
 pub fn start(store: &Arc<Store>) -> io::Result<()> {
     let store = Arc::downgrade(store);
@@ -25,11 +27,15 @@ fn keep_house(weak: &Weak<Store>) {
         // Whoever else holds it is the server; when that has let go, the rest is not worth reading.
         rebuild::rebuild(&store, now_s(), || Arc::strong_count(&store) > 1);
     }
-    let mut shard = 0;
+    let (mut shard, mut pauses) = (0, 0u32);
     loop {
         thread::sleep(PAUSE);
         let Some(store) = weak.upgrade() else { return };
         see_to_journal(&store);
+        pauses += 1;
+        if pauses.is_multiple_of(PAUSES_PER_LOOK) {
+            store.space.look();
+        }
         for _ in 0..SHARDS_AT_A_TIME {
             shard = (shard + 1) % store.index.shards();
             sweep(&store, shard);

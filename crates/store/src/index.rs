@@ -3,7 +3,11 @@
 //! Shards with a lock each; an entry takes a slot of some 40 bytes. Which one goes: the hand of a clock passes over the slots of a shard, and
 //! whoever was asked for since it last came stays. Names are hashes of keys, which the files carry whole.
 
-use crate::store::KeyHash;
+use crate::{
+    bounds::{Bounds, SiteUse},
+    store::KeyHash,
+    versions::{Version, Versions},
+};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::{
@@ -13,8 +17,6 @@ use std::{
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
-
-use crate::bounds::{Bounds, SiteUse};
 
 const SHARDS: usize = 64;
 /// Slots that are looked at for one of a certain site, before somebody else's goes.
@@ -26,6 +28,8 @@ pub struct Slot {
     pub bytes: u64,
     /// Hash of its site.
     pub site: u64,
+    /// Of the entry; greater than those of entries whose making began before.
+    pub id: u64,
     /// Unix seconds.
     pub keep_until_s: u32,
     /// Codings that lie beside it, as bits.
@@ -34,6 +38,9 @@ pub struct Slot {
     /// Its content is known to match its checksum: this process has written or read it.
     pub is_sound: bool,
 }
+
+/// There may be millions of them.
+const _: () = assert!(size_of::<Option<Slot>>() == 48);
 
 #[derive(Default)]
 struct Shard {
@@ -51,7 +58,12 @@ pub struct Index {
     /// The shard whose turn it is to give something up.
     turn: AtomicUsize,
     bounds: Bounds,
+    versions: Versions,
 }
+
+/// An entry that the index did not take, because there is one whose making began later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superseded;
 
 impl Index {
     pub fn new(bounds: Bounds) -> Index {
@@ -62,7 +74,12 @@ impl Index {
             bytes: AtomicU64::new(0),
             turn: AtomicUsize::new(0),
             bounds,
+            versions: Versions::default(),
         }
+    }
+
+    pub fn versions(&self) -> &Versions {
+        &self.versions
     }
 
     pub fn entries(&self) -> u64 {
@@ -85,22 +102,27 @@ impl Index {
         })
     }
 
-    /// Puts a slot in, in the place of an older one, while `place` (which moves its files) goes well.
-    pub fn insert<E>(&self, slot: Slot, place: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+    /// Puts a slot in, in the place of an older one, while `place` (which moves its files) goes well. A newer one stays.
+    pub fn insert<E>(&self, slot: Slot, place: impl FnOnce() -> Result<(), E>) -> Result<Result<Version, Superseded>, E> {
         let mut shard = self.shard(slot.hash);
+        if shard.find_mut(slot.hash).is_some_and(|there| there.id > slot.id) {
+            return Ok(Err(Superseded));
+        }
         place()?;
         let old = shard.remove(slot.hash);
         shard.add(slot);
+        let version = self.versions.count_up(slot.hash);
         drop(shard);
         old.into_iter().for_each(|old| self.count(&old, false));
         self.count(&slot, true);
-        Ok(())
+        Ok(Ok(version))
     }
 
-    /// As `insert`, for what may be known already.
-    pub fn insert_found(&self, slot: Slot) {
+    /// As `insert`, for what may be known already, and was read when the key had that version.
+    pub fn insert_found(&self, slot: Slot, version: Version) {
         let mut shard = self.shard(slot.hash);
-        if shard.find_mut(slot.hash).is_none() {
+        // Somebody may have written another one meanwhile, and taken it away again.
+        if shard.find_mut(slot.hash).is_none() && self.versions.of(slot.hash) == version {
             shard.add(slot);
             drop(shard);
             self.count(&slot, true);
@@ -130,6 +152,7 @@ impl Index {
         }
         let Some(slot) = shard.remove(hash) else { return false };
         unlink(&slot);
+        self.versions.count_up(hash);
         drop(shard);
         self.count(&slot, false);
         true
@@ -152,7 +175,7 @@ impl Index {
         let mut steps = SITE_STEPS_MAX;
         let in_shard = |at: usize| {
             let mut shard = lock(&self.shards[(first + at) % SHARDS]);
-            shard.choose(site, &mut steps)
+            shard.choose(site, &mut steps, &self.versions)
         };
         // Twice: the first round may only take marks away.
         (0..SHARDS * 2).find_map(in_shard)
@@ -221,7 +244,7 @@ impl Shard {
     }
 
     /// The next that nobody has asked for since the hand last came by; one round at most.
-    fn choose(&mut self, site: Option<u64>, steps: &mut usize) -> Option<KeyHash> {
+    fn choose(&mut self, site: Option<u64>, steps: &mut usize, versions: &Versions) -> Option<KeyHash> {
         for _ in 0..self.slots.len() {
             self.hand = if self.hand + 1 >= self.slots.len() { 0 } else { self.hand + 1 };
             let may_be_another = site.is_none() || *steps == 0;
@@ -229,8 +252,12 @@ impl Shard {
             *steps = steps.saturating_sub(usize::from(site.is_some()));
             match &mut self.slots[self.hand] {
                 Some(slot) if !is_of_site(slot) => {}
-                Some(slot) if slot.is_used => slot.is_used = false,
-                Some(slot) => return Some(slot.hash),
+                Some(slot) => {
+                    let from_memory = versions.take_used(slot.hash);
+                    if !std::mem::take(&mut slot.is_used) && !from_memory {
+                        return Some(slot.hash);
+                    }
+                }
                 None => {}
             }
         }
@@ -248,7 +275,7 @@ mod tests {
 
     fn slot(number: u128, site: u64, bytes: u64) -> Slot {
         let hash = KeyHash(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
-        Slot { hash, bytes, site, keep_until_s: 100, codings: 0, is_used: false, is_sound: true }
+        Slot { hash, bytes, site, id: 1, keep_until_s: 100, codings: 0, is_used: false, is_sound: true }
     }
 
     fn fill(index: &Index, slots: impl IntoIterator<Item = Slot>) {
@@ -256,7 +283,7 @@ mod tests {
             while let Some(victim) = index.victim(slot.site, slot.bytes) {
                 assert!(index.remove(victim, |_| true, |_| {}));
             }
-            index.insert(slot, || Ok::<_, ()>(())).unwrap();
+            index.insert(slot, || Ok::<_, ()>(())).unwrap().unwrap();
         }
     }
 
@@ -268,7 +295,8 @@ mod tests {
         assert_eq!(index.site(1), SiteUse { entries: 2, bytes: 50 });
         assert!(index.update(slot(2, 1, 0).hash, |slot| slot.bytes = 7));
         assert_eq!((index.bytes(), index.site(1).bytes), (42, 37));
-        index.insert_found(slot(1, 1, 1000));
+        let known = slot(1, 1, 1000);
+        index.insert_found(known, index.versions().of(known.hash));
         assert!(index.insert(slot(9, 1, 9), || Err(())).is_err());
         for number in [1, 2, 3] {
             assert!(index.remove(slot(number, 0, 0).hash, |_| true, |_| {}));
@@ -295,6 +323,41 @@ mod tests {
         fill(&index, (0..500).map(|number| slot(number, 1, 10)));
         fill(&index, (500..540).map(|number| slot(number, 2, 100)));
         assert_eq!((index.site(1).entries, index.site(2).bytes), (50, 1_000));
+    }
+
+    #[test]
+    fn what_began_later_stays() {
+        let index = Index::new(Bounds::default());
+        let of = |id: u64| Slot { id, ..slot(1, 1, 1) };
+        let put = |id: u64| index.insert(of(id), || Ok::<_, ()>(())).unwrap();
+        let hash = of(0).hash;
+        let before = index.versions().of(hash);
+        let version = put(5).unwrap();
+        assert!(!index.versions().is_current(before) && index.versions().is_current(version));
+        assert_eq!(index.insert(of(4), || -> Result<(), ()> { panic!("its files stay where they are") }), Ok(Err(Superseded)));
+        assert!(index.versions().is_current(version), "nothing has changed");
+        let newer = put(6).unwrap();
+        assert_eq!((index.find(hash).map(|slot| slot.id), index.entries()), (Some(6), 1));
+        assert!(!index.versions().is_current(version) && index.versions().is_current(newer));
+        assert!(index.remove(hash, |_| true, |_| {}));
+        assert!(!index.versions().is_current(newer), "what is not there is nobody's");
+        index.insert_found(of(6), newer);
+        assert_eq!(index.find(hash), None, "it was read before it was taken away");
+        index.insert_found(of(6), index.versions().of(hash));
+        assert_eq!(index.find(hash).map(|slot| slot.id), Some(6));
+    }
+
+    /// What workers answer from memory is not asked of the index.
+    #[test]
+    fn what_workers_use_stays() {
+        let index = Index::new(Bounds { entries_max: 1_000, ..Bounds::default() });
+        let hot = slot(0, 1, 1);
+        let version = index.insert(hot, || Ok::<_, ()>(())).unwrap().unwrap();
+        for round in 1..50u128 {
+            index.versions().is_current(version);
+            fill(&index, (0..100).map(|number| slot(round * 1_000 + number, 1, 1)));
+        }
+        assert!(index.hashes(0).len() < 1_000 && (0..SHARDS).any(|shard| index.hashes(shard).contains(&hot.hash)));
     }
 
     #[test]

@@ -157,6 +157,11 @@ impl Journal {
     }
 }
 
+/// Has the next server that opens the folder begin with nothing. Not while a server has it open.
+pub fn forget(folder: &Path) {
+    let _ = fs::remove_file(folder.join(COMPLETE));
+}
+
 fn boot_id() -> String {
     fs::read_to_string(BOOT_ID).unwrap_or_default()
 }

@@ -3,17 +3,49 @@
 //! Why: requests of anybody may ask for purges (a POST invalidates its address, RFC 9111 section 4.4). Were each of them written down, somebody could
 //! fill the journal with addresses that nobody ever stored, until older purges had to be given up, and the cache with them.
 
-use crate::purges::TagMark;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::{purges::TagMark, store::Store};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, AtomicU64, Ordering},
+};
 
 /// 1 MiB: with a million entries one of eight questions about others is answered yes.
 const WORDS: usize = 1 << 17;
 
-pub struct Probes(Box<[AtomicU64]>);
+/// Responses under way are counted by so many numbers.
+const UNDER_WAY: usize = 1 << 12;
+
+pub struct Probes {
+    known: Box<[AtomicU64]>,
+    under_way: Box<[AtomicU32]>,
+}
+
+/// A response that is being made and may become an entry with these probes: what purges it meanwhile must not be left out.
+pub struct UnderWay {
+    store: Arc<Store>,
+    probes: [u64; 2],
+}
+
+impl UnderWay {
+    pub(crate) fn new(store: Arc<Store>, probes: [u64; 2]) -> UnderWay {
+        for probe in probes.into_iter().filter(|probe| *probe != 0) {
+            store.probes.under_way(probe).fetch_add(1, Ordering::AcqRel);
+        }
+        UnderWay { store, probes }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        for probe in self.probes.into_iter().filter(|probe| *probe != 0) {
+            self.store.probes.under_way(probe).fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
 
 impl Default for Probes {
     fn default() -> Probes {
-        Probes((0..WORDS).map(|_| AtomicU64::new(0)).collect())
+        Probes { known: (0..WORDS).map(|_| AtomicU64::new(0)).collect(), under_way: (0..UNDER_WAY).map(|_| AtomicU32::new(0)).collect() }
     }
 }
 
@@ -28,8 +60,17 @@ impl Probes {
         self.word(mark.0).load(Ordering::Relaxed) & bit(mark.0) != 0
     }
 
+    /// Whether a response may be under way that will have it.
+    pub fn may_come(&self, mark: TagMark) -> bool {
+        self.under_way(mark.0).load(Ordering::Acquire) > 0
+    }
+
     fn word(&self, mark: u64) -> &AtomicU64 {
-        &self.0[(mark >> 6) as usize % WORDS]
+        &self.known[(mark >> 6) as usize % WORDS]
+    }
+
+    fn under_way(&self, mark: u64) -> &AtomicU32 {
+        &self.under_way[mark as usize % UNDER_WAY]
     }
 }
 

@@ -32,7 +32,9 @@ fn read_folder(store: &Store, folder: &Path, now_s: u32) {
     for name in names {
         let path = folder.join(&name);
         let known = name.to_str().and_then(Name::parse);
-        let Some((Name(hash, coding), prologue)) = known.zip(prologue(&path)) else {
+        // Before it is read.
+        let version = known.as_ref().map(|Name(hash, _)| store.index.versions().of(*hash));
+        let Some(((Name(hash, coding), version), prologue)) = known.zip(version).zip(prologue(&path)) else {
             let _ = fs::remove_file(path);
             continue;
         };
@@ -40,7 +42,8 @@ fn read_folder(store: &Store, folder: &Path, now_s: u32) {
             Coding::Identity if slot_of(hash, &prologue).keep_until_s < now_s => drop(fs::remove_file(path)),
             Coding::Identity => {
                 store.probes.add(prologue.probes);
-                store.index.insert_found(slot_of(hash, &prologue));
+                store.found_id(prologue.id);
+                store.index.insert_found(slot_of(hash, &prologue), version);
             }
             coding => {
                 let is_known = store.index.update(hash, |slot| {

@@ -10,10 +10,12 @@ use crate::{
     entry::{self, Coding, Content, EntryHead, Found, PROLOGUE_BYTES},
     flights::Flights,
     housekeeping,
-    index::{Index, Slot},
+    index::{Index, Slot, Superseded},
     journal::{Journal, Record},
-    probes::Probes,
+    probes::{Probes, UnderWay},
     purges::{Ban, Purge, Purges, Standing, TagMark},
+    space::Space,
+    versions::Version,
     writer::Writer,
 };
 use saker_telemetry::{error_log, message};
@@ -31,6 +33,9 @@ use std::{
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
+/// Nanoseconds up to the year 2262; ids of ours are less.
+const ID_FOUND_MAX: u64 = u64::MAX / 2;
+
 /// Of a key, different from store to store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeyHash(pub u128);
@@ -41,6 +46,7 @@ pub struct Store {
     pub(crate) bounds: Bounds,
     pub(crate) purges: Purges,
     pub(crate) probes: Probes,
+    pub(crate) space: Space,
     journal: Mutex<Journal>,
     flights: Arc<Flights>,
     seed: u64,
@@ -75,6 +81,7 @@ impl Store {
             bounds,
             purges: Purges::new(known),
             probes: Probes::default(),
+            space: Space::new(root.into(), bounds.disk_reserve_bytes),
             journal: Mutex::new(journal),
             flights: Arc::default(),
             last_id: AtomicU64::new(0),
@@ -100,6 +107,8 @@ impl Store {
     /// The entry of a key, whatever purges say of it. Contents up to `memory_bytes_max` are read whole. What can't be read is not there.
     pub fn find(&self, key: &[u8], memory_bytes_max: u64) -> Option<Found> {
         let hash = self.hash(key);
+        // Before anything is read: what comes in its place meanwhile has another one.
+        let version = self.index.versions().of(hash);
         let slot = self.index.find(hash);
         if slot.is_none() && self.is_complete.load(Ordering::Acquire) {
             return None;
@@ -110,9 +119,28 @@ impl Store {
             return None;
         }
         if slot.is_none() {
-            self.index.insert_found(slot_of(hash, &prologue));
+            self.found_id(prologue.id);
+            self.index.insert_found(slot_of(hash, &prologue), version);
         }
-        Some(Found { head, id: prologue.id, content })
+        Some(Found { head, id: prologue.id, content, version })
+    }
+
+    /// Whether the store has had no other entry of that key since one of that version was read or written. One atomic load; keys share versions, so
+    /// what was `false` here is a question to [`Store::version_if_there`].
+    pub fn is_current(&self, version: Version) -> bool {
+        self.index.versions().is_current(version)
+    }
+
+    /// The version by which the entry of that id is the one of its key. `None`: another one is, or none.
+    pub fn version_if_there(&self, key: &[u8], id: u64) -> Option<Version> {
+        let hash = self.hash(key);
+        let version = self.index.versions().of(hash);
+        self.index.find(hash).is_some_and(|slot| slot.id == id).then_some(version)
+    }
+
+    /// A number for an entry whose making begins now ([`EntryHead::began`]): of two entries of a key, the one that began later stays.
+    pub fn begin(&self) -> u64 {
+        self.next_id()
     }
 
     /// The same content in another coding, if it was made from that very entry.
@@ -180,9 +208,41 @@ impl Store {
         Writer::begin(self, &head, coding)
     }
 
-    /// Takes an entry away. Workers may go on using what they have of it in memory: purges are what reaches those.
+    /// Takes an entry away, from all workers.
     pub fn remove(&self, key: &[u8]) -> bool {
         self.index.remove(self.hash(key), |_| true, |slot| self.unlink(slot))
+    }
+
+    /// Takes an entry away whose making began before `began`: its id, if there was one.
+    ///
+    /// # Errors
+    /// There is one that began later, and stays.
+    pub fn remove_older(&self, key: &[u8], began: u64) -> Result<Option<u64>, Superseded> {
+        let hash = self.hash(key);
+        let mut removed = None;
+        let unlink = |slot: &Slot| {
+            removed = Some(slot.id);
+            self.unlink(slot);
+        };
+        match self.index.remove(hash, |slot| slot.id <= began, unlink) || self.index.find(hash).is_none() {
+            true => Ok(removed),
+            false => Err(Superseded),
+        }
+    }
+
+    /// An entry with these probes is about to be written: from now on [`Store::may_have`] says so.
+    pub fn expect(&self, probes: [u64; 2]) {
+        self.probes.add(probes);
+    }
+
+    /// A response that may become such an entry is being made, until this is dropped.
+    pub fn under_way(self: &Arc<Self>, probes: [u64; 2]) -> UnderWay {
+        UnderWay::new(Arc::clone(self), probes)
+    }
+
+    /// As [`Store::may_have`], or whether a response may be under way that will become one.
+    pub fn may_get(&self, mark: TagMark) -> bool {
+        self.may_have(mark) || self.probes.may_come(mark)
     }
 
     /// The number of the last purge. An entry whose making begins now carries it; and as long as it is the same, whatever held still holds.
@@ -273,6 +333,11 @@ impl Store {
         self.last_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).map_or(now, |last| now.max(last + 1))
     }
 
+    /// An id of an earlier process, whose clock may have been ahead of ours: what begins from now on is newer. A damaged file may say anything.
+    pub(crate) fn found_id(&self, id: u64) {
+        self.last_id.fetch_max(id.min(ID_FOUND_MAX), Ordering::Relaxed);
+    }
+
     pub(crate) fn path(&self, hash: KeyHash, coding: Coding) -> PathBuf {
         let name = Name(hash, coding).to_string();
         let mut path = self.root.join("entries");
@@ -312,6 +377,7 @@ pub(crate) fn slot_of(hash: KeyHash, prologue: &entry::Prologue) -> Slot {
         hash,
         bytes: prologue.file_bytes(),
         site: prologue.site,
+        id: prologue.id,
         keep_until_s: u32::try_from(prologue.keep_until_ms / 1000).unwrap_or(u32::MAX),
         codings: 0,
         is_used: false,

@@ -6,6 +6,7 @@ use crate::{
     closed,
     entry::{Coding, EntryHead, PROLOGUE_BYTES, Prologue},
     store::{Store, slot_of},
+    versions::Version,
 };
 use std::{
     fs::{self, File},
@@ -15,6 +16,15 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// What has become of an entry that was written to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// It is found from now on.
+    Placed { id: u64, version: Version },
+    /// There is one whose making began later: that stays.
+    Superseded,
+}
 
 pub struct Writer {
     store: Arc<Store>,
@@ -29,9 +39,11 @@ pub struct Writer {
 
 impl Writer {
     pub(crate) fn begin(store: &Arc<Store>, head: &EntryHead, coding: Coding) -> io::Result<Writer> {
-        let id = store.next_id();
-        let path = store.root.join("new").join(format!("{id:x}"));
-        let mut file = closed::create_new(&path)?;
+        store.space.ask()?;
+        let number = store.next_id();
+        let id = if head.began == 0 { number } else { head.began };
+        let path = store.root.join("new").join(format!("{number:x}"));
+        let mut file = closed::create_new(&path).map_err(|error| store.space.heed(error))?;
         let encoded = head.encode();
         let prologue = Prologue {
             coding,
@@ -44,7 +56,7 @@ impl Writer {
             site: xxh3_64(&head.site),
             probes: head.probes,
         };
-        let written = file.write_all(&[&[0; PROLOGUE_BYTES][..], &encoded].concat());
+        let written = file.write_all(&[&[0; PROLOGUE_BYTES][..], &encoded].concat()).map_err(|error| store.space.heed(error));
         let writer =
             Writer { store: Arc::clone(store), file, path, key: head.key.clone(), head: encoded, prologue, hasher: Box::default() };
         written.map(|()| writer)
@@ -60,25 +72,28 @@ impl Writer {
         if self.store.bounds.entry_bytes_max > 0 && bytes > self.store.bounds.entry_bytes_max {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        self.file.write_all(content)?;
+        self.store.space.take(content.len() as u64)?;
+        self.file.write_all(content).map_err(|error| self.store.space.heed(error))?;
         self.hasher.update(content);
         self.prologue.content_bytes = bytes;
         Ok(())
     }
 
-    /// From now on it is found. Its id.
-    pub fn finish(mut self) -> io::Result<u64> {
+    /// The last step: the entry gets its name, by which it is found.
+    pub fn finish(mut self) -> io::Result<Finished> {
         self.prologue.content_sum = self.hasher.digest();
-        self.file.write_all_at(&self.prologue.encode(&self.head), 0)?;
-        match self.prologue.coding {
+        self.file.write_all_at(&self.prologue.encode(&self.head), 0).map_err(|error| self.store.space.heed(error))?;
+        let finished = match self.prologue.coding {
             Coding::Identity => self.place_entry()?,
             coding => self.place_coding(coding)?,
+        };
+        if finished != Finished::Superseded {
+            self.path = PathBuf::new();
         }
-        self.path = PathBuf::new();
-        Ok(self.prologue.id)
+        Ok(finished)
     }
 
-    fn place_entry(&self) -> io::Result<()> {
+    fn place_entry(&self) -> io::Result<Finished> {
         let store = &self.store;
         let hash = store.hash(&self.key);
         store.make_room(self.prologue.site, self.prologue.file_bytes());
@@ -86,18 +101,20 @@ impl Writer {
         let mut slot = slot_of(hash, &self.prologue);
         slot.is_sound = true;
         let old = store.index.find(hash).map_or(0, |slot| slot.codings);
-        store.index.insert(slot, || {
+        let inserted = store.index.insert(slot, || {
             // Codings of the one before it.
             let codings = Coding::ALL.into_iter().filter(|coding| *coding != Coding::Identity && old & 1 << *coding as u8 != 0);
             codings.for_each(|coding| drop(fs::remove_file(store.path(hash, coding))));
             self.rename(Coding::Identity)
         })?;
+        let Ok(version) = inserted else { return Ok(Finished::Superseded) };
         store.counts.stored.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        Ok(Finished::Placed { id: self.prologue.id, version })
     }
 
-    fn place_coding(&self, coding: Coding) -> io::Result<()> {
+    fn place_coding(&self, coding: Coding) -> io::Result<Finished> {
         let hash = self.store.hash(&self.key);
+        let version = self.store.index.versions().of(hash);
         let mut outcome = Err(io::ErrorKind::NotFound.into());
         self.store.index.update(hash, |slot| {
             outcome = self.rename(coding);
@@ -106,7 +123,7 @@ impl Writer {
                 slot.bytes += self.prologue.file_bytes();
             }
         });
-        outcome
+        outcome.map(|()| Finished::Placed { id: self.prologue.id, version })
     }
 
     fn rename(&self, coding: Coding) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_store::{Bounds, Coding, Content, EntryHead, Purge, Standing, Store, TagMark};
+use saker_store::{Bounds, Coding, Content, EntryHead, Finished, Purge, Standing, Store, TagMark};
 use saker_testkit::TempDir;
 use std::{
     fs::{self, Permissions},
@@ -29,7 +29,8 @@ fn head(key: &str) -> EntryHead {
 fn put(store: &Arc<Store>, head: &EntryHead, content: &[u8]) -> u64 {
     let mut writer = store.write(head).unwrap();
     content.chunks(1000).for_each(|chunk| writer.write(chunk).unwrap());
-    writer.finish().unwrap()
+    let Finished::Placed { id, .. } = writer.finish().unwrap() else { panic!("it was superseded") };
+    id
 }
 
 fn content(store: &Store, key: &str) -> Option<Vec<u8>> {
@@ -214,4 +215,51 @@ fn a_full_disk_keeps_nothing_and_breaks_nothing() {
     fs::remove_dir_all(dir.join("new")).unwrap();
     assert!(store.write(&head("b")).is_err());
     assert_eq!(content(&store, "a").unwrap(), b"content");
+}
+
+/// The order is that of beginnings, also across a start with a clock that has gone back; damaged files may say any number.
+#[test]
+fn what_began_later_stays() {
+    let dir = TempDir::new("store-order").unwrap();
+    let store = Store::open(&dir, Bounds::default()).unwrap();
+    let (earlier, later) = (store.begin(), store.begin());
+    put(&store, &EntryHead { began: later, ..head("a") }, b"later");
+    let before = store.find(b"a", 100).unwrap().version;
+    let mut writer = store.write(&EntryHead { began: earlier, ..head("a") }).unwrap();
+    writer.write(b"earlier").unwrap();
+    assert_eq!(writer.finish().unwrap(), Finished::Superseded);
+    assert!(content(&store, "a").unwrap() == b"later" && store.is_current(before), "nothing has changed");
+    assert!(store.remove_older(b"a", earlier).is_err() && store.remove_older(b"b", earlier) == Ok(None));
+    let ahead = later + 1_000_000_000_000_000;
+    put(&store, &EntryHead { began: ahead, ..head("a") }, b"ahead");
+    assert!(!store.is_current(before) && store.version_if_there(b"a", later).is_none());
+    assert!(store.version_if_there(b"a", ahead).is_some_and(|version| store.is_current(version)));
+    put(&store, &EntryHead { began: u64::MAX, ..head("any") }, b"any");
+    drop(store);
+    let store = Store::open(&dir, Bounds::default()).unwrap();
+    wait_for_index(&store);
+    put(&store, &EntryHead { began: store.begin(), ..head("a") }, b"now");
+    assert_eq!(content(&store, "a").unwrap(), b"now");
+    assert!(store.begin() < store.begin());
+    let newest = store.find(b"a", 100).unwrap();
+    assert_eq!(store.remove_older(b"a", newest.id), Ok(Some(newest.id)));
+    assert!(content(&store, "a").is_none() && !store.is_current(newest.version));
+}
+
+/// A request of anybody must be able to purge what nobody has kept yet.
+#[test]
+fn what_is_under_way_can_be_purged() {
+    let dir = TempDir::new("store-under-way").unwrap();
+    let store = Store::open(&dir, Bounds::default()).unwrap();
+    wait_for_index(&store);
+    let (mark, other) = (TagMark::new(b"site", b"/a"), TagMark::new(b"site", b"/b"));
+    assert!(!store.may_get(mark) && !store.may_have(mark));
+    let under_way = [store.under_way([mark.0, 0]), store.under_way([mark.0, 0])];
+    for under_way in under_way {
+        assert!(store.may_get(mark) && !store.may_have(mark) && !store.may_get(other));
+        drop(under_way);
+    }
+    assert!(!store.may_get(mark));
+    store.expect([mark.0, 0]);
+    assert!(store.may_get(mark) && store.may_have(mark));
 }

@@ -19,22 +19,24 @@ pub use site::SiteLog;
 use crate::access_log::Program;
 use crate::escape::append_escaped;
 use crate::flood_gate::Admission;
+use crate::httpd_message::HttpdMessage;
 use crate::local_time::{Civil, TimeZone, append_padded};
 use crate::message::{self, Level, Message};
 use crate::queue_writer::{Outlet, QueueWriter, Stalled};
 use crate::syslog::SyslogOutlet;
 use format::Occasion;
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Of a log file that is made: logs name clients, and whoever reads them is in the file's group.
+pub(crate) const LOG_MODE: u32 = 0o640;
 /// Facts are cut here, before escaping.
 const FACTS_BYTES_MAX: usize = 8192;
 const QUEUED_BYTES_MAX: usize = 1 << 20;
@@ -45,6 +47,8 @@ static LEVEL: AtomicU8 = AtomicU8::new(Level::Notice as u8);
 static AREAS: RwLock<Vec<(&str, Level)>> = RwLock::new(Vec::new());
 /// `None`: the shape that lines have by themselves.
 static FORMATS: RwLock<Option<Arc<Formats>>> = RwLock::new(None);
+/// Whether lines that Apache would write are written in its words.
+static SPEAKS_HTTPD: AtomicBool = AtomicBool::new(false);
 /// Those that count floods by themselves.
 static SITES: RwLock<Vec<Weak<SiteLog>>> = RwLock::new(Vec::new());
 /// Whether some message may have been suppressed since [`tick`] looked.
@@ -102,6 +106,15 @@ pub fn set_areas(areas: &[(&'static str, Level)]) {
     *AREAS.write().unwrap_or_else(PoisonError::into_inner) = areas.to_vec();
 }
 
+/// Apache's words for lines that it has: where the configuration is Apache's.
+pub fn set_httpd(speaks_httpd: bool) {
+    SPEAKS_HTTPD.store(speaks_httpd, Ordering::Relaxed);
+}
+
+pub fn speaks_httpd() -> bool {
+    SPEAKS_HTTPD.load(Ordering::Relaxed)
+}
+
 /// The shapes of lines from now on.
 pub fn set_formats(formats: &Formats) {
     let formats = (*formats != Formats::default()).then(|| Arc::new(formats.clone()));
@@ -113,14 +126,15 @@ pub fn set_sites<'s>(sites: impl Iterator<Item = &'s Arc<SiteLog>>) {
     *SITES.write().unwrap_or_else(PoisonError::into_inner) = sites.map(Arc::downgrade).collect();
 }
 
-fn is_wanted(message: &Message, about: &dyn About) -> bool {
+/// Whether a line of that area and level would be written.
+pub fn is_wanted(area: &str, level: Level, about: &dyn About) -> bool {
     if let Some(site) = about.site() {
-        return site.wants(message);
+        return site.wants(area, level);
     }
     let areas = AREAS.read().unwrap_or_else(PoisonError::into_inner);
-    match areas.iter().find(|(area, _)| *area == message.area) {
-        Some((_, level)) => message.level <= *level,
-        None => enabled(message.level),
+    match areas.iter().find(|(name, _)| *name == area) {
+        Some((_, own)) => level <= *own,
+        None => enabled(level),
     }
 }
 
@@ -130,7 +144,9 @@ pub fn trace(module: &str, level: u8, about: &dyn About, facts: fmt::Arguments<'
     let message = |out: &mut Vec<u8>| _ = append_text(facts, out);
     let level_number = Level::Debug.number().saturating_add(level);
     let (level, place) = (format!("trace{level}"), Location::caller());
-    write(&lines(&Occasion { module, level: &level, level_number, about, now: now(), place, message: &message }), about);
+    let occasion =
+        Occasion { module, level: &level, level_number, about, now: now(), place, message: &message, errno: None, adds_referer: false };
+    write(&lines(&occasion), about);
 }
 
 /// A line that is no message of ours: the operator has it written (httpd 2.4, mod_log_debug).
@@ -145,6 +161,8 @@ pub fn note(module: &str, level: Level, about: &dyn About, facts: fmt::Arguments
         now: now(),
         place: Location::caller(),
         message: &message,
+        errno: None,
+        adds_referer: false,
     };
     write(&lines(&occasion), about);
 }
@@ -170,6 +188,18 @@ pub fn log_client(message: &'static Message, client: SocketAddr, facts: fmt::Arg
 #[track_caller]
 pub fn log_about(message: &'static Message, about: &dyn About, facts: fmt::Arguments<'_>) {
     admit(message, about, facts);
+}
+
+/// The same in the words of Apache, whose number stands in the row and whose text is `text`; `errno`: why, where the system said so.
+#[track_caller]
+pub fn log_httpd(message: &'static HttpdMessage, errno: Option<i32>, about: &dyn About, text: fmt::Arguments<'_>) {
+    if !is_wanted(message.module, message.level.folded(), about) {
+        return;
+    }
+    let now = now();
+    if passes(message.counts_as, about, now) {
+        write(&httpd_line(message, errno, about, text, now), about);
+    }
 }
 
 /// Tells what was suppressed in seconds that are over. Call each second; costs one load if there is nothing.
@@ -204,18 +234,28 @@ pub fn flush(timeout: Duration) -> bool {
 
 #[track_caller]
 fn admit(message: &'static Message, about: &dyn About, facts: fmt::Arguments<'_>) {
-    if !is_wanted(message, about) {
+    if !is_wanted(message.area, message.level, about) {
         return;
     }
     let now = now();
+    if passes(message, about, now) {
+        write(&line(message, about, facts, now), about);
+    }
+}
+
+/// Whether there were not too many of them; what was suppressed before is told first.
+fn passes(message: &'static Message, about: &dyn About, now: Duration) -> bool {
     let gate = about.site().and_then(|site| site.gate(message)).unwrap_or(&message.gate);
     match gate.admit(now.as_secs()) {
-        Admission::Suppress => SUPPRESSING.store(true, Ordering::Relaxed),
+        Admission::Suppress => {
+            SUPPRESSING.store(true, Ordering::Relaxed);
+            false
+        }
         Admission::Pass { suppressed } => {
             if suppressed > 0 {
                 tell_suppressed(message, suppressed, about, now);
             }
-            write(&line(message, about, facts, now), about);
+            true
         }
     }
 }
@@ -262,7 +302,23 @@ fn line(message: &Message, about: &dyn About, facts: fmt::Arguments<'_>, now: Du
     };
     let level_number = message.level.number();
     let place = Location::caller();
-    lines(&Occasion { module: message.area, level: message.level.as_str(), level_number, about, now, place, message: &text })
+    let (module, level) = (message.area, message.level.as_str());
+    lines(&Occasion { module, level, level_number, about, now, place, message: &text, errno: None, adds_referer: false })
+}
+
+/// Apache's number, where it has one, and its text.
+#[track_caller]
+fn httpd_line(message: &HttpdMessage, errno: Option<i32>, about: &dyn About, text: fmt::Arguments<'_>, now: Duration) -> Vec<u8> {
+    let written = |out: &mut Vec<u8>| {
+        if !message.number.is_empty() {
+            out.extend_from_slice(message.number.as_bytes());
+            out.extend_from_slice(b": ");
+        }
+        append_text(text, out);
+    };
+    let (module, level, level_number) = (message.module, message.level.as_str(), message.level as u8);
+    let place = Location::caller();
+    lines(&Occasion { module, level, level_number, about, now, place, message: &written, errno, adds_referer: true })
 }
 
 /// The lines that its connection and its request have once, then the message's.
@@ -297,15 +353,35 @@ fn append_default(occasion: &Occasion<'_>, out: &mut Vec<u8>) {
     let thread = std::thread::current();
     // Writing to memory cannot fail; neither may the thread's name or the address break the line.
     let _ = write!(out, " [{}:{}] [pid {}:tid ", occasion.module, occasion.level, std::process::id());
-    append_escaped(thread.name().unwrap_or("-").as_bytes(), out);
+    match speaks_httpd() {
+        // A number, as log watchers expect it.
+        true => drop(write!(out, "{}", format::thread_id())),
+        false => append_escaped(thread.name().unwrap_or("-").as_bytes(), out),
+    }
     out.extend_from_slice(b"] ");
+    if let Some(errno) = occasion.errno {
+        append_errno(errno, out);
+        out.extend_from_slice(b": ");
+    }
     if let Some(client) = occasion.about.tell(Asked::Client) {
         out.extend_from_slice(b"[client ");
         out.extend_from_slice(&client);
         out.extend_from_slice(b"] ");
     }
     (occasion.message)(out);
+    if let Some(referer) = occasion.about.tell(Asked::Field("Referer")).filter(|_| occasion.adds_referer) {
+        out.extend_from_slice(b", referer: ");
+        append_escaped(referer.get(..FACTS_BYTES_MAX).unwrap_or(&referer), out);
+    }
     out.push(b'\n');
+}
+
+/// `(13)Permission denied`
+fn append_errno(errno: i32, out: &mut Vec<u8>) {
+    let text = io::Error::from_raw_os_error(errno).to_string();
+    let words = text.split(" (os error").next().unwrap_or_default();
+    // Writing to memory cannot fail.
+    let _ = write!(out, "({errno}){words}");
 }
 
 fn append_time(now: Duration, out: &mut Vec<u8>) {
@@ -382,7 +458,7 @@ fn open(target: &ErrorLogTarget) -> io::Result<Box<dyn Outlet>> {
 }
 
 fn open_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+    saker_net::privileged::open_append(path, LOG_MODE)
 }
 
 /// Writes to a stream; when that fails it goes on and says later how much is missing.

@@ -13,6 +13,8 @@ pub mod error_log;
 mod escape;
 mod flood_gate;
 pub mod forensic_log;
+pub mod heard;
+pub mod httpd_message;
 pub mod local_time;
 pub mod message;
 pub mod metrics;

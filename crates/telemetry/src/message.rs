@@ -97,6 +97,10 @@ messages! {
     AFFINITY_FAILED "SK0112" "core" Warn "a worker could not be bound to its core"
         "Check the processor list against the cores that this process may use.";
     START_FAILED "SK0113" "core" Error "cannot start" "Follow what the line says.";
+    HANDED_OVER "SK0114" "core" Notice "a successor takes over; open requests may finish" "Nothing.";
+    TOOK_OVER "SK0115" "core" Notice "took over from a server that is stopping" "Nothing.";
+    BROKER_ENDED "SK0116" "core" Error "the privileged broker has ended; the server goes on serving without it"
+        "Restart the server: until then no reload brings anything that only root may open, and no program of another user starts.";
     // 02: configuration.
     RELOADED "SK0201" "config" Notice "configuration reloaded" "Nothing.";
     RELOAD_REFUSED "SK0202" "config" Error "reload refused, the running configuration stays in force"
@@ -107,6 +111,10 @@ messages! {
     CONTROL_SOCKET_FAILED "SK0205" "config" Warn
         "the control socket cannot be opened; status, reload and stop by command line will not work"
         "Check the state directory's owner and that no other server uses it.";
+    CONTROL_REFUSED "SK0206" "config" Warn "a user who may not control the server tried to"
+        "Find out what program of that user does so; to allow it, name the user in `control_users` of [server].";
+    STATE_DIRECTORY_OPEN "SK0207" "config" Warn "the state directory can't be kept from programs of the server's user"
+        "Give PHP and programs users of their own, or start the server where root may set supplementary groups.";
     // 03: listeners and connections.
     LISTENER_FAILED "SK0301" "net" Error "cannot listen"
         "Check that no other program has the address and that the port may be bound by this user.";
@@ -156,17 +164,21 @@ messages! {
     RULE_REFUSED "SK0419" "modsecurity" Error "a request was refused by ModSecurity's rules" "Nothing, or look for the rules that matched before if the request is legitimate.";
     // 05: files.
     FILE_READ_FAILED "SK0501" "files" Error "a file cannot be read" "Check the file's permissions and the disk.";
-    ACCESS_DENIED "SK0502" "files" Info "access to a file is denied" "Check permissions of the file and of each directory above it.";
+    ACCESS_DENIED "SK0502" "files" Error "access to a file is denied" "Check permissions of the file and of each directory above it.";
     WATCH_LIMIT "SK0503" "files" Warn "the inotify limit is reached, changes show with a delay" "Raise fs.inotify.max_user_watches.";
     WATCH_FAILED "SK0504" "files" Warn "a directory cannot be watched, changes show with a delay"
         "Nothing on network file systems; otherwise check permissions.";
     ROOT_MISSING "SK0505" "files" Warn "a document root does not exist" "Create the directory or correct the path.";
-    SYMLINK_REFUSED "SK0506" "files" Info "a symbolic link is refused by policy"
+    SYMLINK_REFUSED "SK0506" "files" Error "a symbolic link is refused by policy"
         "Allow the link in the configuration if it is meant to be followed.";
     ERROR_PAGE_FAILED "SK0507" "files" Warn "a custom error page cannot be read, the built-in page is sent"
         "Check the path of the error page.";
     COMPRESSION_FAILED "SK0508" "files" Warn "a response could not be compressed and goes out as it is" "Report it if it repeats.";
     MEDIA_REFUSED "SK0509" "files" Warn "a part of an audio or video file can't be made" "See what the line says; the request was answered 500.";
+    LISTING_GIVEN_UP "SK0510" "files" Warn "a directory listing was given up, the request was answered 503"
+        "See what the line says; directories with very many entries are better not listed.";
+    NOT_A_FILE "SK0511" "files" Error "a request was refused because its path leads to a FIFO, a socket or a device" "Find out what made it.";
+    FILE_MISSING "SK0512" "files" Info "a file does not exist" "Nothing, unless the site links to it.";
     // 06: logs.
     LOG_WRITE_FAILED "SK0601" "log" Error "an access log cannot be written, its lines are dropped until it can"
         "Free space on the log's disk or mend its permissions.";
@@ -180,8 +192,6 @@ messages! {
         "See what the program waits for.";
     SUPPRESSED "SK0608" "log" Warn "a message came too often and was suppressed" "Look at the message that the line names.";
     ERROR_LOG_DROPPED "SK0609" "log" Warn "error log lines were lost because the log could not be written" "See what blocks the error log.";
-    LOG_TAKEN_OVER "SK0610" "log" Notice "a log that belonged to root was given to the server's user"
-        "Let logrotate's `create` line name that user, so that the next one can be written.";
     // 07: TLS.
     CERTIFICATES_RELOADED "SK0701" "tls" Notice "certificates reloaded" "Nothing.";
     CERTIFICATE_BAD "SK0702" "tls" Error "a certificate can't be used, the one before stays in use"
@@ -204,6 +214,8 @@ messages! {
     ACCESS_RULE_NOT_HONOURED "SK0803" "apache" Error "a rule about access can't be honoured, so the request was refused"
         "See `saker check` for what to write instead.";
     RULES_GO_ROUND "SK0804" "apache" Error "rules led a request in circles, it was answered with an error" "See `saker explain` for the rules that took part.";
+    REQUEST_GIVEN_UP "SK0805" "apache" Error "rules led a request too far, it was answered with an error"
+        "The line names the limit; see what .htaccess files and rules are in force for the path.";
     ACCESS_REFUSED "SK0810" "apache" Error "a request was refused by rules about access" "Nothing, if it is meant so; the line says what refused it.";
     REMOTE_ADDRESS "SK0811" "apache" Info "a proxy named a private address as its client, which was not believed" "Name the proxy by RemoteIPInternalProxy if it is one of yours.";
     INCLUDES "SK0812" "apache" Error "server-side includes" "See what the line says; the page goes on behind what is wrong.";
@@ -224,6 +236,7 @@ messages! {
     MEMBER_UP "SK0907" "gateway" Notice "a server passes its health checks again" "Nothing.";
     AUTHORIZER_FAILED "SK0908" "gateway" Error "nobody said whether a request may pass, so it was refused"
         "The line names who was asked (authorize) and what came; see whether it runs, and its own log.";
+    AUTHORIZATION_REFUSED "SK0909" "gateway" Error "an authorizer refused a request" "Nothing; the line says what was asked for (docs/neighbours.md has a filter for fail2ban).";
     PHP_STARTED "SK0920" "php" Notice "PHP was started" "Nothing.";
     PHP_ENDED "SK0921" "php" Error "PHP ended, and is started again with the next request" "See the lines before, which are its own.";
     PHP_REPLACED "SK0922" "php" Notice "PHP was replaced because its configuration changed" "Nothing.";
@@ -232,6 +245,7 @@ messages! {
         "Install php-fpm, lsphp or php-cgi, or name one in [php].";
     PHP_OTHER_VERSION "SK0925" "php" Warn "a handler names a version of PHP that is not there" "Install it, or name the one that is there.";
     PHP_IDLE "SK0926" "php" Info "PHP was ended because nobody has asked for it for long" "Nothing: the next request starts it again.";
+    PHP_SCRIPT_MISSING "SK0927" "php" Error "a PHP script was not found" "Nothing, unless the site links to it.";
     // 10: the page cache.
     CACHE_UNREADABLE "SK1001" "cache" Warn "an entry of the page cache can't be read, and is made anew" "If there are many, look after the disk.";
     CACHE_JOURNAL_FAILED "SK1002" "cache" Error "a purge can't be written down; it holds all the same, and is tried again" "Make room on the disk of the page cache.";
@@ -239,6 +253,8 @@ messages! {
     CACHE_OFF "SK1004" "cache" Error "there is no page cache" "See what the line says; responses are made anew each time until the next start.";
     ESI_FAULT "SK1005" "cache" Warn "a page's ESI is not as it ought to be; what can't be read is sent as it is" "Mend the page.";
     ESI_INCLUDE_FAILED "SK1006" "cache" Warn "what a page includes can't be had" "See what the line says; the page goes out with what it says in place of it, or without.";
+    CACHE_DISK_FULL "SK1007" "cache" Warn "the disk of the page cache has no room beyond its reserve; pages are answered without being kept" "Make room on that disk, or lower `reserve` of [cache].";
+    CACHE_DISK_ROOM "SK1008" "cache" Notice "the disk of the page cache has room again" "Nothing.";
     // 13: hosts that a database knows.
     HOSTS_AWAY "SK1301" "hosts" Error "the database of hosts does not answer; hosts that are known are served all the same" "See that it runs, and that `database` and `query` of [hosts] are right.";
     HOSTS_BACK "SK1302" "hosts" Notice "the database of hosts answers again" "Nothing.";

@@ -117,6 +117,9 @@ metrics! {
     ResourceCacheInvalidations Counter "resource_cache_invalidations_total" "" "entries" "Entries put out because a file changed.";
     ResourceCacheEntries Gauge "resource_cache_entries" "" "entries" "Entries in the resolved-resource cache now.";
     ResourceCacheBytes Gauge "resource_cache_bytes" "" "bytes" "Memory held by the resolved-resource cache now.";
+    BufferFileBytes Gauge "buffer_file_bytes" "" "bytes"
+        "On disk for clients that are slower than programs: responses ahead of them, requests read ahead (see `buffer_files`).";
+    BufferFileWaits Counter "buffer_file_waits_total" "" "waits" "Times that a bound or a full disk made a program wait for its client.";
     PageCacheHits Counter "page_cache_requests_total" "result=\"hit\"" "requests" "Requests that the page cache was asked about, by what came of it.";
     PageCacheStale Counter "page_cache_requests_total" "result=\"stale\"" "requests"
         "Requests that the page cache was asked about, by what came of it.";

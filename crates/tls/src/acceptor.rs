@@ -1,13 +1,13 @@
 //! What a listener makes sessions with: its settings, the certificates, and rustls configurations made from them on demand.
 //!
 //! Place in the walk: a connection is accepted -> [`Acceptor::accept`] -> the session's first bytes -> [`Configurations::answer`]. Which
-//! configuration answers is decided by the ClientHello, before the handshake begins, because sites may differ in what they demand. The
-//! difficulty is a swap of certificates in mid-handshake: a session keeps the set that it began with.
+//! configuration answers is decided by the listener, the local address and the ClientHello's name, before the handshake begins, because
+//! sites may differ in what they demand. The difficulty is a swap of certificates in mid-handshake: a session keeps the set that it began with.
 
 use crate::{
-    client_hello::ClientHello,
+    client_hello::{ClientHello, canonical_name},
     early::EarlySessions,
-    identities::{Identities, RunTime, Table},
+    identities::{Door, Identities, RunTime, Table},
     policy::{Policy, Variant},
     quic::QuicConfigurations,
     session::{Agreed, ServerSession, SessionInfo},
@@ -18,9 +18,10 @@ use rustls::{
     server::{ClientHello as RustlsHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
-use saker_config::model::ListenerTls;
+use saker_config::model::{Address, Listener};
 use std::{
     cell::RefCell,
+    net::{IpAddr, Ipv4Addr},
     sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
@@ -31,23 +32,33 @@ pub struct Acceptor(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     identities: Arc<Identities>,
+    terms: Terms,
+    configurations: RwLock<Arc<Configurations>>,
+}
+
+/// What a listener brings.
+#[derive(Clone, Debug)]
+struct Terms {
+    address: Address,
     strict_sni: bool,
     tickets: Arc<Tickets>,
     alpn: Vec<Vec<u8>>,
-    configurations: RwLock<Arc<Configurations>>,
 }
 
 impl Acceptor {
     /// `alpn`: protocol names in order of preference. A client that offers only others is refused (RFC 7301 section 3.2).
-    pub fn new(identities: Arc<Identities>, listener: &ListenerTls, tickets: Arc<Tickets>, alpn: &[&[u8]]) -> Acceptor {
+    pub fn new(identities: Arc<Identities>, listener: &Listener, tickets: Arc<Tickets>, alpn: &[&[u8]]) -> Acceptor {
         let alpn: Vec<Vec<u8>> = alpn.iter().map(|name| name.to_vec()).collect();
-        let configurations = RwLock::new(Arc::new(Configurations::new(&identities, listener.strict_sni, &tickets, &alpn)));
-        Acceptor(Arc::new(Shared { identities, strict_sni: listener.strict_sni, tickets, alpn, configurations }))
+        let strict_sni = listener.tls.as_ref().is_some_and(|tls| tls.strict_sni);
+        let terms = Terms { address: listener.address.clone(), strict_sni, tickets, alpn };
+        let configurations = RwLock::new(Arc::new(Configurations::new(&identities, &terms)));
+        Acceptor(Arc::new(Shared { identities, terms, configurations }))
     }
 
-    /// A session for a connection that has just been accepted. Costs nothing until the first bytes come.
-    pub fn accept(&self) -> ServerSession {
-        ServerSession::new(self.0.current())
+    /// A session for a connection that has just been accepted. Costs nothing until the first bytes come. `local`: the address that the
+    /// client has connected to, by which requests are routed, too; after a trusted PROXY preface that of the preface.
+    pub fn accept(&self, local: IpAddr) -> ServerSession {
+        ServerSession::new(self.0.current(), local)
     }
 
     /// For QUIC: the same certificates, demands and tickets, TLS 1.3, ALPN `h3`. To be asked for again when [`Identities::version`] has changed.
@@ -58,8 +69,7 @@ impl Acceptor {
     /// What a QUIC handshake by [`Acceptor::for_quic`] settled, once it is over.
     pub fn session_info_of_quic(&self, agreed: Agreed) -> SessionInfo {
         let current = self.0.current();
-        let name = agreed.server_name.as_deref().map(str::to_ascii_lowercase);
-        let policy = current.table.policy(name.as_deref()).and_then(|index| current.table.policies.get(index));
+        let policy = current.table.with_digest(agreed.policy);
         SessionInfo::of_quic(agreed, policy.map(|policy| &**policy))
     }
 
@@ -74,7 +84,7 @@ impl Shared {
         if current.version == self.identities.version() {
             return current;
         }
-        let newer = Arc::new(Configurations::new(&self.identities, self.strict_sni, &self.tickets, &self.alpn));
+        let newer = Arc::new(Configurations::new(&self.identities, &self.terms));
         *self.configurations.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&newer);
         newer
     }
@@ -86,9 +96,7 @@ pub struct Configurations {
     version: u64,
     table: Arc<Table>,
     run_time: Arc<RunTime>,
-    strict_sni: bool,
-    tickets: Arc<Tickets>,
-    alpn: Vec<Vec<u8>>,
+    terms: Terms,
     made: Vec<[OnceLock<Arc<ServerConfig>>; Variant::COUNT]>,
 }
 
@@ -107,42 +115,50 @@ pub enum Answer {
 }
 
 impl Configurations {
-    fn new(identities: &Identities, strict_sni: bool, tickets: &Arc<Tickets>, alpn: &[Vec<u8>]) -> Configurations {
+    fn new(identities: &Identities, terms: &Terms) -> Configurations {
         // The version before the table: if the table is newer, it is only fetched once more.
         let version = identities.version();
         let table = identities.table();
         let made = table.policies.iter().map(|_| Default::default()).collect();
-        let (run_time, tickets) = (Arc::clone(identities.run_time()), Arc::clone(tickets));
-        Configurations { version, table, run_time, strict_sni, tickets, alpn: alpn.to_vec(), made }
+        Configurations { version, table, run_time: Arc::clone(identities.run_time()), terms: terms.clone(), made }
     }
 
-    pub fn answer(&self, hello: &ClientHello) -> Answer {
+    fn door(&self, local: IpAddr) -> Door<'_> {
+        Door { listener: &self.terms.address, local }
+    }
+
+    /// Whether the address that a client has connected to counts, and not only the listener.
+    pub fn depends_on_local(&self) -> bool {
+        self.table.depends_on_local(&self.terms.address)
+    }
+
+    pub fn answer(&self, hello: &ClientHello, local: IpAddr) -> Answer {
         let name = hello.server_name.as_deref();
         if hello.acme_challenge
             && let Some(config) = name.and_then(|name| self.run_time.challenge(name))
         {
             return Answer::Configuration(config, None);
         }
-        let (index, variant) = match self.choose(hello) {
+        let (index, variant) = match self.choose(hello, local) {
             Ok(chosen) => chosen,
             Err(answer) => return answer,
         };
-        match self.configuration(index, variant) {
+        match self.configuration(index, variant, local) {
             Ok(config) => Answer::Configuration(config, self.table.policies.get(index).cloned()),
             Err(error) => Answer::Unusable(error.to_string()),
         }
     }
 
     /// Whose demands hold, and which of its configurations; or what is answered instead.
-    pub fn choose(&self, hello: &ClientHello) -> Result<(usize, Variant), Answer> {
-        let name = hello.server_name.as_deref();
-        if self.strict_sni && !name.is_some_and(|name| self.table.knows(name)) {
+    pub fn choose(&self, hello: &ClientHello, local: IpAddr) -> Result<(usize, Variant), Answer> {
+        let (door, name) = (self.door(local), hello.server_name.as_deref());
+        if self.terms.strict_sni && !name.is_some_and(|name| self.table.knows(door, name)) {
             return Err(Answer::UnrecognizedName);
         }
-        if let Some(answer) = name.and_then(|name| self.missing(name)) {
+        if let Some(answer) = name.and_then(|name| self.missing(door, name)) {
             return Err(answer);
         }
-        let index = self.table.policy(name);
+        let index = self.table.policy(door, name);
         let demands = index.and_then(|index| Some((index, self.table.policies.get(index)?)));
         demands.map(|(index, policy)| (index, policy.variant(hello))).ok_or_else(|| Answer::Unusable(unusable().to_string()))
     }
@@ -153,8 +169,8 @@ impl Configurations {
 
     /// What is answered for a name whose certificate comes by itself and is not there. Another site's would only be refused, with a
     /// warning that means something else.
-    fn missing(&self, name: &str) -> Option<Answer> {
-        let (is_on_demand, is_automatic) = (self.table.is_on_demand(name), self.table.is_automatic(name));
+    fn missing(&self, door: Door<'_>, name: &str) -> Option<Answer> {
+        let (is_on_demand, is_automatic) = (self.table.is_on_demand(door, name), self.table.is_automatic(door, name));
         if !(is_on_demand || is_automatic) || self.table.covers(name, &self.run_time) {
             return None;
         }
@@ -164,16 +180,31 @@ impl Configurations {
         }
     }
 
-    pub fn configuration(&self, index: usize, variant: Variant) -> Result<Arc<ServerConfig>, Error> {
+    pub fn configuration(&self, index: usize, variant: Variant, local: IpAddr) -> Result<Arc<ServerConfig>, Error> {
         let (policy, made) = self.table.policies.get(index).zip(self.made.get(index)).ok_or_else(unusable)?;
+        if self.depends_on_local() {
+            // Certificates differ by address; there may be any number of them.
+            return self.make(index, policy, variant, Some(local)).map(Arc::new);
+        }
         let slot = &made[variant.index()];
         if let Some(config) = slot.get() {
             return Ok(Arc::clone(config));
         }
-        let resolver = Resolver { table: Arc::clone(&self.table), run_time: Arc::clone(&self.run_time), policy: index };
-        let tickets = PolicyTickets { tickets: Arc::clone(&self.tickets), policy: policy.digest, lifetime_max_s: policy.ticket_lifetime_s };
-        let config = policy.server_config(variant, Arc::new(resolver), Arc::new(tickets), &self.alpn)?;
+        let config = self.make(index, policy, variant, None)?;
         Ok(Arc::clone(slot.get_or_init(|| Arc::new(config))))
+    }
+
+    fn make(&self, index: usize, policy: &Policy, variant: Variant, local: Option<IpAddr>) -> Result<ServerConfig, Error> {
+        let resolver = Resolver {
+            table: Arc::clone(&self.table),
+            run_time: Arc::clone(&self.run_time),
+            listener: self.terms.address.clone(),
+            local: local.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+            policy: index,
+        };
+        let Terms { tickets, alpn, .. } = &self.terms;
+        let tickets = PolicyTickets { tickets: Arc::clone(tickets), policy: policy.digest, lifetime_max_s: policy.ticket_lifetime_s };
+        policy.server_config(variant, Arc::new(resolver), Arc::new(tickets), alpn)
     }
 }
 
@@ -197,17 +228,21 @@ pub fn take_shown() -> Option<Arc<CertifiedKey>> {
 struct Resolver {
     table: Arc<Table>,
     run_time: Arc<RunTime>,
+    listener: Address,
+    /// Unspecified where it does not count.
+    local: IpAddr,
     policy: usize,
 }
 
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, hello: RustlsHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let name = hello.server_name();
+        let name = hello.server_name().map(canonical_name);
+        let (door, name) = (Door { listener: &self.listener, local: self.local }, name.as_deref());
         // Should rustls read another name than we did, the site's demands must hold all the same.
-        if self.table.policy(name) != Some(self.policy) {
+        if self.table.policy(door, name) != Some(self.policy) {
             return None;
         }
-        let chosen = self.table.choose(name, hello.signature_schemes(), &self.run_time);
+        let chosen = self.table.choose(door, name, hello.signature_schemes(), &self.run_time);
         SHOWN.set(chosen.clone());
         chosen
     }

@@ -14,8 +14,9 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 use saker_config::model::{BackendTls, Revocation};
+use saker_net::privileged;
 use std::{
-    fs,
+    fs::Metadata,
     io::{Read, Write},
     path::Path,
     sync::{Arc, OnceLock},
@@ -159,17 +160,17 @@ fn chain(settings: &BackendTls, provider: &Arc<CryptoProvider>) -> Result<Arc<We
 /// Of a file, or of the files of a folder that are such lists.
 fn add_lists(path: &Path, lists: &mut Vec<CertificateRevocationListDer<'static>>) -> Result<(), String> {
     let fault = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    if path.is_dir() {
-        for entry in fs::read_dir(path).map_err(|error| fault(&error))? {
-            let file = entry.map_err(|error| fault(&error))?.path();
+    if is_directory(path) {
+        for name in privileged::list(path).map_err(|error| fault(&error))? {
+            let file = path.join(name);
             let is_list = file.extension().and_then(|end| end.to_str()).is_some_and(|end| end.starts_with('r'));
-            if is_list && file.is_file() {
+            if is_list && privileged::metadata(&file).is_ok_and(|found| found.is_file()) {
                 add_lists(&file, lists)?;
             }
         }
         return Ok(());
     }
-    let pem = fs::read(path).map_err(|error| fault(&error))?;
+    let pem = privileged::read(path).map_err(|error| fault(&error))?;
     for list in CertificateRevocationListDer::pem_slice_iter(&pem) {
         lists.push(list.map_err(|error| fault(&error))?);
     }
@@ -199,15 +200,16 @@ fn roots(settings: &BackendTls) -> Result<RootCertStore, String> {
 /// A file with certificates, or a folder of such; files of a folder that have none are passed over.
 fn add(path: &Path, roots: &mut RootCertStore) -> Result<(), String> {
     let fault = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    if !path.is_dir() {
-        for certificate in CertificateDer::pem_file_iter(path).map_err(|error| fault(&error))? {
+    if !is_directory(path) {
+        let pem = privileged::read(path).map_err(|error| fault(&error))?;
+        for certificate in CertificateDer::pem_slice_iter(&pem) {
             roots.add(certificate.map_err(|error| fault(&error))?).map_err(|error| fault(&error))?;
         }
         return Ok(());
     }
-    for entry in fs::read_dir(path).map_err(|error| fault(&error))?.flatten() {
-        if let Ok(certificates) = CertificateDer::pem_file_iter(entry.path()) {
-            roots.add_parsable_certificates(certificates.flatten());
+    for name in privileged::list(path).map_err(|error| fault(&error))? {
+        if let Ok(pem) = privileged::read(&path.join(name)) {
+            roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).flatten());
         }
     }
     Ok(())
@@ -215,9 +217,13 @@ fn add(path: &Path, roots: &mut RootCertStore) -> Result<(), String> {
 
 fn identity(certificate: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
     let fault = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let chain = CertificateDer::pem_file_iter(certificate)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| fault(certificate, &error))?;
-    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| fault(key, &error))?;
+    let pem = privileged::read(certificate).map_err(|error| fault(certificate, &error))?;
+    let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>().map_err(|error| fault(certificate, &error))?;
+    let pem = privileged::read(key).map_err(|error| fault(key, &error))?;
+    let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| fault(key, &error))?;
     Ok((chain, key))
+}
+
+fn is_directory(path: &Path) -> bool {
+    privileged::metadata(path).as_ref().is_ok_and(Metadata::is_dir)
 }

@@ -5,8 +5,9 @@
 //! Absent on purpose: the system's own authorities, which are read once.
 
 use saker_config::model::BackendTls;
+use saker_net::privileged;
 use std::{
-    fs::{self, Metadata},
+    fs::Metadata,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -31,10 +32,10 @@ impl Looks {
 }
 
 fn look(path: &Path, looks: &mut Vec<(PathBuf, Facts)>) {
-    let found = fs::metadata(path).ok();
+    let found = privileged::metadata(path).ok();
     if found.as_ref().is_some_and(Metadata::is_dir) {
-        let files = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-        looks.extend(files.map(|file| (file.clone(), facts(fs::metadata(&file).ok().as_ref()))));
+        let files = privileged::list(path).into_iter().flatten().map(|name| path.join(name));
+        looks.extend(files.map(|file| (file.clone(), facts(privileged::metadata(&file).ok().as_ref()))));
     }
     looks.push((path.to_owned(), facts(found.as_ref())));
 }
@@ -46,6 +47,7 @@ fn facts(found: Option<&Metadata>) -> Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn files_and_those_in_folders() {

@@ -16,7 +16,7 @@ const RECORD_PAYLOAD_MAX: usize = 1 << 14;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientHello {
-    /// In lower case.
+    /// In lower case, without a dot at its end.
     pub server_name: Option<String>,
     /// The client wants to check an ACME challenge (RFC 8737).
     pub acme_challenge: bool,
@@ -193,10 +193,15 @@ fn server_name(list: &[u8]) -> Option<String> {
         let (kind, name) = (list.u8()?, list.vector16()?);
         if kind == 0 {
             let name = DnsName::try_from(name).ok()?;
-            return Some(name.as_ref().to_ascii_lowercase());
+            return Some(canonical_name(name.as_ref()));
         }
     }
     None
+}
+
+/// As the host of a request is compared (`saker_http::host::canonical_host`).
+pub fn canonical_name(name: &str) -> String {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
 fn offers_acme(list: &[u8]) -> Option<bool> {
@@ -293,6 +298,7 @@ mod tests {
     fn names() {
         let name = |text: &[u8]| found(&in_records(&with_name(text), 1 << 14)).server_name;
         assert_eq!(name(b"WWW.Example.org"), Some("www.example.org".into()));
+        assert_eq!(name(b"www.example.org."), Some("www.example.org".into()));
         assert_eq!(name(b"127.0.0.1"), None);
         assert_eq!(name(b"bad name"), None);
         assert_eq!(found(&in_records(&message(&[0x13, 0x01], &[]), 1 << 14)), ClientHello::default());

@@ -1,20 +1,22 @@
 //! Who may come in with which certificate: authorities, revocation lists, depth, and what clients are told about them.
 //!
-//! rustls' verifier (webpki) judges; around it stand the two things that it does not know: a bound on the length of the chain
-//! (SSLVerifyDepth), and certificates that nobody vouches for and that are taken all the same (`optional_no_ca`), whose key the client must own
-//! nevertheless. Difficulty: webpki does not tell which way it took from the certificate to the authority. The depth is that of the longest
+//! rustls' verifier (webpki) judges; around it stand the things that it does not know: a bound on the length of the chain
+//! (SSLVerifyDepth), certificates that nobody vouches for and that are taken all the same (`optional_no_ca`), whose key the client must own
+//! nevertheless, and certificates that parts of a site require (`Asked`): one that isn't good counts as none, and the handshake goes on. Difficulty: webpki does not tell which way it took from the certificate to the authority. The depth is that of the longest
 //! way by names, so that what a client adds to its chain can only make it worse.
 
 use crate::{
     der,
     identities::{Files, LoadProblem},
+    revocation::{List, Lists},
     session::ClientVerification,
+    version1,
 };
 use aws_lc_rs::digest::Context;
 use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme,
     client::danger::HandshakeSignatureValid,
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    crypto::CryptoProvider,
     pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime, pem::PemObject},
     server::{
         WebPkiClientVerifier,
@@ -31,6 +33,9 @@ use std::{
 /// Longer chains are not followed; webpki's own bound is below it.
 const DEPTH_MAX: u32 = 16;
 
+const BETWEEN_VERSION_1: &str = "the client's certificate is of X.509 version 1, and none of the configured authorities has signed it itself: \
+                                 certificates of that version are not followed over authorities in between";
+
 #[derive(Debug)]
 pub struct Verifier {
     /// `None`: there are no authorities, so nobody can vouch.
@@ -38,10 +43,32 @@ pub struct Verifier {
     provider: Arc<CryptoProvider>,
     hints: Vec<DistinguishedName>,
     mandatory: bool,
-    /// Certificates that nobody vouches for are taken.
-    lenient: bool,
+    lenience: Lenience,
     depth_max: Option<u32>,
     authorities: Vec<Names>,
+    /// The same, whole: for what webpki does not judge.
+    trusted: Vec<CertificateDer<'static>>,
+    lists: Option<Lists>,
+}
+
+/// Which certificates don't end a handshake although they are not good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lenience {
+    Strict,
+    /// Those that nobody vouches for are taken.
+    UnknownIssuer,
+    /// All; none of them is taken.
+    Disregard,
+}
+
+/// What came of a client's certificate in a handshake that it has passed.
+#[derive(Debug, Default)]
+pub struct Judged {
+    pub verification: ClientVerification,
+    /// Of the chain, as OpenSSL counts.
+    pub depth: u32,
+    /// Why the certificate counts as none.
+    pub refusal: Option<Box<str>>,
 }
 
 /// Of a certificate, in DER.
@@ -59,21 +86,47 @@ impl Names {
 
 impl Verifier {
     /// What came of a handshake with these certificates, which it has passed.
-    pub fn verification(&self, chain: &[CertificateDer<'static>]) -> ClientVerification {
-        match chain.split_first() {
-            None => ClientVerification::None,
-            Some((first, rest)) if !self.lenient || self.judge(first, rest, UnixTime::now()).is_ok() => ClientVerification::Success,
-            Some(_) => ClientVerification::Generous,
+    pub fn judged(&self, chain: &[CertificateDer<'static>]) -> Judged {
+        let Some((first, rest)) = chain.split_first() else { return Judged::default() };
+        let refused = match self.lenience {
+            Lenience::Strict => None,
+            _ => self.judge(first, rest, UnixTime::now()).err(),
+        };
+        let good = || Judged { verification: ClientVerification::Success, depth: self.depth(first, rest), refusal: None };
+        match refused {
+            None => good(),
+            Some(_) if self.lenience == Lenience::UnknownIssuer => {
+                Judged { verification: ClientVerification::Generous, ..Judged::default() }
+            }
+            Some(error) => Judged { refusal: Some(error.to_string().into()), ..Judged::default() },
         }
     }
 
     fn judge(&self, first: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: UnixTime) -> Result<(), Error> {
         let strict = self.strict.as_ref().ok_or(Error::InvalidCertificate(CertificateError::UnknownIssuer))?;
-        strict.verify_client_cert(first, rest, now)?;
+        let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let is_first = version1::is_version_1(first);
+        if is_first {
+            version1::verify(first, &self.trusted, &self.provider, now_s).map_err(|error| self.of_version_1(error, rest))?;
+        } else {
+            strict.verify_client_cert(first, rest, now).map_err(version1::named)?;
+        }
+        if let Some(lists) = self.lists.as_ref().filter(|lists| is_first || lists.has_version_1()) {
+            lists.check(first, rest, &self.trusted, now_s)?;
+        }
         if self.depth_max.is_some_and(|max| self.depth(first, rest) > max) {
             return Err(Error::General("the client's certificate chain is longer than allowed".into()));
         }
         Ok(())
+    }
+
+    /// What is not possible is said in words, where a refusal ends the handshake.
+    fn of_version_1(&self, error: Error, rest: &[CertificateDer<'_>]) -> Error {
+        let is_unknown = matches!(error, Error::InvalidCertificate(CertificateError::UnknownIssuer));
+        match is_unknown && !rest.is_empty() && self.lenience == Lenience::Strict {
+            true => Error::General(BETWEEN_VERSION_1.into()),
+            false => error,
+        }
     }
 
     /// Of the longest way to an authority, as OpenSSL counts: a certificate that an authority signed itself has 1.
@@ -121,8 +174,13 @@ impl ClientCertVerifier for Verifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
+        let is_passed = |error: &Error| match self.lenience {
+            Lenience::Strict => false,
+            Lenience::UnknownIssuer => is_unknown_issuer(error),
+            Lenience::Disregard => true,
+        };
         match self.judge(end_entity, intermediates, now) {
-            Err(error) if !(self.lenient && is_unknown_issuer(&error)) => Err(error),
+            Err(error) if !is_passed(&error) => Err(error),
             _ => Ok(ClientCertVerified::assertion()),
         }
     }
@@ -133,7 +191,7 @@ impl ClientCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        version1::verify_handshake_tls12(message, certificate, signed, &self.provider)
     }
 
     fn verify_tls13_signature(
@@ -142,12 +200,23 @@ impl ClientCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        version1::verify_handshake_tls13(message, certificate, signed, &self.provider)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
+}
+
+/// Parts of a policy, as its digest tells them apart: an authority that is trusted is none that clients are only told of.
+const AUTHORITY: u8 = 1;
+const HINT: u8 = 2;
+const REVOCATION_LIST: u8 = 3;
+
+fn add_part(digest: &mut Context, part: u8, content: &[u8]) {
+    digest.update(&[part]);
+    digest.update(&(content.len() as u64).to_be_bytes());
+    digest.update(content);
 }
 
 /// What a load needs, and where it complains.
@@ -161,29 +230,38 @@ pub struct Loading<'l> {
 /// Revocation is checked as the site says; a list that is missing or out of date refuses, as OpenSSL has it.
 pub fn load(site: &SiteTls, provider: &Arc<CryptoProvider>, loading: &mut Loading<'_>) -> Option<Verifier> {
     let demand = site.client_certificates;
-    let lenient = demand == ClientCertificates::OptionalNoAuthority;
-    let authorities = loading.authorities(&site.client_ca, &site.client_checks.ca_folder)?;
-    if authorities.is_empty() && !lenient {
+    let lenience = match demand {
+        ClientCertificates::OptionalNoAuthority => Lenience::UnknownIssuer,
+        ClientCertificates::Asked => Lenience::Disregard,
+        _ => Lenience::Strict,
+    };
+    let authorities = loading.authorities(AUTHORITY, &site.client_ca, &site.client_checks.ca_folder)?;
+    if authorities.is_empty() && lenience == Lenience::Strict {
         let problem = "client certificates are asked for, and no authority to check them against is named";
         loading.problems.push(LoadProblem::error(loading.origin.clone(), problem.into()).with_help("name a file with `client-ca`"));
         return None;
     }
-    let named = loading.authorities(&site.client_checks.hint_file, &site.client_checks.hint_folder)?;
+    let named = loading.authorities(HINT, &site.client_checks.hint_file, &site.client_checks.hint_folder)?;
     let shown = if named.is_empty() { &authorities } else { &named };
     let names = |all: &[CertificateDer<'static>]| all.iter().filter_map(|one| Names::of(one)).collect::<Vec<_>>();
     let hints = names(shown).into_iter().map(|names| DistinguishedName::in_sequence(&names.subject)).collect();
-    let strict = match authorities.is_empty() {
-        true => None,
-        false => Some(strict(site, &authorities, provider, loading)?),
+    let (strict, lists) = match authorities.is_empty() {
+        true => (None, None),
+        false => {
+            let (strict, lists) = strict(site, &authorities, provider, loading)?;
+            (Some(strict), lists)
+        }
     };
     Some(Verifier {
         strict,
         provider: Arc::clone(provider),
         hints,
         mandatory: demand == ClientCertificates::Required,
-        lenient,
+        lenience,
         depth_max: site.client_checks.depth_max,
         authorities: names(&authorities),
+        trusted: authorities,
+        lists,
     })
 }
 
@@ -192,7 +270,7 @@ fn strict(
     authorities: &[CertificateDer<'static>],
     provider: &Arc<CryptoProvider>,
     loading: &mut Loading<'_>,
-) -> Option<Arc<dyn ClientCertVerifier>> {
+) -> Option<(Arc<dyn ClientCertVerifier>, Option<Lists>)> {
     let mut roots = RootCertStore::empty();
     for authority in authorities {
         if let Err(error) = roots.add(authority.clone()) {
@@ -200,24 +278,32 @@ fn strict(
             return None;
         }
     }
-    let mut lists = Vec::new();
+    let (mut ders, mut own) = (Vec::new(), Vec::new());
     if site.client_checks.revocation != Revocation::Off {
         for path in site.client_crl.iter().cloned().chain(hashed(&site.client_checks.crl_folder, "r", loading)?) {
-            lists.extend(loading.revocation_lists(&path)?);
+            for der in loading.revocation_lists(&path)? {
+                let list = loading.own_list(&path, &der, authorities, provider)?;
+                ders.extend((!list.is_version_1()).then_some(der));
+                own.push(list);
+            }
         }
     }
+    let has_version_1 = own.iter().any(List::is_version_1);
     let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-    if !lists.is_empty() {
-        builder = builder.with_crls(lists).enforce_revocation_expiration();
+    if !ders.is_empty() {
+        builder = builder.with_crls(ders).enforce_revocation_expiration();
         if matches!(site.client_checks.revocation, Revocation::Leaf { .. }) {
             builder = builder.only_check_end_entity_revocation();
         }
-        if site.client_checks.revocation.takes_unlisted() {
+        // Of what its lists do not tell, those of version 1 do.
+        if site.client_checks.revocation.takes_unlisted() || has_version_1 {
             builder = builder.allow_unknown_revocation_status();
         }
     }
     let built = builder.build();
-    built.map_err(|error| loading.complain(format!("client certificates can't be checked: {error}"))).ok()
+    let built = built.map_err(|error| loading.complain(format!("client certificates can't be checked: {error}"))).ok()?;
+    let lists = Lists { lists: own, revocation: site.client_checks.revocation };
+    Some((built, Some(lists).filter(|lists| !lists.lists.is_empty())))
 }
 
 impl Loading<'_> {
@@ -226,7 +312,7 @@ impl Loading<'_> {
     }
 
     /// Of a file, and of the files of a folder. `None`: one can't be used.
-    fn authorities(&mut self, file: &Option<PathBuf>, folder: &Option<PathBuf>) -> Option<Vec<CertificateDer<'static>>> {
+    fn authorities(&mut self, part: u8, file: &Option<PathBuf>, folder: &Option<PathBuf>) -> Option<Vec<CertificateDer<'static>>> {
         let mut all = Vec::new();
         for path in file.iter().cloned().chain(hashed(folder, "", self)?) {
             let pem = self.files.read(&path, self.origin, "authorities", self.problems)?;
@@ -243,10 +329,25 @@ impl Loading<'_> {
                 self.problems.push(problem.with_help("authorities are given in PEM"));
                 return None;
             }
-            read.iter().for_each(|certificate| self.digest.update(certificate));
+            read.iter().for_each(|certificate| add_part(self.digest, part, certificate));
             all.extend(read);
         }
         Some(all)
+    }
+
+    /// `None`: it can't be used.
+    fn own_list(&mut self, path: &Path, der: &[u8], authorities: &[CertificateDer<'_>], provider: &CryptoProvider) -> Option<List> {
+        let Some(list) = List::parse(der, authorities, provider) else {
+            self.complain(format!("{} has a revocation list that is not understood", path.display()));
+            return None;
+        };
+        if list.is_version_1() && !list.is_signed() {
+            let problem = format!("the revocation list in {} is not signed by the authority that it names", path.display());
+            let help = "list and authority belong together; signatures with MD5 and SHA-1 are not checked any more";
+            self.problems.push(LoadProblem::error(self.origin.clone(), problem).with_help(help));
+            return None;
+        }
+        Some(list)
     }
 
     fn revocation_lists(&mut self, path: &Path) -> Option<Vec<CertificateRevocationListDer<'static>>> {
@@ -257,7 +358,7 @@ impl Loading<'_> {
             return None;
         };
         for list in &lists {
-            self.digest.update(list);
+            add_part(self.digest, REVOCATION_LIST, list);
             if der::revocation_list_next_update(list).is_some_and(|until| until < crate::identities::now()) {
                 let problem = format!("{} is out of date: client certificates of its authority are refused", path.display());
                 self.problems.push(LoadProblem::warning(self.origin.clone(), problem));
@@ -270,8 +371,8 @@ impl Loading<'_> {
 /// The files of a folder that OpenSSL would look at: named by a hash, a dot, `kind`, and a number, as `c_rehash` makes them.
 fn hashed(folder: &Option<PathBuf>, kind: &str, loading: &mut Loading<'_>) -> Option<Vec<PathBuf>> {
     let Some(folder) = folder else { return Some(Vec::new()) };
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
+    let names = match saker_net::privileged::list(folder) {
+        Ok(names) => names,
         Err(error) => {
             loading.complain(format!("{} can't be read: {error}", folder.display()));
             return None;
@@ -283,7 +384,7 @@ fn hashed(folder: &Option<PathBuf>, kind: &str, loading: &mut Loading<'_>) -> Op
         let number = number.and_then(|(_, end)| end.strip_prefix(kind)).unwrap_or_default();
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
     };
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_hashed).collect();
+    let mut paths: Vec<PathBuf> = names.into_iter().map(|name| folder.join(name)).filter(is_hashed).collect();
     paths.sort();
     Some(paths)
 }

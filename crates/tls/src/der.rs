@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const BOOLEAN: u8 = 0x01;
-const INTEGER: u8 = 0x02;
+pub(crate) const INTEGER: u8 = 0x02;
 const OCTET_STRING: u8 = 0x04;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const ENUMERATED: u8 = 0x0a;
@@ -145,7 +145,7 @@ pub fn revocation_list_next_update(der: &[u8]) -> Option<i64> {
     fields.expect(SEQUENCE)?;
     fields.expect(SEQUENCE)?;
     fields.time()?;
-    fields.time()
+    fields.optional_time()
 }
 
 /// What is left of an encoding.
@@ -169,6 +169,13 @@ impl<'a> Der<'a> {
         Some((tag, content))
     }
 
+    /// The next value with its head.
+    pub fn raw(&mut self) -> Option<&'a [u8]> {
+        let before = self.0;
+        self.next()?;
+        before.get(..before.len() - self.0.len())
+    }
+
     pub fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
         self.next().and_then(|(found, content)| (found == tag).then_some(content))
     }
@@ -177,7 +184,11 @@ impl<'a> Der<'a> {
         if self.0.first() == Some(&tag) { self.expect(tag) } else { None }
     }
 
-    fn time(&mut self) -> Option<i64> {
+    pub fn optional_time(&mut self) -> Option<i64> {
+        if matches!(self.0.first(), Some(&(UTC_TIME | GENERALIZED_TIME))) { self.time() } else { None }
+    }
+
+    pub fn time(&mut self) -> Option<i64> {
         let (tag, text) = self.next()?;
         let text = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
         match tag {

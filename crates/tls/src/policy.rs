@@ -1,15 +1,14 @@
 //! What a site demands of a handshake before any certificate is chosen: versions, ciphers, groups, client certificates.
 //!
 //! Sites with equal demands share a policy, and so a rustls configuration; usually there is one. The difficulty is that a session that was
-//! made under one policy must be no way into a site with another: tickets are bound to the digest of a policy, and
-//! `Identities::may_serve` tells whether a connection may be used for another host.
+//! made under one policy must be no way into a site with another: tickets are bound to the digest of a policy, a session carries the
+//! digest that its handshake was held to, and requests are only served where it is that of their site now.
 
 use crate::{
     client_hello::Groups,
-    client_verifier::{self, Loading, Verifier},
+    client_verifier::{self, Judged, Loading, Verifier},
     identities::{Files, LoadProblem},
     provider,
-    session::ClientVerification,
 };
 use aws_lc_rs::digest::{Context, SHA256};
 use rustls::{
@@ -35,6 +34,11 @@ impl PolicyDigest {
 
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+
+    /// One that [`PolicyDigest::as_bytes`] has given.
+    pub fn from_bytes(bytes: [u8; 32]) -> PolicyDigest {
+        PolicyDigest(bytes)
     }
 }
 
@@ -85,7 +89,9 @@ impl Policy {
     /// `None` if it can't be had; the problems say why. A site whose demands on clients can't be kept must not be served.
     pub fn load(site: &SiteTls, origin: &Origin, files: &mut Files, problems: &mut Vec<LoadProblem>) -> Option<Policy> {
         let mut digest = Context::new(&SHA256);
-        digest.update(demands(site).as_bytes());
+        let demands = demands(site);
+        digest.update(&(demands.len() as u64).to_be_bytes());
+        digest.update(demands.as_bytes());
         let full = Arc::new(provider::provider(&site.ciphers, &site.groups));
         let verifier = match site.client_certificates {
             ClientCertificates::Off => None,
@@ -128,8 +134,8 @@ impl Policy {
     }
 
     /// What is known about certificates that a handshake has let pass.
-    pub fn verification(&self, chain: &[CertificateDer<'static>]) -> ClientVerification {
-        self.verifier.as_ref().map_or(ClientVerification::None, |verifier| verifier.verification(chain))
+    pub fn judged(&self, chain: &[CertificateDer<'static>]) -> Judged {
+        self.verifier.as_ref().map_or_else(Judged::default, |verifier| verifier.judged(chain))
     }
 
     /// For a client that puts ChaCha20 first, and for one that would have to begin anew to use the post-quantum group.

@@ -9,13 +9,16 @@ use crate::{
     acceptor::{Answer, Configurations},
     client_hello::{ClientHello, Peek, peek_message},
     early::EarlySessions,
-    policy::Variant,
+    policy::{PolicyDigest, Variant},
 };
 use rustls::{
     AlertDescription, Error, ServerConfig,
     quic::{ServerConnection, Version},
 };
-use std::sync::{Arc, OnceLock};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::{Arc, OnceLock},
+};
 
 /// One state of the certificates, for a listener's QUIC. Configurations are made when they are first asked for.
 pub struct QuicConfigurations {
@@ -32,12 +35,10 @@ type Made = OnceLock<Result<Arc<ServerConfig>, String>>;
 pub enum QuicAnswer {
     /// The message is not there whole.
     NotYet,
-    Configuration(Arc<ServerConfig>),
+    /// With what the handshake is held to.
+    Configuration(Arc<ServerConfig>, PolicyDigest),
     /// With a TLS alert, and for the log.
-    Refused {
-        alert: u8,
-        reason: String,
-    },
+    Refused { alert: u8, reason: String },
 }
 
 impl QuicConfigurations {
@@ -49,7 +50,7 @@ impl QuicConfigurations {
         let configurations = QuicConfigurations { current, early, made };
         let mut problem = "there is no site".to_owned();
         for policy in 0..configurations.made.len() {
-            match configurations.configuration(policy, Variant::default()) {
+            match configurations.configuration(policy, Variant::default(), IpAddr::V4(Ipv4Addr::UNSPECIFIED)) {
                 Ok(_) => return Ok(configurations),
                 Err(error) => problem = error,
             }
@@ -57,17 +58,22 @@ impl QuicConfigurations {
         Err(Error::General(problem))
     }
 
-    /// `message`: what has come of the first handshake message.
-    pub fn answer(&self, message: &[u8]) -> QuicAnswer {
+    /// Whether the address that a client has connected to counts for the answer.
+    pub fn depends_on_local(&self) -> bool {
+        self.current.depends_on_local()
+    }
+
+    /// `message`: what has come of the first handshake message. `local`: the address that it came to.
+    pub fn answer(&self, message: &[u8], local: IpAddr) -> QuicAnswer {
         match peek_message(message) {
             Peek::Incomplete => QuicAnswer::NotYet,
-            Peek::Hello(hello) => self.answer_hello(&ClientHello { acme_challenge: false, ..hello }),
+            Peek::Hello(hello) => self.answer_hello(&ClientHello { acme_challenge: false, ..hello }, local),
             _ => refused(AlertDescription::IllegalParameter, "the client's first message is too long"),
         }
     }
 
-    fn answer_hello(&self, hello: &ClientHello) -> QuicAnswer {
-        let (policy, variant) = match self.current.choose(hello) {
+    fn answer_hello(&self, hello: &ClientHello, local: IpAddr) -> QuicAnswer {
+        let (policy, variant) = match self.current.choose(hello, local) {
             Ok(chosen) => chosen,
             Err(Answer::UnrecognizedName) => return refused(AlertDescription::UnrecognisedName, "no site has the name, and strict SNI"),
             Err(Answer::NotYet | Answer::NoCertificate) => {
@@ -75,20 +81,29 @@ impl QuicConfigurations {
             }
             Err(_) => return refused(AlertDescription::InternalError, "the site's TLS settings can't be used"),
         };
-        match self.configuration(policy, variant) {
-            Ok(config) => QuicAnswer::Configuration(config),
+        let Some(digest) = self.current.policies().nth(policy).map(|policy| policy.digest) else {
+            return refused(AlertDescription::InternalError, "the site's demands are not known");
+        };
+        match self.configuration(policy, variant, local) {
+            Ok(config) => QuicAnswer::Configuration(config, digest),
             // A site without TLS 1.3: QUIC has no other (RFC 9001 section 4.2).
             Err(reason) => refused(AlertDescription::ProtocolVersion, &reason),
         }
     }
 
-    fn configuration(&self, policy: usize, variant: Variant) -> Result<Arc<ServerConfig>, String> {
+    fn configuration(&self, policy: usize, variant: Variant, local: IpAddr) -> Result<Arc<ServerConfig>, String> {
+        if self.depends_on_local() {
+            return self.make(policy, variant, local);
+        }
         let slot = self.made.get(policy).and_then(|variants| variants.get(variant.index()));
-        slot.map_or_else(|| Err("the site's demands are not known".into()), |slot| slot.get_or_init(|| self.make(policy, variant)).clone())
+        slot.map_or_else(
+            || Err("the site's demands are not known".into()),
+            |slot| slot.get_or_init(|| self.make(policy, variant, local)).clone(),
+        )
     }
 
-    fn make(&self, index: usize, variant: Variant) -> Result<Arc<ServerConfig>, String> {
-        let mut config = self.current.configuration(index, variant).map_err(|error| error.to_string())?.as_ref().clone();
+    fn make(&self, index: usize, variant: Variant, local: IpAddr) -> Result<Arc<ServerConfig>, String> {
+        let mut config = self.current.configuration(index, variant, local).map_err(|error| error.to_string())?.as_ref().clone();
         config.alpn_protocols = vec![b"h3".to_vec()];
         config.enable_secret_extraction = false;
         let policy = self.current.policies().nth(index).filter(|policy| policy.allows_early_data());

@@ -5,7 +5,10 @@
 //! certificate is checked in any case. Difficulty: webpki reads names of the extension only, while certificates of a house's own authority often
 //! have none but the common name.
 
-use crate::der::{self, CertificateFacts};
+use crate::{
+    der::{self, CertificateFacts},
+    version1,
+};
 use rustls::{
     CertificateError, DigitallySignedStruct, Error, SignatureScheme,
     client::{
@@ -13,11 +16,14 @@ use rustls::{
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
         verify_server_name,
     },
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    crypto::CryptoProvider,
     pki_types::{CertificateDer, ServerName, UnixTime},
     server::ParsedCertificate,
 };
 use std::{sync::Arc, time::Duration};
+
+const UPSTREAM_VERSION_1: &str = "the upstream's certificate is of X.509 version 1, which can't be checked against an authority: \
+                                  make one of version 3 (openssl x509 -extfile …), or do not verify it";
 
 #[derive(Debug)]
 pub struct ServerVerifier {
@@ -55,7 +61,8 @@ impl ServerCertVerifier for ServerVerifier {
                 // The last that it looks at, and looked at again below.
                 Ok(_) | Err(Error::InvalidCertificate(CertificateError::NotValidForName)) => {}
                 Err(Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. })) => {}
-                Err(error) => return Err(error),
+                Err(_) if version1::is_version_1(certificate) => return Err(Error::General(UPSTREAM_VERSION_1.into())),
+                Err(error) => return Err(version1::named(error)),
             }
         }
         if self.checks_time {
@@ -73,7 +80,7 @@ impl ServerCertVerifier for ServerVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        version1::verify_handshake_tls12(message, certificate, signed, &self.provider)
     }
 
     fn verify_tls13_signature(
@@ -82,7 +89,7 @@ impl ServerCertVerifier for ServerVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        version1::verify_handshake_tls13(message, certificate, signed, &self.provider)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -13,8 +13,9 @@ use aws_lc_rs::{
 };
 use rustls::{pki_types::UnixTime, server::ProducesTickets};
 use saker_config::model::{Origin, ServerTls};
+use saker_net::privileged;
 use std::{
-    fmt, fs,
+    fmt,
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
     time::{Duration, Instant},
@@ -197,7 +198,7 @@ fn read_keys(files: &[PathBuf]) -> (Vec<Arc<Key>>, Vec<LoadProblem>) {
 
 fn read_key(file: &Path) -> Result<Key, LoadProblem> {
     let shown = file.display();
-    let secret = fs::read(file).map_err(|error| {
+    let secret = privileged::read(file).map_err(|error| {
         LoadProblem::error(Origin::built_in(), format!("the session ticket key {shown} can't be read: {error}"))
             .with_help(format!("make one: openssl rand -out {shown} 80"))
     })?;

@@ -81,7 +81,7 @@ fn run(mut ways: [Way; 2], ends: &PipeReader) -> Report {
         let now_ns = start.elapsed().as_nanos() as u64;
         let mut came = 0;
         for way in &mut ways {
-            came += way.take(&mut buffer, now_ns);
+            came += way.take(&mut buffer, start);
             way.deliver(now_ns);
         }
         let next_ns = ways.iter().filter_map(|way| way.direction.next_arrival_ns()).min();
@@ -114,10 +114,11 @@ fn report([to_client, to_server]: &[Way; 2]) -> Report {
 
 impl Way {
     /// How many packets came.
-    fn take(&mut self, buffer: &mut [u8], now_ns: u64) -> usize {
+    fn take(&mut self, buffer: &mut [u8], start: Instant) -> usize {
         for count in 0..PACKETS_PER_TURN {
             match self.from.receive(buffer) {
-                Ok(length) if is_ipv4(&buffer[..length]) => self.direction.receive(&buffer[..length], now_ns),
+                // By the clock behind the receipt: a thread that was held up since its turn began would let it go too early.
+                Ok(length) if is_ipv4(&buffer[..length]) => self.direction.receive(&buffer[..length], start.elapsed().as_nanos() as u64),
                 Ok(_) => {}
                 // Nothing more, or a device that is down.
                 Err(_) => return count,

@@ -80,6 +80,11 @@ impl Client {
         self.stream.half_close()
     }
 
+    /// Ends the connection by a reset, as if there were something that the client has not read; a Unix socket is closed.
+    pub fn reset(self) -> io::Result<()> {
+        self.stream.reset_on_drop()
+    }
+
     /// GET with a Host field, and the response.
     pub fn get(&mut self, target: &str) -> io::Result<Response> {
         self.request("GET", target, &[])
@@ -299,9 +304,10 @@ impl Response {
 }
 
 /// What a connection is made of.
-trait Transport: Read + Write {
+trait Transport: Read + Write + Send {
     fn wait_at_most(&self, timeout: Duration) -> io::Result<()>;
     fn half_close(&self) -> io::Result<()>;
+    fn reset_on_drop(&self) -> io::Result<()>;
 }
 
 impl Transport for TcpStream {
@@ -312,6 +318,10 @@ impl Transport for TcpStream {
     fn half_close(&self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
     }
+
+    fn reset_on_drop(&self) -> io::Result<()> {
+        Ok(rustix::net::sockopt::set_socket_linger(self, Some(Duration::ZERO))?)
+    }
 }
 
 impl Transport for UnixStream {
@@ -321,6 +331,10 @@ impl Transport for UnixStream {
 
     fn half_close(&self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
+    }
+
+    fn reset_on_drop(&self) -> io::Result<()> {
+        Ok(())
     }
 }
 

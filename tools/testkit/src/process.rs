@@ -7,6 +7,7 @@ use crate::ProcessTree;
 pub use rustix::process::Signal;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, kill_process, setrlimit};
 use std::{
+    fs::{self, File, TryLockError},
     io::{self, Read},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     ops::Range,
@@ -20,8 +21,8 @@ use std::{
 };
 
 /// A debug build on a busy machine takes a while.
-const READY_TIMEOUT: Duration = Duration::from_secs(20);
-const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// On drop nobody waits for manners.
 const DROP_TIMEOUT: Duration = Duration::from_millis(500);
 const POLL_EVERY: Duration = Duration::from_millis(5);
@@ -48,11 +49,26 @@ pub fn free_port() -> io::Result<u16> {
         let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
         let port = PORTS.start + (first.wrapping_add(step) % u32::from(PORTS.end - PORTS.start)) as u16;
         let address = (Ipv4Addr::LOCALHOST, port);
-        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
+        if reserve(port) && TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
             return Ok(port);
         }
     }
     Err(io::ErrorKind::AddrInUse.into())
+}
+
+/// Keeps other test processes from the port for as long as this one runs: between two of its servers, the port is nobody else's.
+/// Where the reservation can't be made the port is free as far as anybody knows.
+fn reserve(port: u16) -> bool {
+    static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let folder = std::env::temp_dir().join("saker-test-ports");
+    let _ = fs::create_dir(&folder);
+    let Ok(file) = File::options().create(true).truncate(false).write(true).open(folder.join(port.to_string())) else { return true };
+    match file.try_lock() {
+        Ok(()) => HELD.lock().unwrap_or_else(PoisonError::into_inner).push(file),
+        Err(TryLockError::WouldBlock) => return false,
+        Err(TryLockError::Error(_)) => {}
+    }
+    true
 }
 
 /// Lifts the limits on descriptors to `wanted`, for this process and what it starts; where that needs rights that we do not have, the

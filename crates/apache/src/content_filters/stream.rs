@@ -9,12 +9,15 @@ use std::{
     collections::VecDeque,
     os::unix::fs::FileExt,
     task::{Context, Poll},
+    time::{Duration, Instant},
 };
 
 /// Goes out at once from that size on.
 const OUTPUT_BYTES: usize = 16 << 10;
 /// Input taken in one call at most.
 const INPUT_BYTES_MAX: usize = 256 << 10;
+/// A filter that takes longer leaves the worker to others for a while.
+const TURN_MAX: Duration = Duration::from_millis(10);
 /// Pushed at once, so that what becomes a thousand times as much does not do so in one go.
 const PUSHED_BYTES_MAX: usize = 8 << 10;
 /// Of a file, at a time.
@@ -61,7 +64,7 @@ impl<S: Pieces> Transformed<S> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
-        let mut taken = 0;
+        let (mut taken, begun) = (0, Instant::now());
         while let Some(transform) = &mut self.transform {
             if let Some(chunk) = self.input.take() {
                 let length = chunk.len().min(PUSHED_BYTES_MAX);
@@ -73,7 +76,7 @@ impl<S: Pieces> Transformed<S> {
                 if self.output.len() >= OUTPUT_BYTES {
                     break;
                 }
-                if taken >= INPUT_BYTES_MAX {
+                if taken >= INPUT_BYTES_MAX || begun.elapsed() >= TURN_MAX {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -165,6 +168,10 @@ impl RequestBody for TransformedBody {
 
     fn throttle(&mut self, throttle: &saker_config::model::Throttle, site: usize) {
         self.inner.source.throttle(throttle, site);
+    }
+
+    fn limit(&mut self, bytes_max: u64) {
+        self.inner.source.limit(bytes_max);
     }
 }
 

@@ -6,9 +6,9 @@
 use super::{ContentFilter, Passage, Stage, Transform};
 use crate::{modules::substitute::Rule, response::edits::fill_in};
 use saker_http::Status;
-use saker_pipeline::{BodyError, LocalFuture};
+use saker_pipeline::{BodyError, LocalFuture, RequestBudget};
 use saker_telemetry::{error_log, message};
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 pub struct Substitute;
 
@@ -23,7 +23,12 @@ impl ContentFilter for Substitute {
 
     fn output<'f>(&'f self, passage: &'f mut Passage<'_>) -> LocalFuture<'f, Result<(), Status>> {
         let settings = &passage.local.substitute;
-        let lines = Lines { rules: settings.rules.clone(), line_bytes_max: settings.line_bytes_max(), line: Vec::new() };
+        let lines = Lines {
+            rules: settings.rules.clone(),
+            line_bytes_max: settings.line_bytes_max(),
+            line: Vec::new(),
+            budget: Rc::clone(passage.exchange.budget()),
+        };
         passage.transform(lines);
         Box::pin(std::future::ready(Ok(())))
     }
@@ -34,10 +39,12 @@ struct Lines {
     line_bytes_max: usize,
     /// As much as there is of the line that has no end yet.
     line: Vec<u8>,
+    budget: Rc<RequestBudget>,
 }
 
 impl Transform for Lines {
     fn push(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<(), BodyError> {
+        self.budget.work().grant_for(input.len());
         for piece in input.split_inclusive(|byte| *byte == b'\n') {
             let is_whole = piece.ends_with(b"\n");
             if self.line.len() + piece.len() > self.line_bytes_max {
@@ -72,6 +79,8 @@ impl Lines {
             }
             pieces = changed;
         }
+        self.budget.work().make(pieces.iter().map(Vec::len).sum());
+        within_budget(&self.budget, "SUBSTITUTE")?;
         pieces.iter().for_each(|piece| output.extend_from_slice(piece));
         Ok(())
     }
@@ -79,8 +88,10 @@ impl Lines {
     /// Everything that matches in one piece of a line.
     fn apply(&self, rule: &Rule, piece: Vec<u8>, done: &mut Vec<Vec<u8>>) -> Result<(), BodyError> {
         let (mut so_far, mut grown, mut rest) = (Vec::new(), 0, piece.as_slice());
+        let work = self.budget.work();
+        work.look_at(piece.len());
         // What follows a match is matched as if nothing stood before it: `^` may match again.
-        while let Ok(Some(spans)) = rule.pattern.captures(rest) {
+        while let Ok(Some(spans)) = work.captures_at(&rule.pattern, rest, 0) {
             let Some(whole) = spans.get(0) else { break };
             so_far.extend_from_slice(rest.get(..whole.start).unwrap_or_default());
             if !rule.flatten && !so_far.is_empty() {
@@ -115,6 +126,13 @@ impl Lines {
         }
         Ok(())
     }
+}
+
+/// The error, once the request has used up what its rules may cost. The client sees that the answer is not whole.
+pub fn within_budget(budget: &RequestBudget, filter: &str) -> Result<(), BodyError> {
+    let Some(limit) = budget.exceeded() else { return Ok(()) };
+    error_log::log(&message::REQUEST_GIVEN_UP, format_args!("{filter}: {limit}"));
+    Err(BodyError::Source)
 }
 
 fn too_long() -> BodyError {

@@ -1,7 +1,12 @@
 use super::*;
 
 fn lines(rules: &[&str], line_bytes_max: usize) -> Lines {
-    Lines { rules: rules.iter().map(|rule| Arc::new(Rule::parse(rule.as_bytes()).unwrap())).collect(), line_bytes_max, line: Vec::new() }
+    Lines {
+        rules: rules.iter().map(|rule| Arc::new(Rule::parse(rule.as_bytes()).unwrap())).collect(),
+        line_bytes_max,
+        line: Vec::new(),
+        budget: Rc::default(),
+    }
 }
 
 /// In pieces of `size` bytes.
@@ -44,5 +49,29 @@ fn lines_up_to_the_limit_and_beyond() {
             assert_eq!(run(&[&format!("s/a/123/{flag}")], 8, "aa89", size).as_deref(), Ok("12312389"), "{flag}");
             assert_eq!(run(&[&format!("s/a/123/{flag}")], 8, "aa890", size), Err(BodyError::Source), "{flag}");
         }
+    }
+}
+
+/// Each line grows to the bound of a line, and there are many of them: all together they are bounded, too.
+#[test]
+fn many_lines_that_grow_end_the_answer() {
+    let mut lines = lines(
+        &["s/x/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx/n", "s/x/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx/n", "s/x/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx/n"],
+        1 << 20,
+    );
+    let mut output = Vec::new();
+    let input = b"xxxxxxxx\n".repeat(900);
+    assert!(lines.push(&input, &mut output).is_err());
+    assert!(output.len() as u64 <= saker_expressions::TEXT_BYTES_MAX + 8 * input.len() as u64, "{}", output.len());
+    assert!(lines.push(b"x\n", &mut output).is_err(), "nothing comes after it");
+}
+
+#[test]
+fn a_long_page_has_its_substitutions() {
+    let mut lines = lines(&["s/a/bb/n", "s/bb(.)/$1c/"], 1 << 20);
+    let mut output = Vec::new();
+    for _ in 0..2000 {
+        lines.push(&b"one a two a three\n".repeat(100), &mut output).unwrap();
+        output.clear();
     }
 }

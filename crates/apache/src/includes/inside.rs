@@ -5,14 +5,9 @@
 use super::Origin;
 use crate::{fixups::subrequest, state::state};
 use saker_http::{RequestHead, path::normalise_with};
-use saker_pipeline::{Exchange, NoBody};
+use saker_pipeline::{Exchange, Inner, NoBody};
 use saker_ssi::Target;
 use std::{rc::Rc, sync::Arc};
-
-/// Of one page and all that it includes, together.
-const REQUESTS_MAX: usize = 10_000;
-/// Pages in pages, as Apache's LimitInternalRecursion.
-const DEPTH_MAX: u8 = 10;
 
 /// Coding, conditions and parts, and what describes content of the client's.
 const OF_PAGE: [&str; 13] = [
@@ -45,7 +40,7 @@ pub fn copy(exchange: &Exchange) -> Exchange {
     copy.user.clone_from(&exchange.user);
     copy.site_index = exchange.site_index;
     copy.log_id = Rc::clone(&exchange.log_id);
-    copy.redirects = exchange.redirects;
+    copy.share_budget(exchange);
     if let Some(page) = exchange.stand_in.as_deref() {
         copy.path = page.path().to_vec();
         copy.query = page.query().map(<[u8]>::to_vec);
@@ -58,13 +53,7 @@ pub fn copy(exchange: &Exchange) -> Exchange {
 }
 
 /// The request for a target; `None`: there is no such request, or there were too many.
-pub fn request(origin: &Origin, target: &Target) -> Option<Exchange> {
-    let requests = &origin.requests;
-    let made = requests.get() + 1;
-    if made > REQUESTS_MAX || origin.exchange.redirects >= DEPTH_MAX {
-        return None;
-    }
-    requests.set(made);
+pub fn request(origin: &Origin, target: &Target) -> Option<Box<Exchange>> {
     let mut inner = match target {
         Target::Virtual(text) => by_path(origin, text)?,
         Target::File(name) => by_file(origin, name)?,
@@ -73,7 +62,6 @@ pub fn request(origin: &Origin, target: &Target) -> Option<Exchange> {
     let own = state(&mut inner);
     own.is_answered = true;
     own.page = Some(Rc::clone(&origin.shared));
-    own.page_requests = Some(Rc::clone(requests));
     Some(inner)
 }
 
@@ -92,7 +80,7 @@ fn whole(head: &RequestHead) -> RequestHead {
 }
 
 /// As a client would write it, absolute or from the page's folder.
-fn by_path(origin: &Origin, text: &[u8]) -> Option<Exchange> {
+fn by_path(origin: &Origin, text: &[u8]) -> Option<Box<Exchange>> {
     let text = text.split(|byte| *byte == b'#').next().unwrap_or_default();
     let (path, query) = match text.iter().position(|byte| *byte == b'?') {
         Some(at) => (text.get(..at)?, text.get(at + 1..)),
@@ -104,15 +92,15 @@ fn by_path(origin: &Origin, text: &[u8]) -> Option<Exchange> {
     };
     let mut read = Vec::with_capacity(whole.len());
     normalise_with(&whole, origin.host.slashes, &mut read).ok()?;
-    let mut inner = subrequest(&origin.exchange, read);
+    let mut inner = subrequest(&origin.exchange, read, Inner::Include)?;
     inner.query = query.map(<[u8]>::to_vec);
     Some(inner)
 }
 
 /// A name in the page's folder or below.
-fn by_file(origin: &Origin, name: &[u8]) -> Option<Exchange> {
+fn by_file(origin: &Origin, name: &[u8]) -> Option<Box<Exchange>> {
     let name = below(name)?;
-    let mut inner = subrequest(&origin.exchange, [folder(&origin.exchange.path), &name].concat());
+    let mut inner = subrequest(&origin.exchange, [folder(&origin.exchange.path), &name].concat(), Inner::Include)?;
     inner.query = None;
     state(&mut inner).looked_up_file = Some([folder(&origin.state.filename), &name].concat());
     Some(inner)

@@ -25,12 +25,7 @@ use saker_http::{Method, Status, date::format_date};
 use saker_pipeline::{Body, Exchange, LocalFuture};
 use saker_ssi::{Lazy, Variables};
 use saker_telemetry::{error_log, message};
-use std::{
-    cell::{Cell, RefCell},
-    path::Path,
-    rc::Rc,
-    sync::Arc,
-};
+use std::{cell::RefCell, path::Path, rc::Rc, sync::Arc};
 
 pub const INCLUDES: Includes = Includes;
 pub const NAME: &str = "INCLUDES";
@@ -53,8 +48,6 @@ pub struct Origin {
     local: Arc<Local>,
     watcher: Watcher,
     shared: Rc<Shared>,
-    /// That the client's page has led to so far.
-    requests: Rc<Cell<usize>>,
 }
 
 pub struct Includes;
@@ -132,7 +125,6 @@ fn start(passage: &mut Passage<'_>) {
     };
     let origin = Origin {
         exchange,
-        requests: state.page_requests.clone().unwrap_or_default(),
         state,
         host: Arc::clone(passage.host),
         local: Arc::clone(passage.local),

@@ -28,10 +28,18 @@ pub async fn run(mut page: Page, mut source: Box<dyn BodyStream>, origin: Origin
         let mut world = PageWorld::enter(&origin, &inside);
         let step = page.step(&mut world);
         world.leave();
+        if origin.exchange.is_over_budget() {
+            // Its head is on its way: what breaks off is no whole page.
+            return Err(BodyError::Source);
+        }
         match step {
             Step::Text(text) => out.send(Chunk::from(text)).await,
             Step::Hungry => match next(source.as_mut()).await {
-                Some(chunk) => page.push(chunk?.bytes()),
+                Some(chunk) => {
+                    let chunk = chunk?;
+                    origin.exchange.budget().work().grant_for(chunk.len());
+                    page.push(chunk.bytes());
+                }
                 None => page.end(),
             },
             Step::End => return Ok(()),
@@ -50,6 +58,8 @@ pub async fn run(mut page: Page, mut source: Box<dyn BodyStream>, origin: Origin
 }
 
 async fn meet(origin: &Origin, inside: &Inside, demand: &Demand, out: &Out) -> Result<Answer, String> {
+    // Many small ones must not hold the worker.
+    tokio::task::yield_now().await;
     match demand {
         Demand::Include(target) => {
             let response = answered(origin, inside, target, false).await?;

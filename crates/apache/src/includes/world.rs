@@ -2,7 +2,7 @@
 
 use super::Origin;
 use crate::{ahead, content_filters::Inside, facts::Seen, listing, time};
-use saker_expressions::{Evaluation, Expression, ExpressionOptions, Facts, FileFault, FileTest, LocalTime, Variable};
+use saker_expressions::{Evaluation, Expression, ExpressionOptions, Facts, FileFault, FileTest, LocalTime, Variable, Work};
 use saker_ssi::{Lazy, Matched, Variables, World};
 use saker_telemetry::{error_log, message};
 use std::{borrow::Cow, net::IpAddr};
@@ -70,6 +70,19 @@ impl World for PageWorld<'_> {
         ahead::by_path(self.inside.rules(), exchange, host, watcher, path).is_ok_and(|ahead| ahead.status.0 < 400)
     }
 
+    fn make(&mut self, bytes: usize) {
+        self.look_at(bytes);
+        self.origin.exchange.budget().work().make(bytes);
+    }
+
+    fn look_at(&mut self, bytes: usize) {
+        self.origin.exchange.budget().work().look_at(bytes);
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.origin.exchange.budget().exceeded().is_some()
+    }
+
     fn complain(&mut self, fault: String) {
         let file = String::from_utf8_lossy(&self.origin.state.filename);
         error_log::log_about(&message::INCLUDES, &self.origin.exchange, format_args!("{file}: {fault}"));
@@ -120,6 +133,10 @@ impl Facts for InPage<'_> {
 
     fn tls_variable(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         self.seen.tls_variable(name)
+    }
+
+    fn work(&self) -> Option<&Work> {
+        self.seen.work()
     }
 
     fn client_address(&self) -> Option<IpAddr> {

@@ -1,15 +1,17 @@
 //! What a folder without an index file is answered with (mod_autoindex).
 //!
 //! Place in the walk: the end of fixups, in the place of the files handler. Every entry is tried as a request of its own, so that what could
-//! not be fetched is not shown. Difficulty: a folder may hold anything, and this happens on a worker; so entries are bounded, and the outcome
-//! is never kept, since it depends on the query and on who asks.
+//! not be fetched is not shown. Difficulty: a folder may hold anything. So the folder is read, titles are looked for and rows are written as jobs
+//! (`work`); entries, which the worker's rules have to try, are tried some at a time. Entries and bytes are bounded, and the outcome is never kept,
+//! since it depends on the query and on the client.
 
 mod matching;
 mod order;
 mod page;
+mod work;
 
 use crate::{
-    fixups::{descend, subrequest},
+    fixups::{descend, nested, subrequest},
     host::Host,
     local::Local,
     magic,
@@ -22,21 +24,30 @@ use crate::{
     },
     rules::ApacheRules,
     signature,
-    state::peek,
+    state::{peek, state},
     walk::link_policy,
 };
 use matching::{description, is_ignored, item, special};
-use order::compare;
-use page::Form;
 pub use page::short_size;
+use page::{Form, PAGE_BYTES_MAX};
 use saker_expressions::{GlobOptions, glob_matches};
-use saker_files::{Kind, Resolved, Watcher, read_directory, resolve};
+use saker_files::{Kind, Resolved, Watcher, resolve};
 use saker_http::{Status, date::format_date, escape};
-use saker_pipeline::{Body, Chunk, Exchange, Response, Verdict};
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path};
+use saker_net::jobs::JobError;
+use saker_pipeline::{Body, Chunk, Exchange, Inner, Response, Verdict};
+use saker_telemetry::{error_log, httpd_message, message};
+use std::{
+    os::unix::fs::FileExt,
+    path::Path,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+pub use work::Work;
+use work::{Folder, Page, Stage, Trying};
 
-/// More than anyone reads.
-const ENTRIES_MAX: usize = 10_000;
+/// For so long a worker tries entries before others have their turn.
+const TURN: Duration = Duration::from_millis(1);
 /// Of a header, a readme, or a page whose title is wanted.
 const PIECE_BYTES_MAX: u64 = 1 << 20;
 
@@ -60,37 +71,101 @@ impl Entry {
     }
 }
 
-/// Answers with the listing of the folder that the exchange has come to.
-pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) -> Response {
+/// Begins the listing of the folder that the exchange has come to. The step is asked again ([`go_on`]) until the page is there.
+pub fn begin(exchange: &mut Exchange, watcher: &Watcher, local: &Arc<Local>) -> Verdict {
     exchange.depends_on_request();
     exchange.trace("content", None, || "a folder without an index file: listed".into());
     let filename = peek(exchange).map(|state| state.filename.clone()).unwrap_or_default();
-    let folder = match open(exchange, watcher, local, &filename) {
-        Some(folder) => folder,
-        None => return Response::new(Status::FORBIDDEN),
+    let policy = link_policy(local.core.options.in_force());
+    let relative = filename.strip_prefix(b"/").unwrap_or(&filename);
+    let found = resolve(watcher, Path::new("/"), relative, policy, &mut exchange.stamps).ok();
+    let Some(folder) = found.filter(|found| found.metadata.kind == Kind::Directory) else {
+        complain(exchange, &filename);
+        return Verdict::Answer(Response::new(Status::FORBIDDEN));
     };
-    let settings = &local.autoindex;
-    let mut response = Response::new(Status::OK);
-    describe(settings, &folder, &mut response);
-    let Ok(listing) = read_directory(&folder.file, ENTRIES_MAX) else { return Response::new(Status::FORBIDDEN) };
-    let (form, pattern) = form(settings, exchange.query.as_deref().unwrap_or_default());
-    let mut entries: Vec<Entry> = parent(exchange, settings, &form, &filename).into_iter().collect();
-    for found in &listing.entries {
+    let folder = Folder {
+        local: Arc::clone(local),
+        filename,
+        query: exchange.query.clone().unwrap_or_default(),
+        policy,
+        watcher: watcher.clone(),
+        folder,
+    };
+    let work = Rc::new(Work::new(folder));
+    state(exchange).listing = Some(Rc::clone(&work));
+    Verdict::Wait(work.read(exchange.site_index))
+}
+
+/// The next step of a listing that was begun.
+pub fn go_on(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, work: &Rc<Work>) -> Verdict {
+    match work.take() {
+        Stage::Found(mut trying) => match try_some(rules, exchange, host, &work.folder, &mut trying) {
+            Progress::Late => late(exchange, &work.folder, JobError::Late),
+            Progress::Some => {
+                work.put(Stage::Found(trying));
+                Verdict::Wait(Box::pin(tokio::task::yield_now()))
+            }
+            Progress::All => Verdict::Wait(work.write(*trying)),
+        },
+        Stage::Written(rows) => Verdict::Answer(answer(rules, exchange, host, &work.folder, &rows)),
+        Stage::Refused(status) => {
+            complain(exchange, &work.folder.filename);
+            Verdict::Answer(Response::new(status))
+        }
+        Stage::Failed(error) => late(exchange, &work.folder, error),
+        Stage::Begun => Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR)),
+    }
+}
+
+fn complain(exchange: &Exchange, folder: &[u8]) {
+    let text = format_args!("Can't open directory for index: {}/", String::from_utf8_lossy(folder));
+    error_log::log_httpd(&httpd_message::DIRECTORY_UNREADABLE, None, exchange, text);
+}
+
+fn late(exchange: &Exchange, folder: &Folder, error: JobError) -> Verdict {
+    let name = String::from_utf8_lossy(&folder.filename);
+    error_log::log_about(&message::LISTING_GIVEN_UP, exchange, format_args!("{name}: {error}"));
+    let status = if error == JobError::Failed { Status::INTERNAL_SERVER_ERROR } else { Status::SERVICE_UNAVAILABLE };
+    Verdict::Answer(Response::new(status))
+}
+
+enum Progress {
+    Some,
+    All,
+    Late,
+}
+
+/// Tries entries for as long as one turn of a worker may take.
+fn try_some(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, folder: &Folder, trying: &mut Trying) -> Progress {
+    let settings = &folder.local.autoindex;
+    let (form, pattern) = form(settings, &folder.query);
+    if trying.is_first {
+        trying.is_first = false;
+        trying.add(parent(exchange, settings, &form, &folder.filename).map(|entry| (entry, None)));
+    }
+    let until = Instant::now() + TURN;
+    while trying.bytes < PAGE_BYTES_MAX {
+        let Some(found) = trying.left.pop() else { return Progress::All };
         if pattern.as_deref().is_none_or(|pattern| glob_matches(pattern, &found.name, GlobOptions::default())) {
-            entries.extend(entry(rules, exchange, host, &Found { settings, form: &form, folder: &filename, found, file: &folder }));
+            let of = Found { settings, form: &form, folder: &folder.filename, found: &found };
+            trying.add(entry(rules, exchange, host, &of));
+        }
+        if Instant::now() >= until {
+            return if trying.place.is_late() { Progress::Late } else { Progress::Some };
         }
     }
-    entries.sort_by(|one, other| compare(one, other, &form));
-    let body = body(rules, exchange, host, watcher, local, &form, &entries);
+    Progress::All
+}
+
+fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, folder: &Folder, rows: &[u8]) -> Response {
+    let mut response = Response::new(Status::OK);
+    let settings = &folder.local.autoindex;
+    describe(settings, &folder.folder, &mut response);
+    let (form, _) = form(settings, &folder.query);
+    let body = body(rules, exchange, host, &folder.watcher, &folder.local, &form, rows);
     response.fields_mut().append("Content-Length", body.len().to_string().into_bytes());
     response.body = Body::Memory(Chunk::from(body));
     response
-}
-
-fn open(exchange: &mut Exchange, watcher: &Watcher, local: &Local, filename: &[u8]) -> Option<Resolved> {
-    let policy = link_policy(local.core.options.in_force());
-    let relative = filename.strip_prefix(b"/").unwrap_or(filename);
-    resolve(watcher, Path::new("/"), relative, policy, &mut exchange.stamps).ok().filter(|found| found.metadata.kind == Kind::Directory)
 }
 
 fn describe(settings: &Autoindex, folder: &Resolved, response: &mut Response) {
@@ -170,10 +245,10 @@ struct Found<'f> {
     /// File name of the folder, with a slash at its end.
     folder: &'f [u8],
     found: &'f saker_files::Entry,
-    file: &'f Resolved,
 }
 
-fn entry(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, of: &Found<'_>) -> Option<Entry> {
+/// An entry, and whether it is a page whose title is to be its description, by a link or not.
+fn entry(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, of: &Found<'_>) -> Option<(Entry, Option<Page>)> {
     let Found { settings, form, found, .. } = of;
     let filename = [of.folder, &found.name].concat();
     if is_ignored(settings, &filename) || found.kind == Kind::Other {
@@ -186,7 +261,7 @@ fn entry(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, of: &Found<'
         entry.name.push(b'/');
     }
     if form.options & (FANCY | TABLE) == 0 {
-        return Some(entry);
+        return Some((entry, None));
     }
     let (kind, coding) = (facts.media_type.as_deref(), facts.codings.first().map(|coding| &**coding));
     let find = |items: &'_ [Item]| -> Option<Box<str>> {
@@ -200,15 +275,13 @@ fn entry(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, of: &Found<'
     entry.alternative = find(&settings.alternatives).or_else(|| is_folder.then(|| "DIR".into()));
     entry.description = description(settings, &filename);
     let is_page = kind.is_some_and(|kind| kind.starts_with("text/html")) && facts.codings.is_empty();
-    if entry.description.is_none() && is_page && form.options & SCAN_TITLES != 0 {
-        entry.description = title(of.file, &found.name);
-    }
-    Some(entry)
+    let is_scanned = entry.description.is_none() && is_page && form.options & SCAN_TITLES != 0;
+    Some((entry, is_scanned.then_some(Page { is_link: found.is_link })))
 }
 
 /// What an entry would be as a request of its own, if it would be answered.
 fn tried(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, name: &[u8], options: u32) -> Option<Facts> {
-    let mut inner = subrequest(exchange, [exchange.path.as_slice(), name].concat());
+    let mut inner = nested(exchange, [exchange.path.as_slice(), name].concat());
     inner.query = None;
     match descend(rules, &mut inner) {
         Verdict::Pass => {}
@@ -236,14 +309,14 @@ fn body(
     watcher: &Watcher,
     local: &Local,
     form: &Form<'_>,
-    entries: &[Entry],
+    rows: &[u8],
 ) -> Vec<u8> {
     let mut title = Vec::new();
     escape::html(exchange.path.strip_suffix(b"/").filter(|path| !path.is_empty()).unwrap_or(&exchange.path), &mut title);
     let filename = peek(exchange).map(|state| state.filename.clone()).unwrap_or_default();
     let name = |items: &[Item]| items.iter().find(|item| filename.starts_with(item.folder.as_bytes())).map(|item| item.value.clone());
     let suppress = form.options & NO_PREAMBLE != 0;
-    let mut out = Vec::with_capacity(4096);
+    let mut out = Vec::with_capacity(4096 + rows.len());
     match name(&local.autoindex.headers).and_then(|name| piece(rules, exchange, host, watcher, &name)) {
         Some(Piece::Page(text)) => {
             if !suppress {
@@ -260,7 +333,7 @@ fn body(
             page::heading(form, &title, &mut out);
         }
     }
-    page::entries(form, entries, &mut out);
+    out.extend_from_slice(rows);
     let readme = name(&local.autoindex.readmes).and_then(|name| piece(rules, exchange, host, watcher, &name));
     let ends = !(suppress && matches!(readme, Some(Piece::Page(_))));
     match readme {
@@ -288,7 +361,7 @@ fn plain(text: &[u8], out: &mut Vec<u8>) {
 /// A header or a readme: a request of its own, by a path or a name in the folder.
 fn piece(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &Watcher, name: &str) -> Option<Piece> {
     let path = if name.starts_with('/') { name.as_bytes().to_vec() } else { [exchange.path.as_slice(), name.as_bytes()].concat() };
-    let mut inner = subrequest(exchange, path);
+    let mut inner = subrequest(exchange, path, Inner::Lookup)?;
     let verdict = descend(rules, &mut inner);
     let own = peek(&inner)?;
     if !matches!(verdict, Verdict::Pass) || own.kind != Some(Kind::File) {
@@ -312,21 +385,6 @@ fn content(found: &Resolved) -> Option<Vec<u8>> {
     let mut text = vec![0; found.metadata.size.min(PIECE_BYTES_MAX) as usize];
     found.file.read_exact_at(&mut text, 0).ok()?;
     Some(text)
-}
-
-/// What stands in the first `<title>` near the beginning of a page.
-fn title(folder: &Resolved, name: &[u8]) -> Option<String> {
-    const LOOKED_AT_BYTES: usize = 8191;
-    let path = format!("/proc/self/fd/{}/", std::os::fd::AsRawFd::as_raw_fd(&folder.file)).into_bytes();
-    let file = std::fs::File::open(OsStr::from_bytes(&[path.as_slice(), name].concat())).ok()?;
-    let mut start = vec![0; LOOKED_AT_BYTES];
-    let read = file.read_at(&mut start, 0).ok()?;
-    let text = start.get(..read)?;
-    let lower = text.to_ascii_lowercase();
-    let from = lower.windows(7).position(|part| part == b"<title>")? + 7;
-    let title = text.get(from..)?.split(|byte| *byte == b'<').next()?;
-    let title: Vec<u8> = title.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect();
-    Some(String::from_utf8_lossy(title.trim_ascii_start()).into_owned())
 }
 
 #[cfg(test)]

@@ -9,6 +9,11 @@ use crate::modules::autoindex::{
 };
 use saker_http::escape;
 
+/// A page has no more rows once it is as long as this.
+pub const PAGE_BYTES_MAX: usize = 16 << 20;
+/// No name and no description takes more room, whatever width is asked for.
+const WIDTH_MAX: usize = 4096;
+
 /// How this request wants it.
 pub struct Form<'f> {
     pub settings: &'f Autoindex,
@@ -85,8 +90,8 @@ struct Widths {
 impl Widths {
     fn of(form: &Form<'_>, entries: &[Entry]) -> Widths {
         let fits = |width: Option<Width>, longest: usize| match width {
-            Some(Width::Fixed(width)) => width,
-            Some(Width::Fitting) if !form.has(TABLE) => longest.max(COLUMN_WIDTH),
+            Some(Width::Fixed(width)) => width.min(WIDTH_MAX),
+            Some(Width::Fitting) if !form.has(TABLE) => longest.clamp(COLUMN_WIDTH, WIDTH_MAX),
             _ => COLUMN_WIDTH,
         };
         let name = entries.iter().map(|entry| entry.name.len()).max().unwrap_or_default();
@@ -104,6 +109,9 @@ impl Widths {
 fn list(entries: &[Entry], out: &mut Vec<u8>) {
     out.extend_from_slice(b"<ul>");
     for entry in entries {
+        if out.len() >= PAGE_BYTES_MAX {
+            break;
+        }
         out.extend_from_slice(b"<li><a href=\"");
         out.extend_from_slice(&anchor(entry));
         out.extend_from_slice(b"\"> ");
@@ -149,7 +157,12 @@ fn columns(form: &Form<'_>, entries: &[Entry], widths: &Widths, out: &mut Vec<u8
         false => out.extend_from_slice(format!("<hr{}", form.close()).as_bytes()),
         true => out.push(b'\n'),
     }
-    entries.iter().for_each(|entry| row_of_columns(form, entry, widths, out));
+    for entry in entries {
+        if out.len() >= PAGE_BYTES_MAX {
+            break;
+        }
+        row_of_columns(form, entry, widths, out);
+    }
     if !form.has(NO_RULES) {
         out.extend_from_slice(format!("<hr{}", form.close()).as_bytes());
     }
@@ -209,6 +222,9 @@ fn table(form: &Form<'_>, entries: &[Entry], widths: &Widths, out: &mut Vec<u8>)
     let rule = if form.has(NO_RULES) { String::new() } else { rule };
     out.extend_from_slice(rule.as_bytes());
     for (at, entry) in entries.iter().enumerate() {
+        if out.len() >= PAGE_BYTES_MAX {
+            break;
+        }
         row_of_table(form, entry, at % 2 == 1, widths, out);
     }
     out.extend_from_slice(rule.as_bytes());

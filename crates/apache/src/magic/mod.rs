@@ -15,11 +15,7 @@ use crate::{
 use flate2::read::MultiGzDecoder;
 use rule::Rules;
 use saker_files::{Kind, LinkPolicy, Stamp, Watcher, resolve};
-use std::{
-    io::Read,
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-};
+use std::{io::Read, os::unix::fs::FileExt, path::Path};
 
 /// As many bytes as Apache looks at.
 const LOOKED_AT_BYTES: usize = 4096;
@@ -40,8 +36,8 @@ struct Seen {
 
 impl Magic {
     /// With the lines that can't be read, which match nothing.
-    pub fn read(path: &PathBuf) -> Result<(Magic, Vec<String>), String> {
-        let text = std::fs::read(path).map_err(|error| format!("can't read magic file {}: {error}", path.display()))?;
+    pub fn read(path: &Path) -> Result<(Magic, Vec<String>), String> {
+        let text = saker_net::privileged::read(path).map_err(|error| format!("can't read magic file {}: {error}", path.display()))?;
         let (rules, complaints) = Rules::parse(&text);
         let named = complaints.into_iter().map(|(line, text)| format!("{}:{line}: {text}", path.display()));
         Ok((Magic { rules }, named.collect()))

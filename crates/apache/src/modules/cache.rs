@@ -174,7 +174,7 @@ pub fn is_expected(tree: &Tree) -> bool {
 
 /// What the client asked for, whatever has been made of it inside (LSCache protocol 4.1).
 pub fn url_path(exchange: &Exchange) -> Cow<'_, [u8]> {
-    if exchange.redirects == 0 {
+    if exchange.is_as_received() {
         return Cow::Borrowed(&exchange.path);
     }
     let view = exchange.head.view();
@@ -263,6 +263,8 @@ impl Said {
             stores_private: self.store_private == Some(true),
             stores_no_store: self.store_no_store == Some(true),
             stores_expired: self.store_expired == Some(true),
+            query_needs_expiry: verdict.by_httpd && self.ignores_query != Some(true),
+            no_store_bypasses: verdict.by_httpd && self.ignores_client != Some(true),
             apache_field: self.header == Some(true),
             apache_detail_field: self.detail_header == Some(true),
             ignored_fields: self.ignored_fields.clone().unwrap_or_default(),

@@ -10,39 +10,56 @@ use crate::{
 use saker_config::model::ErrorPage;
 use saker_config_apache::{
     Node, Permission,
-    options::{ANY_OPTION, FOLLOW_SYM_LINKS, OptionSet, OptionsChange, parse_options},
+    options::{ANY_OPTION, FOLLOW_SYM_LINKS, INCLUDES, INCLUDES_EXEC, OptionSet, OptionsChange, parse_options},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What `Options` lines say.
+/// What `Options` lines of a section say, as httpd 2.4 keeps it (core.c, `core_dir_config`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OptionsSaid {
-    /// Without a sign: nothing from outside stays.
-    pub absolute: Option<OptionSet>,
-    pub added: OptionSet,
-    pub removed: OptionSet,
+    /// Said without a sign: nothing from outside stays.
+    is_absolute: bool,
+    /// `opts`: what was said, and what has come of it with that from outside.
+    set: OptionSet,
+    /// `opts_add` and `opts_remove`: with signs.
+    added: OptionSet,
+    removed: OptionSet,
 }
 
 impl OptionsSaid {
+    /// A further line of the same section (core.c, `set_options`).
     fn change(&mut self, change: OptionsChange) {
-        match change {
-            OptionsChange::Set(set) => *self = OptionsSaid { absolute: Some(set), ..OptionsSaid::default() },
-            OptionsChange::Merge { add, remove } => *self = self.under(&OptionsSaid { absolute: None, added: add, removed: remove }),
+        if let Some(set) = change.set {
+            (self.is_absolute, self.set) = (true, set);
         }
+        self.added = self.added.without(change.remove).or(change.add);
+        self.removed = self.removed.without(change.add).or(change.remove);
+        self.set = self.set.without(change.remove).or(change.add);
     }
 
+    /// A section laid over what is outside (core.c, `merge_core_dir_configs`).
     fn under(&self, over: &OptionsSaid) -> OptionsSaid {
-        if over.absolute.is_some() {
+        if over.is_absolute {
             return *over;
         }
-        let added = self.added.without(over.removed).or(over.added);
+        let mut added = self.added.without(over.removed).or(over.added);
         let removed = self.removed.without(over.added).or(over.removed);
-        OptionsSaid { absolute: self.absolute.map(|set| set.without(removed).or(added)), added, removed }
+        let mut set = self.set.without(removed).or(added);
+        // `Includes` outside and `+IncludesNOEXEC` inside: programs are not run. httpd forgets that with the next section that is laid over
+        // the two; here it holds until a section says `Includes` again.
+        let runs_outside = self.set.contains(INCLUDES.or(INCLUDES_EXEC));
+        if runs_outside && over.set.contains(INCLUDES) && !over.set.contains(INCLUDES_EXEC) {
+            (set, added) = (set.without(INCLUDES_EXEC), added.without(INCLUDES_EXEC));
+        }
+        OptionsSaid { is_absolute: self.is_absolute, set, added, removed }
     }
 
     /// With Apache's default where nothing was said.
     pub fn in_force(&self) -> OptionSet {
-        self.absolute.unwrap_or_else(|| FOLLOW_SYM_LINKS.without(self.removed).or(self.added))
+        match self.is_absolute {
+            true => self.set,
+            false => self.set.or(FOLLOW_SYM_LINKS.without(self.removed)),
+        }
     }
 }
 
@@ -367,4 +384,51 @@ fn set_canonical_name(node: &Node, local: &mut Local, reading: &mut Reading<'_>)
         _ => return Err("parameter must be 'on', 'off', or 'dns'".into()),
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_config_apache::options::{EXEC_CGI, INDEXES};
+
+    /// Sections from outside in, lines of one separated by `;`.
+    fn merged(sections: &[&str]) -> OptionSet {
+        let said = |lines: &&str| {
+            let mut said = OptionsSaid::default();
+            for line in lines.split(';') {
+                let words: Vec<Vec<u8>> = line.split_ascii_whitespace().map(|word| word.as_bytes().to_vec()).collect();
+                said.change(parse_options(&words, ANY_OPTION).unwrap());
+            }
+            said
+        };
+        sections.iter().map(said).fold(OptionsSaid::default(), |outer, inner| outer.under(&inner)).in_force()
+    }
+
+    #[test]
+    fn programs_are_not_run_below_noexec() {
+        let both = INCLUDES.or(INCLUDES_EXEC);
+        let cases: &[(&[&str], OptionSet)] = &[
+            (&["Includes", "+IncludesNOEXEC"], INCLUDES),
+            (&["+Includes", "+IncludesNOEXEC"], INCLUDES.or(FOLLOW_SYM_LINKS)),
+            (&["Includes", "+IncludesNOEXEC", "+Indexes"], INCLUDES.or(INDEXES)),
+            (&["+Includes", "+IncludesNOEXEC", "+Indexes"], INCLUDES.or(INDEXES).or(FOLLOW_SYM_LINKS)),
+            (&["Includes", "+IncludesNOEXEC", "+Includes"], both),
+            (&["Includes", "IncludesNOEXEC"], INCLUDES),
+            (&["IncludesNOEXEC", "+Includes"], both),
+            (&["IncludesNOEXEC", "+ExecCGI"], INCLUDES.or(EXEC_CGI)),
+            (&["Includes", "-IncludesNOEXEC"], INCLUDES_EXEC),
+            (&["Includes", "-Includes"], OptionSet(0)),
+            (&["Includes", "-Includes +IncludesNOEXEC"], INCLUDES),
+            (&["Includes;+IncludesNOEXEC"], both),
+            (&["+Includes;IncludesNOEXEC"], INCLUDES),
+            // httpd remembers what was added before the line without a sign.
+            (&["+Indexes;None", "+ExecCGI"], INDEXES.or(EXEC_CGI)),
+            (&["-FollowSymLinks"], OptionSet(0)),
+            (&["-FollowSymLinks", "+FollowSymLinks"], FOLLOW_SYM_LINKS),
+            (&[], FOLLOW_SYM_LINKS),
+        ];
+        for (sections, expected) in cases {
+            assert_eq!(merged(sections), *expected, "{sections:?}");
+        }
+    }
 }

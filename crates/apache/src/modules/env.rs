@@ -8,10 +8,15 @@ use crate::{
     reading::Reading,
 };
 use saker_config_apache::Node;
-use saker_pipeline::Environment;
+use saker_pipeline::{Environment, Exchange};
 use std::sync::Arc;
 
 type Bytes = Box<[u8]>;
+
+/// Variables of a section: a list that is looked through for each of its names.
+const VARIABLES_MAX: usize = 4_000;
+/// Bytes of a text that take as long to look at as the name of one variable.
+const LOOK_BYTES: usize = 2;
 
 #[derive(Clone, Debug, Default)]
 struct Said {
@@ -34,8 +39,18 @@ impl Env {
         Env(Some(Arc::new(merged)))
     }
 
-    /// Later than what SetEnvIf and rewrite rules have set, and over it.
-    pub fn apply(&self, environment: &mut Environment) {
+    /// Later than what SetEnvIf and rewrite rules have set, and over it. Where there are many, the request's budget is charged.
+    pub fn apply_to(&self, exchange: &mut Exchange) {
+        const FEW: usize = 64;
+        let Some(said) = &self.0 else { return };
+        if said.variables.len() > FEW {
+            let looks = said.variables.len().saturating_mul(exchange.environment.len() + said.variables.len());
+            exchange.budget().work().look_at(looks.saturating_mul(LOOK_BYTES));
+        }
+        self.apply(&mut exchange.environment);
+    }
+
+    fn apply(&self, environment: &mut Environment) {
         self.0.iter().flat_map(|said| &said.variables).for_each(|(name, value)| environment.set(name, value));
     }
 
@@ -49,6 +64,14 @@ impl Said {
         self.variables.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
     }
 
+    fn put_one(&mut self, name: &[u8], value: &[u8]) -> Result<(), String> {
+        if self.variables.len() >= VARIABLES_MAX {
+            return Err(format!("SetEnv: more than {VARIABLES_MAX} variables in one section"));
+        }
+        self.put(name, value);
+        Ok(())
+    }
+
     fn put(&mut self, name: &[u8], value: &[u8]) {
         self.remove(name);
         self.variables.push((name.into(), value.into()));
@@ -59,7 +82,7 @@ fn set(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String
     let words = node.arguments();
     let value = words.get(1).map(Vec::as_slice).unwrap_or_default();
     if let Some(name) = words.first() {
-        local.env.said().put(name, value);
+        local.env.said().put_one(name, value)?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 use saker_config::model::{CodedTags, Compression, CompressionCoding};
 use saker_config_apache::Node;
-use saker_expressions::{Dependencies, Evaluation, Expression, ExpressionOptions, Facts};
+use saker_expressions::{Dependencies, Evaluation, Expression, Facts};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// DEFLATE leaves shorter bodies as they are, and says nothing of it.
@@ -242,7 +242,7 @@ fn add_provider(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Re
     let words = node.arguments();
     let word = |at: usize| words.get(at).map(Vec::as_slice).unwrap_or_default();
     let text = |at: usize| String::from_utf8_lossy(word(at)).into_owned();
-    let condition = Expression::compile(word(2), ExpressionOptions::default())
+    let condition = Expression::compile(word(2), reading.expression_options())
         .map_err(|error| format!("Error parsing FilterProvider expression:{error}"))?;
     let provider = Provider { filter: text(1).into(), condition: Condition::Holds(condition) };
     filters(&provider.filter, node, reading);

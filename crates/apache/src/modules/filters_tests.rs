@@ -18,7 +18,7 @@ fn by_type(names: &[&str], types: &[&str]) -> Filters {
 fn link(stage: Option<Stage>, providers: &[(&str, &str)]) -> Filters {
     let mut filters = Filters::default();
     let provider = |(filter, text): &(&str, &str)| {
-        let condition = Condition::Holds(Expression::compile(text.as_bytes(), ExpressionOptions::default()).unwrap());
+        let condition = Condition::Holds(Expression::compile(text.as_bytes(), saker_expressions::ExpressionOptions::default()).unwrap());
         Arc::new(Provider { filter: (*filter).into(), condition })
     };
     filters.links.insert("A".into(), Link { stage, providers: providers.iter().map(provider).collect() });

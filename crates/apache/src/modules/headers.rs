@@ -6,7 +6,9 @@
 use crate::{
     local::{Local, Set},
     reading::Reading,
+    response::edits::EDITED_FIELDS_BYTES_MAX,
 };
+use saker_config::model::Origin;
 use saker_config_apache::Node;
 use saker_expressions::{Dependencies, Dependency, Expression, ExpressionOptions, Pattern, PatternOptions, StringExpression};
 use std::sync::Arc;
@@ -25,6 +27,8 @@ pub struct Headers {
 pub struct Edit {
     pub action: Action,
     pub name: Box<str>,
+    /// For who asks why a response has a field.
+    pub origin: Origin,
     pub condition: When,
     /// It wants to know more than the resource, the response and the environment.
     pub asks_request: bool,
@@ -110,8 +114,48 @@ impl Headers {
         }
     }
 
+    /// Whether edits one after the other may make more of a response's fields than any head should have: each that puts what is there into
+    /// what it makes may multiply it. An estimate that is never too small for values of the usual length.
+    pub fn may_grow(&self) -> bool {
+        const USUAL_BYTES: usize = 1024;
+        let edits = self.success.iter().chain(&self.always);
+        edits.fold(USUAL_BYTES, |bytes, edit| edit.action.grown(bytes)) > EDITED_FIELDS_BYTES_MAX / 4
+    }
+
+    /// Those of a response, each with the edit that makes it vain, if there is one.
+    pub fn explained(&self) -> impl Iterator<Item = (&Edit, Option<&Edit>)> {
+        [&self.success, &self.always].into_iter().flat_map(|edits| {
+            let overrides = |edit: &Edit, later: &Edit| {
+                edit.name.eq_ignore_ascii_case(&later.name)
+                    && matches!((&later.action, &later.condition), (Action::Set(_) | Action::Unset, When::Always))
+            };
+            edits.iter().enumerate().map(move |(at, edit)| {
+                let later = edits.iter().skip(at + 1).rfind(|later| overrides(edit, later));
+                (&**edit, later.map(|later| &**later))
+            })
+        })
+    }
+
     pub fn edits_response(&self) -> bool {
         !self.success.is_empty() || !self.always.is_empty()
+    }
+}
+
+impl Action {
+    /// Bytes of all fields after the action, where there were so many before.
+    fn grown(&self, bytes: usize) -> usize {
+        match self {
+            Action::Set(value) | Action::Append(value) | Action::Merge(value) | Action::Add(value) | Action::SetIfEmpty(value) => {
+                value.estimate(bytes).saturating_add(bytes)
+            }
+            Action::Edit { replacement, all, .. } => {
+                let groups = replacement.groups().max(1);
+                // A match may be empty, before each byte and behind the last.
+                let times = if *all { bytes.saturating_add(1) } else { 1 };
+                bytes.saturating_mul(groups).saturating_add(replacement.estimate(0).saturating_mul(times))
+            }
+            Action::Unset | Action::Echo(_) | Action::Note => bytes,
+        }
     }
 }
 
@@ -130,7 +174,7 @@ fn set_header(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Resu
     if words.first().is_some_and(|word| word.eq_ignore_ascii_case(b"always") || word.eq_ignore_ascii_case(b"onsuccess")) {
         words.remove(0);
     }
-    let edit = Arc::new(edit(words, table)?);
+    let edit = Arc::new(Edit { origin: node.origin.clone(), ..edit(words, table, reading.expression_options())? });
     warn_about(node, &edit, reading);
     match table {
         Table::Always => local.headers.always.push(edit),
@@ -139,9 +183,9 @@ fn set_header(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Resu
     Ok(())
 }
 
-fn set_request_header(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let edit = edit(node.arguments(), Table::Request)?;
-    local.headers.request.push(Arc::new(edit));
+fn set_request_header(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
+    let edit = edit(node.arguments(), Table::Request, reading.expression_options())?;
+    local.headers.request.push(Arc::new(Edit { origin: node.origin.clone(), ..edit }));
     Ok(())
 }
 
@@ -157,7 +201,7 @@ fn warn_about(node: &Node, edit: &Edit, reading: &mut Reading<'_>) {
     }
 }
 
-fn edit(words: Vec<Vec<u8>>, table: Table) -> Result<Edit, String> {
+fn edit(words: Vec<Vec<u8>>, table: Table, options: ExpressionOptions) -> Result<Edit, String> {
     let mut words = words.into_iter();
     let (action, name) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let (value, third, fourth) = (words.next(), words.next(), words.next());
@@ -169,7 +213,11 @@ fn edit(words: Vec<Vec<u8>>, table: Table) -> Result<Edit, String> {
     let is_edit = matches!(action.as_str(), "edit" | "edit*");
     let clause = match (is_edit, third, fourth) {
         (true, None, _) => return Err("Header edit requires a match and a substitution".into()),
-        (true, Some(replacement), clause) => return edit_action(&name, value.unwrap_or_default(), &replacement, &action, clause),
+        (true, Some(replacement), clause) => {
+            let (is_all, pattern) = (action == "edit*", value.unwrap_or_default());
+            let (replacement, condition) = (Value::parse(&replacement, options)?, When::of(clause, options)?);
+            return edit_action(&name, &pattern, replacement, is_all, condition);
+        }
         (false, _, Some(_)) => return Err("Too many arguments to directive".into()),
         (false, clause, None) => clause,
     };
@@ -179,7 +227,7 @@ fn edit(words: Vec<Vec<u8>>, table: Table) -> Result<Edit, String> {
             (Some(_), Some(_)) => return Err("Header echo takes two arguments".into()),
             (value, clause) => value.or(clause),
         };
-        return bare_action(&name, &action, clause, table);
+        return bare_action(&name, &action, When::of(clause, options)?, table);
     }
     let make: fn(Value) -> Action = match action.as_str() {
         "set" => Action::Set,
@@ -195,38 +243,36 @@ fn edit(words: Vec<Vec<u8>>, table: Table) -> Result<Edit, String> {
             );
         }
     };
-    let value = Value::parse(&value.ok_or("Header requires three arguments")?)?;
-    made(&name, clause, value.asks_request(), make(value))
+    let value = Value::parse(&value.ok_or("Header requires three arguments")?, options)?;
+    Ok(made(&name, When::of(clause, options)?, value.asks_request(), make(value)))
 }
 
 fn directive(table: Table) -> &'static str {
     if table == Table::Request { "RequestHeader" } else { "Header" }
 }
 
-fn edit_action(name: &str, pattern: Vec<u8>, replacement: &[u8], action: &str, clause: Option<Vec<u8>>) -> Result<Edit, String> {
-    let pattern = Pattern::compile(&pattern, PatternOptions::default()).map_err(|_| "Header edit regex could not be compiled")?;
-    let replacement = Value::parse(replacement)?;
+fn edit_action(name: &str, pattern: &[u8], replacement: Value, all: bool, condition: When) -> Result<Edit, String> {
+    let pattern = Pattern::compile(pattern, PatternOptions::default()).map_err(|_| "Header edit regex could not be compiled")?;
     let asks = replacement.asks_request();
-    made(name, clause, asks, Action::Edit { pattern, replacement, all: action == "edit*" })
+    Ok(made(name, condition, asks, Action::Edit { pattern, replacement, all }))
 }
 
-fn bare_action(name: &str, action: &str, clause: Option<Vec<u8>>, table: Table) -> Result<Edit, String> {
+fn bare_action(name: &str, action: &str, condition: When, table: Table) -> Result<Edit, String> {
     if action == "unset" {
-        return made(name, clause, false, Action::Unset);
+        return Ok(made(name, condition, false, Action::Unset));
     }
     if table == Table::Request {
         return Err("Header echo only valid on Header directives".into());
     }
     let pattern = Pattern::compile(name, PatternOptions::default()).map_err(|_| "Header echo regex could not be compiled")?;
-    made(name, clause, true, Action::Echo(pattern))
+    Ok(made(name, condition, true, Action::Echo(pattern)))
 }
 
-fn made(name: &str, clause: Option<Vec<u8>>, asks_request: bool, action: Action) -> Result<Edit, String> {
-    let condition = clause.map_or(Ok(When::Always), |clause| When::parse(&clause))?;
+fn made(name: &str, condition: When, asks_request: bool, action: Action) -> Edit {
     let asks_request = asks_request || matches!(&condition, When::Holds(expression) if !may_be_kept(&expression.may_depend()));
     let name = name.split(':').next().unwrap_or_default().into();
     let variables = variables(&action, &condition);
-    Ok(Edit { action, name, condition, asks_request, variables })
+    Edit { action, name, origin: Origin::built_in(), condition, asks_request, variables }
 }
 
 fn variables(action: &Action, condition: &When) -> Vec<Option<Box<[u8]>>> {
@@ -250,7 +296,11 @@ fn may_be_kept(dependencies: &Dependencies) -> bool {
 }
 
 impl When {
-    fn parse(clause: &[u8]) -> Result<When, String> {
+    fn of(clause: Option<Vec<u8>>, options: ExpressionOptions) -> Result<When, String> {
+        clause.map_or(Ok(When::Always), |clause| When::parse(&clause, options))
+    }
+
+    fn parse(clause: &[u8], options: ExpressionOptions) -> Result<When, String> {
         if clause.eq_ignore_ascii_case(b"early") {
             return Ok(When::Early);
         }
@@ -263,7 +313,7 @@ impl When {
             };
         }
         if let Some(text) = strip_prefix_any_case(clause, b"expr=") {
-            let compiled = Expression::compile(text, ExpressionOptions::default());
+            let compiled = Expression::compile(text, options);
             return compiled.map(When::Holds).map_err(|error| format!("Can't parse envclause/expression: {error}"));
         }
         Err(format!("Unknown parameter: {}", String::from_utf8_lossy(clause)))
@@ -278,9 +328,9 @@ fn strip_prefix_any_case<'t>(text: &'t [u8], prefix: &[u8]) -> Option<&'t [u8]> 
 }
 
 impl Value {
-    pub fn parse(text: &[u8]) -> Result<Value, String> {
+    pub fn parse(text: &[u8], options: ExpressionOptions) -> Result<Value, String> {
         if let Some(text) = strip_prefix_any_case(text, b"expr=") {
-            let compiled = StringExpression::compile(text, ExpressionOptions::default());
+            let compiled = StringExpression::compile(text, options);
             return compiled.map(Value::Expression).map_err(|error| format!("Can't parse value expression : {error}"));
         }
         tags(text).map(|tags| Value::Format(tags.into()))
@@ -294,6 +344,32 @@ impl Value {
             }
             Value::Expression(expression) if expression.may_depend().has(Dependency::Environment) => vec![None],
             Value::Expression(_) => Vec::new(),
+        }
+    }
+
+    /// Bytes that it comes to, where there are so many in the fields that it may ask for.
+    fn estimate(&self, fields: usize) -> usize {
+        const VARIABLE_BYTES: usize = 256;
+        match self {
+            Value::Format(tags) => {
+                let bytes = |tag: &Tag| if let Tag::Text(text) = tag { text.len() } else { VARIABLE_BYTES };
+                tags.iter().map(bytes).sum()
+            }
+            Value::Expression(expression) if expression.constant().is_some() => expression.text().len(),
+            // Each mention is at least four bytes long.
+            Value::Expression(expression) if expression.may_depend().has(Dependency::Response) => {
+                fields.saturating_add(VARIABLE_BYTES).saturating_mul(1 + expression.text().len() / 4)
+            }
+            Value::Expression(expression) => expression.text().len().saturating_mul(VARIABLE_BYTES / 16),
+        }
+    }
+
+    /// Mentions of groups of a pattern.
+    fn groups(&self) -> usize {
+        let in_text = |text: &[u8]| text.windows(2).filter(|two| two[0] == b'$' && two[1].is_ascii_digit()).count();
+        match self {
+            Value::Format(tags) => tags.iter().map(|tag| if let Tag::Text(text) = tag { in_text(text) } else { 4 }).sum(),
+            Value::Expression(expression) => 1 + expression.text().len() / 2,
         }
     }
 
@@ -378,7 +454,7 @@ mod tests {
     use super::*;
 
     fn read(words: &[&str]) -> Result<Edit, String> {
-        edit(words.iter().map(|word| word.as_bytes().to_vec()).collect(), Table::Success)
+        edit(words.iter().map(|word| word.as_bytes().to_vec()).collect(), Table::Success, ExpressionOptions::default())
     }
 
     /// As `apache2 -t` words them.

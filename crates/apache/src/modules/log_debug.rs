@@ -15,7 +15,7 @@ use crate::{
 };
 use saker_config::model::Origin;
 use saker_config_apache::Node;
-use saker_expressions::{Evaluation, Expression, ExpressionOptions, Facts, StringExpression};
+use saker_expressions::{Evaluation, Expression, Facts, StringExpression};
 use saker_files::Watcher;
 use saker_http::{Fields, Status};
 use saker_pipeline::{Exchange, Response, Verdict};
@@ -67,10 +67,10 @@ impl LogDebug {
     }
 }
 
-fn add(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+fn add(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
     let message = words.first().map(String::as_str).unwrap_or_default();
-    let message = StringExpression::compile(message, ExpressionOptions::default())
+    let message = StringExpression::compile(message, reading.expression_options())
         .map_err(|error| format!("Could not parse message expression '{message}': {}", error.message))?;
     let (mut hook, mut condition) = (Some(LOG_TRANSACTION), None);
     for word in words.iter().skip(1) {
@@ -82,7 +82,7 @@ fn add(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String
                 hook = Some(*known.ok_or_else(|| format!("Invalid hook name: {value}"))?);
             }
             "expr" => {
-                let compiled = Expression::compile(value, ExpressionOptions::default());
+                let compiled = Expression::compile(value, reading.expression_options());
                 condition = Some(compiled.map_err(|error| format!("Could not parse expression '{value}': {}", error.message))?);
             }
             _ => return Err(format!("Invalid argument {word}")),

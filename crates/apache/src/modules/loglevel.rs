@@ -10,6 +10,8 @@ use crate::{
 };
 use saker_config::model::LogLevel as Level;
 use saker_config_apache::Node;
+use saker_telemetry::httpd_message;
+use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, Default)]
 pub struct LogLevel {
@@ -58,10 +60,12 @@ impl LogLevel {
         self.default.map_or(Level::Notice, level)
     }
 
-    /// Of those areas of messages that have a module's name.
+    /// Of those areas of messages that have a module's name, and of the modules whose lines are written in Apache's words.
     pub fn of_areas(&self) -> Vec<(&'static str, Level)> {
-        const AREAS: [(&str, &str); 4] = [("ssl", "tls"), ("http", "http"), ("http2", "http"), ("core", "core")];
-        AREAS.iter().filter_map(|(module, area)| Some((*area, level(self.of(module)?)))).collect()
+        const AREAS: [(&str, &str); 3] = [("ssl", "tls"), ("http", "http"), ("http2", "http")];
+        let of_area = |module: &str, area: &'static str| Some((area, level(self.of(module)?)));
+        let of_modules = BTreeSet::from_iter(httpd_message::modules()).into_iter().filter_map(|module| of_area(module, module));
+        AREAS.iter().filter_map(|(module, area)| of_area(module, area)).chain(of_modules).collect()
     }
 }
 
@@ -122,7 +126,7 @@ mod tests {
         );
         let outer = LogLevel { default: Some(4), modules: vec![("rewrite".into(), 10), ("ssl".into(), 6)] };
         assert_eq!((outer.rewrite_trace(), outer.of_server()), (3, Level::Notice));
-        assert_eq!(outer.of_areas(), [("tls", Level::Info)]);
+        assert_eq!(outer.of_areas(), [("tls", Level::Info), ("ssl", Level::Info)]);
         let inner = LogLevel { default: Some(15), modules: vec![("rewrite".into(), 8)] };
         assert_eq!((outer.under(&inner).rewrite_trace(), outer.under(&LogLevel::default()).rewrite_trace()), (1, 3));
         assert_eq!(LogLevel { default: Some(9), modules: Vec::new() }.rewrite_trace(), 2);

@@ -11,7 +11,7 @@ use crate::{
     reading::{Place, Reading},
 };
 use saker_config_apache::Node;
-use saker_expressions::{Expression, ExpressionOptions, StringExpression};
+use saker_expressions::{Expression, StringExpression};
 use std::sync::Arc;
 
 /// ProxyPass of a section, and what was said of its worker.
@@ -171,14 +171,14 @@ fn set_backend_type(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Resu
     Ok(())
 }
 
-fn add_set_env_if(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+fn add_set_env_if(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     let words = node.arguments();
     let [condition, name, rest @ ..] = words.as_slice() else { return Err("ProxyFCGISetEnvIf takes two or three arguments".into()) };
-    let condition = Expression::compile(condition, ExpressionOptions::default())
+    let condition = Expression::compile(condition, reading.expression_options())
         .map_err(|error| format!("Could not parse expression \"{}\": {}", String::from_utf8_lossy(condition), error.message))?;
     let value = match rest.first() {
         Some(text) => Some(Arc::new(
-            StringExpression::compile(text, ExpressionOptions::default())
+            StringExpression::compile(text, reading.expression_options())
                 .map_err(|error| format!("Could not parse expression \"{}\": {}", String::from_utf8_lossy(text), error.message))?,
         )),
         None => None,

@@ -12,6 +12,7 @@ use crate::{
 };
 use saker_config_apache::Node;
 use saker_expressions::Subnet;
+use saker_http::field_name::is_alike;
 use saker_pipeline::{Client, Exchange};
 use saker_telemetry::{error_log, message};
 use std::{
@@ -78,6 +79,7 @@ pub fn find_client(exchange: &mut Exchange, host: &Host) {
     let Some(header) = &settings.header else { return };
     // Logs name the client, so no answer goes out without its walk.
     exchange.depends_on_request();
+    drop_spoofs(exchange, settings);
     let lines = exchange.head.view().fields().filter(|(name, _)| name.eq_ignore_ascii_case(header.as_bytes())).map(|(_, value)| value);
     let text = String::from_utf8_lossy(&lines.collect::<Vec<_>>().join(&b", "[..])).into_owned();
     if text.is_empty() {
@@ -91,6 +93,17 @@ pub fn find_client(exchange: &mut Exchange, host: &Host) {
     }
     set_fields(exchange, &fields);
     exchange.client = Rc::new(with_address(&exchange.client, named.client));
+}
+
+/// Takes away other spellings of the fields that tell the client's address: programs can't tell them from the real ones.
+fn drop_spoofs(exchange: &mut Exchange, settings: &RemoteIp) {
+    let is_spoof = |name: &[u8]| {
+        let is_alike_only = |own: &str| is_alike(name, own.as_bytes()) && !name.eq_ignore_ascii_case(own.as_bytes());
+        [&settings.header, &settings.proxies_header].into_iter().flatten().any(|own| is_alike_only(own))
+    };
+    if exchange.head.view().fields().any(|(name, _)| is_spoof(name)) {
+        exchange.head = exchange.head.with_fields(exchange.head.view().fields().filter(|(name, _)| !is_spoof(name)));
+    }
 }
 
 fn with_address(client: &Client, address: IpAddr) -> Client {
@@ -171,7 +184,8 @@ fn networks(word: &str) -> Result<Vec<Subnet>, String> {
 fn add_list(node: &Node, local: &mut Local, reading: &mut Reading<'_>, is_internal: bool) -> Result<(), String> {
     let name = texts(node).into_iter().next().unwrap_or_default();
     let path = reading.server_path(name.as_bytes());
-    let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: Could not open file {name}: {error}", node.canonical_name()))?;
+    let text = saker_net::privileged::read_to_string(&path)
+        .map_err(|error| format!("{}: Could not open file {name}: {error}", node.canonical_name()))?;
     let words = text.lines().filter_map(|line| line.split('#').next()).flat_map(str::split_whitespace);
     add(node, local, &words.map(str::to_owned).collect::<Vec<_>>(), is_internal)
 }

@@ -13,10 +13,10 @@ use crate::{
     state::{peek, state},
 };
 use saker_config_apache::{Node, words};
-use saker_expressions::{Evaluation, Expression, ExpressionOptions, Facts, Pattern, PatternOptions, Variable};
+use saker_expressions::{Evaluation, Expression, Facts, Pattern, PatternOptions, Variable};
 use saker_files::Watcher;
 use saker_pipeline::Exchange;
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, rc::Rc, sync::Arc};
 
 #[derive(Debug)]
 enum Subject {
@@ -90,6 +90,9 @@ pub fn may_vary(host: &Host, local: &Local, name: Option<&[u8]>) -> bool {
     rules.filter(|rule| rule.varies).any(|rule| sets(rule)) || ssl::may_vary(host, local, name) || geo::may_vary(host, local, name)
 }
 
+/// Bytes of a text that take as long to look at as one variable.
+const ENTRY_COST_BYTES: usize = 8;
+
 /// Before everything else.
 pub fn of_server(exchange: &mut Exchange, host: &Host, watcher: &Watcher) {
     apply(exchange, host, watcher, &host.defaults.setenvif.server);
@@ -105,12 +108,19 @@ fn apply(exchange: &mut Exchange, host: &Host, watcher: &Watcher, rules: &Rules)
         return;
     }
     let own = peek(exchange).cloned().unwrap_or_default();
+    let budget = Rc::clone(exchange.budget());
     for rule in rules {
+        if budget.work().is_exhausted() {
+            return;
+        }
         let (changes, vary) = rule.changes(&Seen::new(exchange, &own, host, watcher));
         if !vary.is_empty() {
             state(exchange).vary.extend(vary);
         }
         for (name, value) in changes {
+            // The list is looked through from its beginning.
+            budget.work().look_at(exchange.environment.len().saturating_mul(ENTRY_COST_BYTES));
+            budget.work().make(value.as_ref().map_or(0, Vec::len));
             match value {
                 Some(value) => exchange.environment.set(&name, &value),
                 None => exchange.environment.unset(&name),
@@ -134,7 +144,7 @@ impl Rule {
             }
             Test::Matches { subject, pattern, has_groups } => {
                 let text = subject.text(seen);
-                let changes = match pattern.captures(&text).ok().flatten() {
+                let changes = match seen.exchange.budget().work().captures_at(pattern, &text, 0).ok().flatten() {
                     Some(spans) if *has_groups => self.filled(&|group| spans.text(group, &text).to_vec()),
                     Some(_) => self.changes.iter().map(|(name, value)| (name.clone(), value.as_deref().map(<[u8]>::to_vec))).collect(),
                     None => Vec::new(),
@@ -255,8 +265,7 @@ fn add(node: &Node, local: &mut Local, reading: &mut Reading<'_>, of: (&[u8], bo
 fn add_expression(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     let words = words(node.argument_text());
     let Some((text, changes)) = words.split_first() else { return Err("Missing expression for SetEnvIfExpr".into()) };
-    let options = ExpressionOptions { in_htaccess: matches!(reading.place, Place::Htaccess(_)), ..ExpressionOptions::default() };
-    let expression = Expression::compile(text, options);
+    let expression = Expression::compile(text, reading.expression_options());
     let expression = expression.map_err(|error| format!("Could not compile expression for SetEnvIfExpr: {}", error.message))?;
     let varies = !expression.may_depend().is_resource_only();
     let rule = Rule { test: Test::Holds(expression), varies, changes: parse_changes(changes, "SetEnvIfExpr")? };

@@ -13,7 +13,7 @@ use crate::{
     walk::link_policy,
 };
 use saker_expressions::escape_uri;
-use saker_files::{Watcher, read_directory, resolve};
+use saker_files::{EntryChoice, Watcher, read_directory, resolve};
 use saker_http::{Method, Status, escape};
 use saker_pipeline::{Exchange, Response, Verdict, respond::page};
 use std::path::Path;
@@ -88,12 +88,18 @@ pub fn correct(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &
     let url = exchange.path.strip_suffix([asked.as_slice(), &exchange.path_info].concat().as_slice())?.to_vec();
     let relative = folder.strip_prefix(b"/").unwrap_or(&folder);
     let found = resolve(watcher, Path::new("/"), relative, link_policy(local.core.options.in_force()), &mut exchange.stamps).ok()?;
-    let listing = read_directory(&found.file, NAMES_MAX).ok()?;
-    if listing.entries.iter().any(|entry| entry.name == asked) {
-        // There, and yet not to be had (a link without an end): nothing to correct.
-        return None;
-    }
-    let like = listing.entries.iter().filter_map(|entry| Some((local.speling.likeness(&asked, &entry.name)?, entry.name.clone())));
+    let choose = |name: &[u8]| {
+        if name == asked {
+            // There, and yet not to be had (a link without an end): nothing to correct.
+            return EntryChoice::Stop;
+        }
+        match local.speling.likeness(&asked, name) {
+            Some(_) => EntryChoice::Take,
+            None => EntryChoice::Skip,
+        }
+    };
+    let listing = read_directory(&found.file, NAMES_MAX, choose).ok()?;
+    let like = listing.entries.into_iter().filter_map(|entry| Some((local.speling.likeness(&asked, &entry.name)?, entry.name)));
     let mut like: Vec<(Likeness, Vec<u8>)> = like.collect();
     like.sort();
     match like.as_slice() {

@@ -2,7 +2,7 @@
 //!
 //! Difficulty: Apache shakes hands again in the middle of a connection when a section wants a certificate; TLS 1.3 and rustls do not. So a
 //! host with such a section asks every client for a certificate, forcing none (`process`), and the section looks at what came of it; a section
-//! that wants more than was asked for refuses. What a handshake demands is in `server` and `modules/ssl_server`.
+//! that wants more than was asked for refuses, and so does a .htaccess file of a host that asks for none. What a handshake demands is in `server` and `modules/ssl_server`.
 
 use super::{
     access::{Inquiry, set_authorization},
@@ -20,7 +20,7 @@ use saker_config_apache::Node;
 use saker_expressions::{Dependency, Expression, ExpressionOptions, base64_decode, base64_encode};
 use saker_http::Status;
 use saker_pipeline::Exchange;
-use saker_telemetry::{error_log, message};
+use saker_telemetry::{error_log, httpd_message};
 use saker_tls::{ClientVerification, NameForm, SessionInfo};
 use std::{borrow::Cow, sync::Arc};
 
@@ -78,9 +78,11 @@ impl Ssl {
             local.ssl.depth_max = Some(depth(node)?);
             Ok(())
         }),
-        ("SSLCipherSuite", |node, local, _| {
+        ("SSLCipherSuite", |node, local, reading| {
             let words = texts(node);
-            local.ssl.ciphers = ssl_ciphers::read(&words)?.filter(|read| read.version == TlsVersion::Tls12).map(|read| read.suites.into());
+            let read = ssl_ciphers::read(&words)?.filter(|read| read.version == TlsVersion::Tls12);
+            local.ssl.ciphers = read.and_then(|read| read.suites).map(Into::into);
+            reading.diagnostics.extend(ssl_ciphers::without_any("SSLCipherSuite", &words).map(|text| node.warning(text, None)));
             Ok(())
         }),
         ("SSLUserName", |node, local, _| {
@@ -126,36 +128,68 @@ impl Ssl {
     }
 
     /// Why this connection's handshake is not enough for the section.
-    fn session_lacks(&self, inquiry: &mut Inquiry<'_>) -> Option<&'static str> {
-        let asks = self.demand == Some(ClientCertificates::Required);
-        if !asks && self.ciphers.is_none() {
+    fn session_lacks(&self, inquiry: &mut Inquiry<'_>) -> Option<String> {
+        let judges = matches!(self.demand, Some(ClientCertificates::Required | ClientCertificates::Optional));
+        if !judges && self.ciphers.is_none() {
             return None;
         }
         inquiry.asked(Dependency::Transport);
-        let client = Arc::clone(&inquiry.exchange.site);
         let session = inquiry.exchange.client.session.as_deref();
-        if asks {
-            let verification = session.map_or(ClientVerification::None, |session| session.client_verification);
-            let lax = |depth: u32| client.tls.client_checks.depth_max.is_none_or(|max| max > depth);
-            match verification {
-                ClientVerification::None => return Some("no certificate was shown, and it can't be asked for any more"),
-                ClientVerification::Generous => return Some("no authority vouches for the certificate that was shown"),
-                ClientVerification::Success if self.depth_max.is_some_and(lax) => {
-                    return Some("the host takes longer chains of certificates than the section");
-                }
-                ClientVerification::Success => {}
-            }
+        if judges && let Some(reason) = self.certificate_lacks(inquiry, session) {
+            return Some(reason);
         }
         let is_listed = |ciphers: &Arc<[CipherSuite]>| session.is_none_or(|session| ssl_ciphers::include(ciphers, session));
-        self.ciphers.as_ref().is_some_and(|ciphers| !is_listed(ciphers)).then_some("the connection's cipher is none of the section's")
+        let is_other = self.ciphers.as_ref().is_some_and(|ciphers| !is_listed(ciphers));
+        is_other.then(|| "the connection's cipher is none of the section's".into())
+    }
+
+    /// Why the client's certificate, or that it has shown none, is not enough.
+    fn certificate_lacks(&self, inquiry: &Inquiry<'_>, session: Option<&SessionInfo>) -> Option<String> {
+        let depth_max = self.depth_max.unwrap_or(inquiry.host.client_depth_max);
+        let is_required = self.demand == Some(ClientCertificates::Required);
+        let none = || match session {
+            None => "the connection is not under TLS".to_owned(),
+            Some(SessionInfo { client_refusal: Some(why), .. }) => format!("the certificate that was shown is not good: {why}"),
+            Some(_) if inquiry.exchange.site.tls.client_certificates == ClientCertificates::Off => {
+                "the host asks for no certificates in its handshake: set `SSLVerifyClient optional` in its <VirtualHost>".to_owned()
+            }
+            Some(_) => "no certificate was shown".to_owned(),
+        };
+        match session.map_or(ClientVerification::None, |session| session.client_verification) {
+            ClientVerification::None => is_required.then(none),
+            ClientVerification::Generous => Some("no authority vouches for the certificate that was shown".into()),
+            ClientVerification::Success => {
+                let depth = session.map_or(u32::MAX, |session| session.client_depth);
+                (depth > depth_max).then(|| format!("the chain of certificates has depth {depth}, and SSLVerifyDepth is {depth_max}"))
+            }
+        }
     }
 }
 
-/// Whether a host with such settings has to ask its clients for certificates.
-pub fn asks_certificates(local: &Local) -> bool {
-    let asks = local.ssl.demand.is_some_and(|demand| demand != ClientCertificates::Off);
-    asks || local.core.files.iter().any(|inner| asks_certificates(&inner.local))
-        || local.core.conditions.iter().any(|inner| asks_certificates(&inner.local))
+/// What sections of a host want of certificates, which its handshake has to ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SectionDemands {
+    pub asks: bool,
+    /// One of them takes certificates that nobody vouches for.
+    pub takes_unknown: bool,
+    /// The longest chain that one of them takes.
+    pub depth_max: Option<u32>,
+}
+
+impl SectionDemands {
+    /// Of these settings and all within them.
+    pub fn add(&mut self, local: &Local) {
+        match local.ssl.demand {
+            None | Some(ClientCertificates::Off) => {}
+            Some(demand) => {
+                self.asks = true;
+                self.takes_unknown |= demand == ClientCertificates::OptionalNoAuthority;
+            }
+        }
+        self.depth_max = self.depth_max.max(local.ssl.depth_max);
+        let inner = local.core.files.iter().map(|inner| &inner.local);
+        inner.chain(local.core.conditions.iter().map(|inner| &inner.local)).for_each(|local| self.add(local));
+    }
 }
 
 fn holds(inquiry: &mut Inquiry<'_>, required: &Expression) -> bool {
@@ -249,16 +283,19 @@ pub fn refusal_of_name(exchange: &mut Exchange, host: &Host) -> Option<Status> {
     }
     let session = exchange.client.session.clone()?;
     exchange.depends_on_request();
-    let refused = |status, text: &str| {
-        error_log::log_about(&message::ACCESS_REFUSED, exchange, format_args!("{text}"));
+    let refused = |status, message, text: &str| {
+        error_log::log_httpd(message, None, exchange, format_args!("{text}"));
         Some(status)
     };
     match &session.server_name {
         None if host.strict_names && !exchange.host.is_empty() => {
-            refused(Status::FORBIDDEN, "no hostname was provided via SNI for a name based virtual host")
+            let text = "No hostname was provided via SNI for a name based virtual host";
+            refused(Status::FORBIDDEN, &httpd_message::NAME_MISSING, text)
         }
         Some(name) if host.same_host_only && answers(exchange, name) != answers(exchange, &String::from_utf8_lossy(&exchange.host)) => {
-            refused(Status::MISDIRECTED_REQUEST, "the hostname provided via SNI is another virtual host's than the request's")
+            let asked = String::from_utf8_lossy(&exchange.host);
+            let text = format!("Hostname {name} provided via SNI and hostname {asked} provided via HTTP have no compatible SSL setup");
+            refused(Status::MISDIRECTED_REQUEST, &httpd_message::NAME_MISMATCH, &text)
         }
         _ => None,
     }
@@ -294,8 +331,7 @@ pub fn demand(node: &Node) -> Result<ClientCertificates, String> {
 }
 
 fn add_required(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
-    let in_htaccess = matches!(reading.place, Place::Htaccess(_));
-    let options = ExpressionOptions { tls_require: true, in_htaccess, ..ExpressionOptions::default() };
+    let options = ExpressionOptions { tls_require: true, ..reading.expression_options() };
     let expression = Expression::compile(node.argument_text(), options);
     local.ssl.required.push(expression.map(Arc::new).map_err(|error| format!("Cannot parse expression: {}", error.message))?);
     Ok(())

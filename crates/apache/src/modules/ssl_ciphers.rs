@@ -1,7 +1,7 @@
 //! SSLCipherSuite: OpenSSL's language of cipher lists, over the suites that are there.
 //!
-//! Difficulty: words that mean suites which nobody should use any more are everywhere in configurations; as for OpenSSL they match nothing,
-//! and only a list of which nothing remains is an error.
+//! Difficulty: words that mean suites which nobody should use any more are everywhere in configurations; as for OpenSSL they match nothing.
+//! A list of which nothing remains (CBC and SHA-1 alone) leaves the choice to the server, with a warning: what it has is stronger.
 
 use saker_config::model::{CipherSuite, TlsVersion};
 use saker_tls::SessionInfo;
@@ -10,7 +10,8 @@ use saker_tls::SessionInfo;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
     pub version: TlsVersion,
-    pub suites: Vec<CipherSuite>,
+    /// `None`: nothing remains of the list.
+    pub suites: Option<Vec<CipherSuite>>,
 }
 
 /// A suite with its names (OpenSSL's, IANA's), in OpenSSL's order.
@@ -44,10 +45,18 @@ pub fn read(words: &[String]) -> Result<Option<Read>, String> {
         "TLSV1.3" => (TlsVersion::Tls13, list_13(list)),
         _ => return Err(format!("procotol '{protocol}' not supported")),
     };
-    match suites.is_empty() {
-        true => Err(format!("SSLCipherSuite: of {list} nothing remains that Saker has (ECDHE with AES-GCM or ChaCha20)")),
-        false => Ok(Some(Read { version, suites })),
-    }
+    Ok(Some(Read { version, suites: Some(suites).filter(|suites| !suites.is_empty()) }))
+}
+
+/// The warning about a list of which nothing remains.
+pub fn without_any(directive: &str, words: &[String]) -> Option<String> {
+    let read = read(words).ok().flatten().filter(|read| read.suites.is_none())?;
+    let (list, has) = match read.version {
+        TlsVersion::Tls13 => (words.get(1), "AES-GCM and ChaCha20"),
+        TlsVersion::Tls12 => (words.last(), "ECDHE with AES-GCM or ChaCha20"),
+    };
+    let list = list.map(String::as_str).unwrap_or_default();
+    Some(format!("{directive}: of {list} nothing remains that Saker has ({has}): its own ciphers are used"))
 }
 
 /// Distributions' words for what they think right; and lists that only take away what is not there.
@@ -138,7 +147,8 @@ mod tests {
         };
         match read(&words) {
             Ok(None) => "own".into(),
-            Ok(Some(read)) => read.suites.iter().map(name).collect::<Vec<_>>().join(" "),
+            Ok(Some(Read { suites: None, .. })) => "nothing".into(),
+            Ok(Some(Read { suites: Some(suites), .. })) => suites.iter().map(name).collect::<Vec<_>>().join(" "),
             Err(_) => "error".into(),
         }
     }
@@ -155,8 +165,8 @@ mod tests {
             (&["ALL:!ECDSA:RSA:kRSA"], "RSA-AES256 RSA-CHACHA20 RSA-AES128"),
             (&["TLSv1.3", "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_CCM_SHA256"], "TLS_CHACHA20_POLY1305_SHA256"),
             (&["PROFILE=SYSTEM"], "own"),
-            (&["RC4-SHA:AES128-SHA"], "error"),
-            (&["TLSv1.3", "nonsense"], "error"),
+            (&["RC4-SHA:AES128-SHA"], "nothing"),
+            (&["TLSv1.3", "nonsense"], "nothing"),
             (&["TLSv9", "HIGH"], "error"),
         ] {
             assert_eq!(shown(words), expected, "{words:?}");

@@ -141,14 +141,16 @@ pub fn find_path_info(exchange: &mut Exchange) {
     exchange.path_info = slash.and_then(|slash| path.get(slash..)).unwrap_or_default().to_vec();
 }
 
-/// mod_proxy_uwsgi: all of the path is PATH_INFO, and what stands before it in the request's the script.
+/// mod_proxy_uwsgi: all of the path is PATH_INFO, with one slash at its beginning, and what stands before it in the request's the script.
 fn of_uwsgi(exchange: &Exchange, target: &Target, script: &mut Script) {
-    let info = with_slash(&target.path);
-    if let Some(name) = exchange.path.strip_suffix(info.as_slice()).filter(|_| info != b"/") {
+    let path = with_slash(&target.path);
+    script.filename = [b"proxy:uwsgi://".as_slice(), authority_of(target).as_bytes(), &path].concat();
+    let slashes = path.iter().take_while(|byte| **byte == b'/').count();
+    let info = path.get(slashes.saturating_sub(1)..).unwrap_or_default();
+    if let Some(name) = exchange.path.strip_suffix(info).filter(|_| info != b"/") {
         script.variables.push((b"SCRIPT_NAME".to_vec(), name.to_vec()));
     }
-    script.filename = [b"proxy:uwsgi://".as_slice(), authority_of(target).as_bytes(), &info].concat();
-    script.variables.push((b"PATH_INFO".to_vec(), info));
+    script.variables.push((b"PATH_INFO".to_vec(), info.to_vec()));
 }
 
 fn leave(
@@ -303,10 +305,11 @@ fn authority_of(target: &Target) -> String {
     target.upstream.members.first().map(|member| authority(&member.backend, &member.authority)).unwrap_or_default()
 }
 
-/// With its port, whether it is the scheme's own or not.
+/// Without a port that is the scheme's own.
 fn authority(backend: &Backend, known: &str) -> String {
     match &backend.address {
+        BackendAddress::Tcp { host, port } if *port == backend.protocol.default_port(false) => host.to_string(),
         BackendAddress::Tcp { host, port } => format!("{host}:{port}"),
-        BackendAddress::Unix(_) => format!("{known}:{}", backend.protocol.default_port(false)),
+        BackendAddress::Unix(_) => known.to_owned(),
     }
 }

@@ -6,11 +6,16 @@
 pub fn split(url: &[u8]) -> Option<(&[u8], &[u8])> {
     let bar = if url.get(..5)?.eq_ignore_ascii_case(b"unix:") { url.iter().position(|byte| *byte == b'|')? + 1 } else { 0 };
     let rest = url.get(bar..)?;
-    let colon = rest.windows(3).position(|window| window == b"://")?;
-    if !rest.get(..colon)?.iter().all(u8::is_ascii_alphanumeric) || colon == 0 {
+    let colon = rest.iter().position(|byte| *byte == b':').filter(|colon| *colon > 0)?;
+    if !rest.get(..colon)?.iter().all(u8::is_ascii_alphanumeric) {
         return None;
     }
-    let authority = bar + colon + 3;
+    let authority = match rest.get(colon + 1..)?.starts_with(b"//") {
+        true => bar + colon + 3,
+        // Behind a socket the host may be left out.
+        false if bar > 0 => bar + colon + 1,
+        false => return None,
+    };
     let behind = url.get(authority..)?;
     let end = authority + behind.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(behind.len());
     Some(url.split_at(end))
@@ -48,6 +53,11 @@ mod tests {
             ("http://a", Some(("http://a", ""))),
             ("http://a?x=/", Some(("http://a", "?x=/"))),
             ("unix:/run/a.sock|fcgi://x/var/www/", Some(("unix:/run/a.sock|fcgi://x", "/var/www/"))),
+            ("unix:/run/a.sock|http:", Some(("unix:/run/a.sock|http:", ""))),
+            ("unix:/run/a.sock|http:/b", Some(("unix:/run/a.sock|http:", "/b"))),
+            ("unix:/run/a.sock|http:?b", Some(("unix:/run/a.sock|http:", "?b"))),
+            ("unix:/run/a.sock|http:///b", Some(("unix:/run/a.sock|http://", "/b"))),
+            ("http:/b", None),
             ("balancer://b//c", Some(("balancer://b", "//c"))),
             ("unix:/run/a.sock", None),
             ("/a/http://b", None),

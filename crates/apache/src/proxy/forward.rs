@@ -23,12 +23,12 @@ const PORTS: [(u16, u16); 2] = [(443, 443), (563, 563)];
 pub fn detect(exchange: &mut Exchange, host: &Host) -> Option<Verdict> {
     let view = exchange.head.view();
     let is_connect = view.method() == Method::Connect;
-    let url = match target::split(view.method(), view.target()) {
+    let url = match target::split(view.method(), view.target_as_sent()) {
         Ok(target::Target::Absolute { scheme, authority, .. }) if host.proxy.forwards_requests => {
             if is_ours(exchange, scheme, authority) {
                 return None;
             }
-            view.target().to_vec()
+            view.target_as_sent().to_vec()
         }
         // Over connections that many requests share it is not carried out.
         Ok(target::Target::Authority(authority)) if host.proxy.forwards_requests && view.version() <= Version::Http11 => authority.to_vec(),

@@ -15,6 +15,7 @@ pub mod parameters;
 pub mod pass;
 pub mod remote;
 pub mod sections;
+pub mod sockets;
 pub mod told;
 pub mod translate;
 pub mod unhonoured;

@@ -117,8 +117,8 @@ impl WorkerParameters {
         };
         let unit_ms = if key == "acquire" { 1 } else { 1000 };
         let read = match key {
-            "timeout" | "ttl" => number(value, 1..=u64::MAX).map(|seconds| seconds.saturating_mul(1000)).ok_or("must be at least 1 second"),
-            "retry" => number(value, 0..=u64::MAX).map(|seconds| seconds.saturating_mul(1000)).ok_or("must be a positive number"),
+            "timeout" | "ttl" => seconds_ms(value).filter(|ms| *ms > 0).ok_or("must be at least 1 second"),
+            "retry" => seconds_ms(value).ok_or("must be a positive number"),
             _ => time_ms(value, unit_ms).ok_or("has wrong format"),
         };
         Some(read.map(|ms| *slot = Some(ms)).map_err(|what| format!("{key} {what}")))
@@ -299,7 +299,7 @@ impl BalancerParameters {
                 _ => return Err("stickysessionsep must be a single character or Off".into()),
             },
             "nofailover" => self.is_bound = Some(flag(value).ok_or("failover must be On|Off")?),
-            "timeout" => self.wait_ms = Some(number(value, 1..=86_400).ok_or("timeout must be at least 1 second")? * 1000),
+            "timeout" => self.wait_ms = Some(seconds_ms(value).filter(|ms| *ms > 0).ok_or("timeout must be at least 1 second")?),
             "maxattempts" => {
                 self.attempts_max = Some(number(value, 0..=1000).ok_or("maximum number of attempts must be a positive number")? as usize)
             }
@@ -359,16 +359,24 @@ fn number(word: &str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
     word.parse().ok().filter(|number| range.contains(number))
 }
 
-/// Apache's `ap_timeout_parameter_parse`: a number with `ms`, `s`, `mi` or `h`; without one it counts `unit_ms`.
+/// A time that Apache reads with `atoi`, so that it takes whatever stands behind the number; a unit that is there counts here.
+fn seconds_ms(word: &str) -> Option<u64> {
+    let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+    time_ms(word, 1000).or_else(|| word.get(..digits)?.parse::<u64>().ok()?.checked_mul(1000))
+}
+
+/// Apache's `ap_timeout_parameter_parse`: a number with `ms`, `s`, `mi` or `h`, of which more may follow (`min`, `sec`); without one it counts
+/// `unit_ms`.
 pub fn time_ms(word: &str, unit_ms: u64) -> Option<u64> {
     let digits = word.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let number: u64 = digits.parse().ok()?;
     let factor = match word.get(digits.len()..)?.to_ascii_lowercase().as_str() {
         "" => unit_ms,
-        "ms" => 1,
-        "s" => 1000,
-        "mi" | "m" | "min" => 60_000,
-        "h" => 3_600_000,
+        "m" => 60_000,
+        unit if unit.starts_with("ms") => 1,
+        unit if unit.starts_with("mi") => 60_000,
+        unit if unit.starts_with('s') => 1000,
+        unit if unit.starts_with('h') => 3_600_000,
         _ => return None,
     };
     number.checked_mul(factor)
@@ -401,6 +409,30 @@ mod tests {
         assert_eq!((tuning.timeout_ms, tuning.connect_timeout_ms, tuning.retry_ms), (5000, 300, 0));
         assert_eq!(tuning.ping_ms, Some(250));
         assert_eq!((tuning.queue_timeout_ms, tuning.kept_ms, tuning.connections_max, tuning.kept_max), (70, 9000, 3, 3));
+    }
+
+    #[test]
+    fn every_time_has_units() {
+        let defaults = &Defaults { timeout_ms: 60_000, ..Defaults::default() };
+        let all = |value: &str| {
+            let keys = ["retry", "timeout", "acquire", "connectiontimeout", "ttl", "ping"];
+            let tuning = worker(&keys.map(|key| (key, value))).unwrap().tuning(Protocol::Http1, defaults);
+            let times = [tuning.retry_ms, tuning.timeout_ms, tuning.queue_timeout_ms, tuning.connect_timeout_ms, tuning.kept_ms];
+            (times, tuning.ping_ms.unwrap_or_default())
+        };
+        for (value, ms) in
+            [("1ms", 1), ("250ms", 250), ("3s", 3000), ("3sec", 3000), ("2mi", 120_000), ("2min", 120_000), ("1h", 3_600_000)]
+        {
+            assert_eq!(all(value), ([ms; 5], ms), "{value}");
+        }
+        let [retry, timeout, acquire, ..] = all("7").0;
+        assert_eq!((retry, timeout, acquire), (7000, 7000, 7));
+        // Apache reads these three with atoi.
+        let tuning = worker(&[("retry", "5x"), ("timeout", "6,"), ("ttl", "7.5")]).unwrap().tuning(Protocol::Http1, defaults);
+        assert_eq!((tuning.retry_ms, tuning.timeout_ms, tuning.kept_ms), (5000, 6000, 7000));
+        for wrong in [("retry", "-1"), ("retry", "x"), ("timeout", "0"), ("ttl", "0ms"), ("ping", "5x"), ("acquire", "")] {
+            assert!(worker(&[wrong]).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

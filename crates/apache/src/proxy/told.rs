@@ -4,7 +4,7 @@
 //! have changed.
 
 use crate::{facts::Seen, host::Host, modules::proxy::SetEnvIf, state::State};
-use saker_expressions::{Evaluation, Facts, FileFault, FileTest, LocalTime, Variable};
+use saker_expressions::{Evaluation, Facts, FileFault, FileTest, LocalTime, Variable, Work};
 use saker_files::Watcher;
 use saker_pipeline::Adjust;
 use std::{borrow::Cow, net::IpAddr, rc::Rc, sync::Arc};
@@ -67,6 +67,10 @@ impl Facts for WithVariables<'_> {
 
     fn tls_variable(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         self.request.tls_variable(name)
+    }
+
+    fn work(&self) -> Option<&Work> {
+        self.request.work()
     }
 
     fn client_address(&self) -> Option<IpAddr> {

@@ -115,7 +115,7 @@ pub fn path_of(exchange: &Exchange) -> &[u8] {
 /// Path and query as received; of a path that rules have led to, as it would have been.
 fn raw(exchange: &Exchange) -> Cow<'_, [u8]> {
     let view = exchange.head.view();
-    let is_own = exchange.redirects == 0 && !peek(exchange).is_some_and(|state| state.is_subrequest);
+    let is_own = exchange.is_as_received() && !peek(exchange).is_some_and(|state| state.is_subrequest);
     match target::split(view.method(), view.target()) {
         Ok(target::Target::Origin { .. }) if is_own => Cow::Borrowed(view.target()),
         _ => Cow::Owned(crate::call::target_of(exchange)),

@@ -4,7 +4,7 @@
 //! twice; users' configurations show it, and so it is the same here (`super::lay`).
 
 use crate::modules::headers::{Action, Edit, Tag, Value, When};
-use saker_expressions::{Evaluation, Facts, Pattern};
+use saker_expressions::{Evaluation, Facts, Pattern, Work};
 use saker_http::Fields;
 use std::{
     borrow::Cow,
@@ -25,6 +25,29 @@ pub struct World<'w> {
     pub received: Received,
     /// Lines of the request.
     pub request: &'w [(&'w [u8], &'w [u8])],
+    /// What edits are charged to; once it is exhausted nothing is edited any more.
+    pub work: &'w Work,
+}
+
+/// A table of fields that edits have made: names and values together. An answer or a request with more is given up.
+pub const EDITED_FIELDS_BYTES_MAX: usize = 256 << 10;
+/// A step is charged for as many fields that an edit has to look through.
+const STEP_FIELDS: u64 = 16;
+
+/// Charges an edit for the table that it looks through, and says whether there may be one.
+fn may_edit(table: &Fields, work: &Work) -> bool {
+    let (count, bytes) = size(table);
+    work.look_at(bytes);
+    work.steps(count / STEP_FIELDS);
+    if bytes > EDITED_FIELDS_BYTES_MAX {
+        // What is too large stays too large.
+        work.make(usize::MAX);
+    }
+    !work.is_exhausted()
+}
+
+fn size(table: &Fields) -> (u64, usize) {
+    table.iter().fold((0, 0), |(count, bytes), (name, value)| (count + 1, bytes + name.len() + value.len()))
 }
 
 impl Received {
@@ -46,6 +69,19 @@ pub fn holds(edit: &Edit, facts: &dyn Facts) -> bool {
 
 /// Applies one edit to `table`. What `echo` finds in the request comes back.
 pub fn apply(edit: &Edit, table: &mut Fields, world: &World<'_>) -> Vec<(String, Vec<u8>)> {
+    if !may_edit(table, world.work) {
+        return Vec::new();
+    }
+    let echoed = apply_unbounded(edit, table, world);
+    let (_, bytes) = size(table);
+    world.work.make(bytes);
+    if bytes > EDITED_FIELDS_BYTES_MAX {
+        world.work.make(usize::MAX);
+    }
+    echoed
+}
+
+fn apply_unbounded(edit: &Edit, table: &mut Fields, world: &World<'_>) -> Vec<(String, Vec<u8>)> {
     let name = || edit.name.to_string();
     let old = || table.first(&edit.name).map(<[u8]>::to_vec);
     match &edit.action {
@@ -61,7 +97,10 @@ pub fn apply(edit: &Edit, table: &mut Fields, world: &World<'_>) -> Vec<(String,
         Action::Unset => {
             table.remove(&edit.name);
         }
-        Action::Edit { pattern, replacement, all } => rewrite(table, &edit.name, pattern, &text(replacement, world), *all),
+        Action::Edit { pattern, replacement, all } => {
+            let replacing = Replacing { pattern, text: &text(replacement, world), all: *all, work: world.work };
+            rewrite(table, &edit.name, &replacing);
+        }
         Action::Echo(pattern) => return echo(pattern, world),
     }
     Vec::new()
@@ -112,12 +151,12 @@ fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Every line of the name, by a pattern.
-fn rewrite(table: &mut Fields, name: &str, pattern: &Pattern, replacement: &[u8], all: bool) {
+fn rewrite(table: &mut Fields, name: &str, replacing: &Replacing<'_>) {
     let mut kept = Fields::new();
     let mut edited = Vec::new();
     for (known, value) in table.iter() {
         match known.eq_ignore_ascii_case(name) {
-            true => edited.push((known.to_owned(), safe(replaced(pattern, value, replacement, all)))),
+            true => edited.push((known.to_owned(), safe(replaced(replacing, value)))),
             false => kept.append(known.to_owned(), value.to_vec()),
         }
     }
@@ -125,14 +164,27 @@ fn rewrite(table: &mut Fields, name: &str, pattern: &Pattern, replacement: &[u8]
     *table = kept;
 }
 
+/// An edit with its value as it is for this request.
+#[derive(Clone, Copy)]
+struct Replacing<'r> {
+    pattern: &'r Pattern,
+    text: &'r [u8],
+    all: bool,
+    work: &'r Work,
+}
+
 /// More matches than a value has bytes there can't be; patterns that match nothing advance by a byte.
-fn replaced(pattern: &Pattern, value: &[u8], replacement: &[u8], all: bool) -> Vec<u8> {
+fn replaced(replacing: &Replacing<'_>, value: &[u8]) -> Vec<u8> {
+    let Replacing { pattern, text, all, work } = *replacing;
     let mut done = Vec::new();
     let mut rest = value;
-    while let Ok(Some(spans)) = pattern.captures(rest) {
+    while let Ok(Some(spans)) = work.captures_at(pattern, rest, 0) {
         let Some(whole) = spans.get(0) else { break };
         done.extend_from_slice(rest.get(..whole.start).unwrap_or_default());
-        fill_in(replacement, |group| spans.text(group, rest), &mut done);
+        let before = done.len();
+        fill_in(text, |group| spans.text(group, rest), &mut done);
+        work.make(done.len() - before);
+        work.look_at(done.len() - before);
         let is_empty = whole.is_empty();
         rest = rest.get(whole.end..).unwrap_or_default();
         if !all || rest.is_empty() {
@@ -209,6 +261,9 @@ fn load() -> String {
 pub fn apply_all(edits: &[Arc<Edit>], early: bool, table: &mut Fields, world: &World<'_>) -> Vec<(String, Vec<u8>)> {
     let mut echoed = Vec::new();
     for edit in edits.iter().filter(|edit| edit.is_early() == early && holds(edit, world.facts)) {
+        if world.work.is_exhausted() {
+            break;
+        }
         echoed.append(&mut apply(edit, table, world));
     }
     echoed
@@ -218,6 +273,7 @@ pub fn apply_all(edits: &[Arc<Edit>], early: bool, table: &mut Fields, world: &W
 mod tests {
     use super::*;
     use crate::response::facts::OfEnvironment;
+    use saker_config::model::Origin;
     use saker_expressions::PatternOptions;
     use saker_pipeline::Environment;
 
@@ -229,8 +285,16 @@ mod tests {
         let mut environment = Environment::default();
         environment.set(b"E", b"value");
         let request: [(&[u8], &[u8]); 2] = [(b"TS-One", b"1"), (b"Other", b"2")];
-        let world = World { facts: &OfEnvironment(&environment), received: Received::now(), request: &request };
-        let edit = Edit { action, name: name.into(), condition: When::Always, asks_request: false, variables: Vec::new() };
+        let work = Work::default();
+        let world = World { facts: &OfEnvironment(&environment), received: Received::now(), request: &request, work: &work };
+        let edit = Edit {
+            action,
+            name: name.into(),
+            origin: Origin::built_in(),
+            condition: When::Always,
+            asks_request: false,
+            variables: Vec::new(),
+        };
         let echoed = apply(&edit, &mut table, &world);
         let lines = table.iter().map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(value)));
         let echoed = echoed.iter().map(|(name, value)| format!("echo {name}={}", String::from_utf8_lossy(value)));
@@ -238,7 +302,7 @@ mod tests {
     }
 
     fn value(text: &str) -> Value {
-        Value::parse(text.as_bytes()).unwrap()
+        Value::parse(text.as_bytes(), saker_expressions::ExpressionOptions::default()).unwrap()
     }
 
     fn pattern(text: &str) -> Pattern {
@@ -271,5 +335,59 @@ mod tests {
         for (name, action, expected) in cases {
             assert_eq!(run(name, action), expected, "{name}");
         }
+    }
+
+    /// Edits one after the other until they are given up; how many were made, and bytes of the table then.
+    fn grown(first: &str, more: Action) -> (usize, usize) {
+        let mut table = Fields::new();
+        table.append("X", first.as_bytes().to_vec());
+        let (environment, work) = (Environment::default(), Work::default());
+        let world = World { facts: &OfEnvironment(&environment), received: Received::now(), request: &[], work: &work };
+        let edit = Edit {
+            action: more,
+            name: "X".into(),
+            origin: Origin::built_in(),
+            condition: When::Always,
+            asks_request: false,
+            variables: Vec::new(),
+        };
+        let mut count = 0;
+        while !work.is_exhausted() {
+            apply(&edit, &mut table, &world);
+            count += 1;
+        }
+        (count, size(&table).1)
+    }
+
+    #[test]
+    fn what_edits_make_is_bounded() {
+        let bytes_max = saker_expressions::TEXT_BYTES_MAX as usize + EDITED_FIELDS_BYTES_MAX;
+        let (count, bytes) = grown("aaaaaaaa", edit(".", "$0$0$0$0", true));
+        assert!(count < 15 && bytes < bytes_max, "{count} {bytes}");
+        let (count, bytes) = grown("aaaaaaaa", edit("^(.*)$", "$1$1$1$1", false));
+        assert!(count < 15 && bytes < bytes_max, "{count} {bytes}");
+        let (count, bytes) = grown("a", Action::Append(value(&"x".repeat(4096))));
+        assert!(count <= 2 + EDITED_FIELDS_BYTES_MAX / 4096 && bytes < 2 * EDITED_FIELDS_BYTES_MAX, "{count} {bytes}");
+        let (count, _) = grown("a", Action::Add(value("x")));
+        assert!(count < 40_000, "many small lines: {count}");
+    }
+
+    #[test]
+    fn a_table_as_large_as_allowed_is_edited() {
+        let (environment, work) = (Environment::default(), Work::default());
+        let world = World { facts: &OfEnvironment(&environment), received: Received::now(), request: &[], work: &work };
+        let set = |bytes: usize| Edit {
+            action: Action::Set(value(&"x".repeat(bytes - 1))),
+            name: "X".into(),
+            origin: Origin::built_in(),
+            condition: When::Always,
+            asks_request: false,
+            variables: Vec::new(),
+        };
+        let mut table = Fields::new();
+        apply(&set(EDITED_FIELDS_BYTES_MAX), &mut table, &world);
+        assert_eq!((size(&table).1, work.is_exhausted()), (EDITED_FIELDS_BYTES_MAX, false));
+        apply(&set(EDITED_FIELDS_BYTES_MAX + 1), &mut table, &world);
+        assert!(work.is_exhausted());
     }
 }

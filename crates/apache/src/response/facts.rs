@@ -1,6 +1,6 @@
 //! What edits of a response may ask: the request's facts, and those of the response so far.
 
-use saker_expressions::{Facts, FileFault, FileTest, LocalTime, Variable};
+use saker_expressions::{Facts, FileFault, FileTest, LocalTime, Variable, Work};
 use saker_http::{Fields, Status};
 use saker_pipeline::Environment;
 use std::{borrow::Cow, net::IpAddr};
@@ -74,6 +74,10 @@ impl Facts for Answered<'_> {
 
     fn peer_extensions(&self, object_id: &[u8]) -> Vec<Vec<u8>> {
         self.request.peer_extensions(object_id)
+    }
+
+    fn work(&self) -> Option<&Work> {
+        self.request.work()
     }
 
     fn client_address(&self) -> Option<IpAddr> {

@@ -15,6 +15,7 @@ use crate::{
     modules::headers::{Action, Value, When},
     state::State,
 };
+use saker_expressions::Work;
 use saker_files::Watcher;
 use saker_http::Fields;
 use saker_pipeline::{Environment, Exchange, HeadEdits, HeadFacts, NoBody};
@@ -71,12 +72,17 @@ fn resource(exchange: &Exchange) -> Exchange {
 impl HeadEdits for Kept {
     fn apply(&self, head: &HeadFacts, fields: &mut Fields) {
         let layers = Layers { local: &self.local, defaults: &self.host.defaults, always: &[], content: &self.content, vary: &[] };
-        let received = Received::now();
+        let (received, work) = (Received::now(), Work::default());
         match &self.asked {
-            None => layers.lay(Way::Content, head, &World { facts: &OfEnvironment(&self.environment), received, request: &[] }, fields),
+            None => layers.lay(
+                Way::Content,
+                head,
+                &World { facts: &OfEnvironment(&self.environment), received, request: &[], work: &work },
+                fields,
+            ),
             Some(asked) => {
                 let seen = Seen::new(&asked.exchange, &asked.state, &self.host, &asked.watcher);
-                layers.lay(Way::Content, head, &World { facts: &seen, received, request: &[] }, fields);
+                layers.lay(Way::Content, head, &World { facts: &seen, received, request: &[], work: &work }, fields);
             }
         }
     }

@@ -20,10 +20,10 @@ use crate::{
 use edits::{Received, World, apply_all};
 use facts::Answered;
 use kept::{Kept, Later};
-use saker_expressions::{Evaluation, Expression, Facts};
+use saker_expressions::{Evaluation, Expression, Facts, Work};
 use saker_files::{Kind, Watcher};
 use saker_http::{Fields, Status, date::parse_date};
-use saker_pipeline::{Exchange, Filter, HeadFacts, LocalFuture, Response};
+use saker_pipeline::{Exchange, Filter, HeadFacts, LocalFuture, Response, respond::built_in_page};
 use std::{rc::Rc, sync::Arc};
 
 /// Fields that are the driver's, whatever the rules say (RFC 9110 section 7.6.1, RFC 9112 section 6); Apache keeps Date and Server to itself.
@@ -102,6 +102,9 @@ impl Layers<'_> {
         // Parts are made of the whole after everything else.
         let status = if head.status == Status::PARTIAL_CONTENT { Status::OK } else { head.status };
         for edit in all.iter().filter(|edit| !edit.is_early()) {
+            if world.work.is_exhausted() {
+                return;
+            }
             // A type is no field of either table in Apache: what sets it sets it for good.
             let of_type = edit.name.eq_ignore_ascii_case("Content-Type");
             let echoed = {
@@ -138,10 +141,15 @@ fn finish(always: Fields, drivers: Vec<(String, Vec<u8>)>, fields: &mut Fields) 
 
 /// Decides, once everything about the content is known, which way its head gets what the rules say.
 pub fn prepare(exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher, local: &Arc<Local>) {
+    if exchange.trace.is_some() {
+        explain_edits(exchange, local);
+    }
     let headers = [&local.headers, &host.defaults.headers];
     let asks_variable = |edit: &Edit| edit.variables.iter().any(|name| setenvif::may_vary(host, local, name.as_deref()));
     let asks_edit = |edit: &Edit| edit.asks_request || asks_variable(edit);
-    let asks = headers.iter().any(|headers| headers.success.iter().chain(&headers.always).any(|edit| asks_edit(edit)));
+    // A head that may grow without end is edited where that can still be answered with 500.
+    let may_grow = headers.iter().any(|headers| headers.may_grow());
+    let asks = may_grow || headers.iter().any(|headers| headers.success.iter().chain(&headers.always).any(|edit| asks_edit(edit)));
     if host.logged_variables.iter().any(|name| setenvif::may_vary(host, local, Some(name.as_bytes()))) {
         exchange.depends_on_request();
     }
@@ -160,6 +168,15 @@ pub fn prepare(exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher, loc
         return;
     }
     exchange.head_edits = Some(Rc::new(Kept::new(exchange, own, host, watcher, local)));
+}
+
+fn explain_edits(exchange: &mut Exchange, local: &Local) {
+    for (edit, later) in local.headers.explained() {
+        exchange.trace("fixups", Some(&edit.origin), || match later {
+            Some(later) => format!("`Header` edits the field `{}`; overridden by {}", edit.name, later.origin),
+            None => format!("`Header` edits the field `{}`", edit.name),
+        });
+    }
 }
 
 /// Lines about a file's content that its type does not say.
@@ -182,8 +199,9 @@ impl ResponseRules {
         ResponseRules { apache, watcher }
     }
 
-    fn lay(&self, exchange: &Exchange, response: &mut Response) {
-        let Some(host) = self.apache.hosts.get(exchange.site_index) else { return };
+    /// False: there was too much to do, and what is left of the head is no answer.
+    fn lay(&self, exchange: &Exchange, response: &mut Response) -> bool {
+        let Some(host) = self.apache.hosts.get(exchange.site_index) else { return true };
         let own = peek(exchange).cloned().unwrap_or_default();
         // Before the walk, what is in force for the whole host is in force.
         let local = own.local.clone().unwrap_or_else(|| Arc::clone(&host.defaults));
@@ -191,7 +209,12 @@ impl ResponseRules {
         let seen = Seen::new(exchange, &own, host, &self.watcher);
         let request: Vec<(&[u8], &[u8])> = exchange.head.view().fields().collect();
         let received = own.received.unwrap_or_else(Received::now);
-        let world = World { facts: &seen as &dyn Facts, received, request: &request };
+        let headers = [&local.headers, &host.defaults.headers];
+        let unused = Work::default();
+        // A request that nothing edits needs no budget.
+        let edits = headers.iter().any(|headers| headers.edits_response());
+        let work = if edits { exchange.budget().work() } else { &unused };
+        let world = World { facts: &seen as &dyn Facts, received, request: &request, work };
         let always: Vec<(Box<str>, Box<[u8]>)> =
             own.cookies.iter().map(|(_, value)| ("Set-Cookie".into(), value.as_slice().into())).collect();
         let mut content = if response.status.is_error() { Vec::new() } else { content_lines(&own) };
@@ -211,6 +234,7 @@ impl ResponseRules {
                 fields.remove(name);
             });
         }
+        !work.is_exhausted()
     }
 }
 
@@ -266,7 +290,11 @@ impl Filter for ResponseRules {
     }
 
     fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()> {
-        self.lay(exchange, response);
+        // Whatever led the request too far would edit the answer that says so, too.
+        if exchange.is_over_budget() || !self.lay(exchange, response) {
+            exchange.is_over_budget();
+            *response = built_in_page(Response::new(Status::INTERNAL_SERVER_ERROR));
+        }
         self.decide_logs(exchange, response);
         if let Some(host) = self.apache.hosts.get(exchange.site_index) {
             log_debug::answered(exchange, host, &self.watcher, response);

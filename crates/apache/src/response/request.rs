@@ -1,20 +1,26 @@
 //! `RequestHeader`: edits of the request's own fields, before the rules or after them.
 
-use super::edits::{Received, World, apply_all};
+use super::edits::{Received, World, apply_all, holds};
 use crate::{
     facts::Seen,
     host::Host,
-    modules::headers::Edit,
+    modules::headers::{Action, Edit},
     state::{peek, state},
 };
 use saker_files::Watcher;
-use saker_http::Fields;
+use saker_http::{Fields, field_name::is_alike};
 use saker_pipeline::Exchange;
 use std::sync::Arc;
 
 /// Fields that decide what a file is answered with: an outcome that kept them would look at those of the next request.
 const DECIDING: [&str; 7] =
     ["Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "Accept-Encoding"];
+
+/// Takes away what the client says in other spellings of a name that rules set or unset: to a program `X_User` and `X-User` are one. (Apache
+/// lets them pass to servers.)
+fn drop_spoofs(own: &str, fields: &mut Fields) {
+    fields.retain(|name| name.eq_ignore_ascii_case(own) || !is_alike(name.as_bytes(), own.as_bytes()));
+}
 
 /// Applies those of the time to the request's head.
 pub fn edit(exchange: &mut Exchange, host: &Host, watcher: &Watcher, edits: &[Arc<Edit>], early: bool) {
@@ -33,7 +39,13 @@ pub fn edit(exchange: &mut Exchange, host: &Host, watcher: &Watcher, edits: &[Ar
     }
     {
         let seen = Seen::new(exchange, &own, host, watcher);
-        apply_all(edits, early, &mut fields, &World { facts: &seen, received, request: &[] });
+        let sets = |edit: &&Arc<Edit>| edit.is_early() == early && matches!(edit.action, Action::Set(_) | Action::Unset);
+        edits.iter().filter(sets).filter(|edit| holds(edit, &seen)).for_each(|edit| drop_spoofs(&edit.name, &mut fields));
+        apply_all(edits, early, &mut fields, &World { facts: &seen, received, request: &[], work: exchange.budget().work() });
+    }
+    if exchange.budget().work().is_exhausted() {
+        // The phase that asked for it ends with 500.
+        return;
     }
     exchange.head = exchange.head.with_fields(fields.iter().map(|(name, value)| (name.as_bytes(), value)));
 }

@@ -9,6 +9,7 @@ use crate::rules::{
     Life,
     control::{Directive, directives},
     freshness::ms,
+    judge::is_about_request,
     targeted::lines,
 };
 use saker_http::{Fields, Method, Status};
@@ -242,7 +243,7 @@ pub fn flushes_private(method: Method, control: &Control) -> bool {
 
 /// Final, whole, and not an answer to a condition.
 fn is_storable(status: Status) -> bool {
-    !matches!(status.0, ..200 | 206 | 304 | 600..)
+    !matches!(status.0, ..200 | 206 | 304 | 600..) && !is_about_request(status)
 }
 
 fn by_content(outcome: Outcome, may_be_blank: bool, settings: &LscacheSettings) -> Result<(), NotStored> {

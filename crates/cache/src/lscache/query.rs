@@ -67,6 +67,10 @@ impl KeyEdits {
     }
 
     fn removes(&self, piece: &[u8]) -> bool {
+        // Some applications begin a parameter behind a semicolon, too.
+        if piece.contains(&b';') {
+            return false;
+        }
         let name = piece.split(|byte| *byte == b'=').next().unwrap_or_default();
         self.removed.iter().any(|removed| match removed {
             Removed::Name(held) => held == name,

@@ -35,9 +35,11 @@ pub struct LscacheSettings {
     pub purge_path: Option<String>,
     /// `reqHeaderVary`, in lower case.
     pub vary_fields: Vec<String>,
-    /// Session cookies beside the protocol's own; a `*` at the end stands for any ending.
+    /// Session cookies beside the usual ones ([`crate::cookie_names`]).
     pub session_cookies: Vec<String>,
-    /// Whether a visitor is known by the address as well.
+    /// Cookies that are as good as not sent.
+    pub ignored_cookies: Vec<String>,
+    /// Whether the address is part of a client's identity, beside what identifies it.
     pub identity_by_address: bool,
 }
 
@@ -63,7 +65,8 @@ impl Default for LscacheSettings {
             purge_path: None,
             vary_fields: Vec::new(),
             session_cookies: Vec::new(),
-            identity_by_address: true,
+            ignored_cookies: Vec::new(),
+            identity_by_address: false,
         }
     }
 }

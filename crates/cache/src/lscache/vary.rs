@@ -9,7 +9,7 @@ use super::{
     cookies::{pairs, push_escaped, push_piece},
     tags::strip_prefix,
 };
-use crate::rules::targeted::lines;
+use crate::{cookie_names::is_same, rules::targeted::lines};
 use saker_http::{Fields, HeadView, KnownField};
 
 pub const VARY: &str = "X-LiteSpeed-Vary";
@@ -51,14 +51,13 @@ impl VaryRules {
 
     /// The vary string of a request, each piece with a semicolon behind it.
     pub fn string(&self, request: HeadView<'_>) -> Vec<u8> {
-        let cookie = |name: &[u8]| pairs(request.lines(KnownField::Cookie)).find(|pair| pair.0 == name).map(|pair| pair.1);
         let mut out = Vec::new();
-        push_piece(&mut out, VARY_COOKIE, cookie(VARY_COOKIE));
+        push_cookie(&mut out, request, VARY_COOKIE);
         for (name, value) in further_vary_cookies(request) {
             push_piece(&mut out, name, Some(value));
         }
         for name in self.cookies.iter().filter(|name| !name.starts_with(VARY_COOKIE)) {
-            push_piece(&mut out, name, cookie(name));
+            push_cookie(&mut out, request, name);
         }
         if let Some(value) = &self.value {
             // Not a cookie: no name can begin so.
@@ -85,11 +84,20 @@ impl VaryRules {
     }
 }
 
+/// The cookie of that name. One that is there several times, or under names that applications may take for it, is there with all of its values: some
+/// take the first, others the last, and PHP takes `a.b` and `a_b[c]` for `a_b`.
+fn push_cookie(out: &mut Vec<u8>, request: HeadView<'_>, name: &[u8]) {
+    let mut found = pairs(request.lines(KnownField::Cookie)).filter(|pair| pair.0 == name || is_same(pair.0, name)).peekable();
+    if found.peek().is_none() {
+        push_piece(out, name, None);
+    }
+    found.for_each(|(name, value)| push_piece(out, name, Some(value)));
+}
+
 /// Every cookie whose name begins with the vary cookie's, by name, because browsers keep no order.
 fn further_vary_cookies(request: HeadView<'_>) -> Vec<(&[u8], &[u8])> {
     let longer = |pair: &(&[u8], &[u8])| pair.0.len() > VARY_COOKIE.len() && pair.0.starts_with(VARY_COOKIE);
     let mut found: Vec<(&[u8], &[u8])> = pairs(request.lines(KnownField::Cookie)).filter(longer).collect();
     found.sort_by(|one, other| one.0.cmp(other.0));
-    found.dedup_by(|one, other| one.0 == other.0);
     found
 }

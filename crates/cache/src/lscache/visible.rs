@@ -13,6 +13,8 @@ use saker_http::{Fields, fields::known_name};
 
 pub const LSC_COOKIE: &str = "LSC-Cookie";
 pub const STATUS: &str = "X-LiteSpeed-Cache";
+/// Magento's list for caches that know bans.
+pub const BAN_TAGS: &str = "X-Magento-Tags";
 
 /// What the cache did with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,11 @@ pub fn finish(fields: &mut Fields, served: Served, front_cache: bool, litemage: 
     hidden.iter().for_each(|name| {
         fields.remove(name);
     });
+}
+
+/// Takes out what bans go by (`obj.http.X-Magento-Tags`), which is the cache's business once a page is kept.
+pub fn hide_ban_tags(fields: &mut Fields) {
+    fields.remove(BAN_TAGS);
 }
 
 /// Takes out of an entry's fields what is not to be replayed (6.4); the rest of that is `rules::fields`'.

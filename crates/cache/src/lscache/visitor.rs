@@ -1,14 +1,15 @@
-//! Who a private visitor is (LSCache protocol 4.4).
+//! Identity of a client that may have private entries (LSCache protocol 4.4).
 //!
-//! Place in the walk: the second half of a private key, and the scope of private purges.
-//! Difficulty: too wide an identity shows one visitor's page to another, too narrow a one only misses; so what is doubtful narrows.
-//! Absent on purpose: the address; [`super::key`] adds it.
+//! Called by: the page cache, for the second half of a private key and the scope of private purges. Caveat: too wide an identity shows one client's page
+//! to another, too narrow a one only misses. So one thing has to identify the client (a session cookie, credentials, an authenticated user), and then
+//! everything that may tell clients apart is part of the identity: all cookies but those known to be nobody's.
+//! Out of scope: the address; [`super::key`] adds it.
 
 use super::{
-    cookies::{pairs, push_piece},
+    cookies::{pairs, push_escaped, push_piece},
     settings::LscacheSettings,
-    vary::VARY_COOKIE,
 };
+use crate::cookie_names;
 use saker_http::{HeadView, KnownField};
 
 /// A session's name is no secret; only a value of that length can be one.
@@ -16,49 +17,57 @@ const SESSION_BYTES_MIN: usize = 16;
 /// 4.1: a longer identity is not cached.
 pub const IDENTITY_BYTES_MAX: usize = 32_767;
 
-const SESSIONS: &[&str] = &["frontend", "xf_session", "lsc_private", "wp_woocommerce_session_*", "wordpress_logged_in_*"];
-/// Used only when none of the others is there.
-const PLAIN_SESSION: &[u8] = b"PHPSESSID";
-/// Of no visitor in particular.
-const NOBODYS: &[&str] = &["__*", "has_js", "_lscache_vary*", "wordpress_test_cookie", "ls_smartpush", "bb_forum_view"];
+/// What the server itself knows of a client, beside the request's cookies: digests or names, each of its own kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known<'a> {
+    /// Of the Authorization field.
+    pub credentials: Option<&'a [u8]>,
+    /// The authenticated user, as programs are told it (REMOTE_USER).
+    pub user: Option<&'a [u8]>,
+    /// Of the certificate that the client has shown.
+    pub certificate: Option<&'a [u8]>,
+    /// What an authorization server said of the client.
+    pub granted: Option<&'a [u8]>,
+}
 
-/// The cookies that are somebody's; `None` where they are too long to be part of a key. Empty for a visitor without any.
-pub fn identity(request: HeadView<'_>, settings: &LscacheSettings) -> Option<Vec<u8>> {
+/// The client's identity. `None` where nothing identifies it, or it is too long to be part of a key.
+pub fn identity(request: HeadView<'_>, known: Known<'_>, settings: &LscacheSettings) -> Option<Vec<u8>> {
+    let cookies = || pairs(request.lines(KnownField::Cookie)).filter(|(name, _)| counts(name, settings));
+    let kinds = [(&b"#authorization="[..], known.credentials), (b"#user=", known.user), (b"#certificate=", known.certificate)];
+    let known = || kinds.into_iter().chain([(&b"#granted="[..], known.granted)]).filter_map(|(kind, text)| Some((kind, text?)));
+    if known().next().is_none() && !cookies().any(|(name, value)| identifies(name, value, settings)) {
+        return None;
+    }
+    let mut cookies: Vec<(&[u8], &[u8])> = cookies().collect();
+    // Browsers keep no order among names; among cookies of one name the application takes the first, or the last.
+    cookies.sort_by(|one, other| one.0.cmp(other.0));
     let mut out = Vec::new();
-    match session(request, settings) {
-        Some((name, value)) => push_piece(&mut out, name, Some(value)),
-        None => push_all(&mut out, request),
+    cookies.iter().for_each(|(name, value)| push_piece(&mut out, name, Some(value)));
+    for (kind, text) in known() {
+        // No escaped text begins so.
+        out.extend_from_slice(kind);
+        push_escaped(&mut out, text);
+        out.push(b';');
     }
     (out.len() <= IDENTITY_BYTES_MAX).then_some(out)
 }
 
-/// The session cookie, if there is one.
-pub fn session<'a>(request: HeadView<'a>, settings: &LscacheSettings) -> Option<(&'a [u8], &'a [u8])> {
-    let long = |pair: &(&[u8], &[u8])| pair.1.len() >= SESSION_BYTES_MIN;
-    let own = |name: &[u8]| {
-        SESSIONS.iter().any(|pattern| fits(name, pattern)) || settings.session_cookies.iter().any(|pattern| fits(name, pattern))
-    };
-    let cookies = || pairs(request.lines(KnownField::Cookie)).filter(long);
-    cookies().find(|pair| own(pair.0)).or_else(|| cookies().find(|pair| pair.0.eq_ignore_ascii_case(PLAIN_SESSION)))
+/// The name of the first cookie that identifies the client.
+pub fn session<'a>(request: HeadView<'a>, settings: &LscacheSettings) -> Option<&'a [u8]> {
+    let mut cookies = pairs(request.lines(KnownField::Cookie));
+    cookies.find(|(name, value)| identifies(name, value, settings)).map(|(name, _)| name)
 }
 
-fn push_all(out: &mut Vec<u8>, request: HeadView<'_>) {
-    let mut frontend_seen = false;
-    for (name, value) in pairs(request.lines(KnownField::Cookie)) {
-        let nobodys = name.starts_with(VARY_COOKIE) || NOBODYS.iter().any(|pattern| fits(name, pattern));
-        let frontend = name.eq_ignore_ascii_case(b"frontend");
-        if nobodys || (frontend && frontend_seen) {
-            continue;
-        }
-        frontend_seen |= frontend;
-        push_piece(out, name, Some(value));
-    }
+fn identifies(name: &[u8], value: &[u8], settings: &LscacheSettings) -> bool {
+    value.len() >= SESSION_BYTES_MIN && counts(name, settings) && is_session(name, settings)
 }
 
-/// A name, or the beginning of one with `*` behind it; without regard to case.
-fn fits(name: &[u8], pattern: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(prefix) => super::tags::strip_prefix(name, prefix.as_bytes()).is_some(),
-        None => name.eq_ignore_ascii_case(pattern.as_bytes()),
-    }
+fn is_session(name: &[u8], settings: &LscacheSettings) -> bool {
+    cookie_names::is_usual_session(name) || cookie_names::is_session(name, &settings.session_cookies)
+}
+
+/// Whether a cookie is part of an identity.
+fn counts(name: &[u8], settings: &LscacheSettings) -> bool {
+    let fits = |patterns: &[String]| patterns.iter().any(|pattern| cookie_names::fits(name, pattern));
+    fits(&settings.session_cookies) || !(cookie_names::is_no_identity(name) || fits(&settings.ignored_cookies))
 }

@@ -34,6 +34,9 @@ pub fn judge_response(
     let times = Times::of(fields, request_ms, response_ms);
     let lifetime = lifetime(&policy, fields, status, settings, times);
     by_lifetime(status, &policy, lifetime)?;
+    if settings.query_needs_expiry && !matches!(lifetime, Lifetime::Explicit(_)) && request.target().contains(&b'?') {
+        return Err(Pass::Query);
+    }
     let life = life(&policy, fields, settings, times, lifetime, audience);
     worth_storing(life, fields, &policy, settings)
 }
@@ -44,7 +47,8 @@ fn by_request(request: HeadView<'_>, settings: &RuleSettings) -> Result<(), Pass
         return Err(Pass::Method);
     }
     // Section 5.2.1.5.
-    match settings.honours_client() && RequestControl::of(request).no_store && !settings.store_no_store {
+    let is_kept_all_the_same = settings.store_no_store && !settings.no_store_bypasses;
+    match settings.honours_client() && RequestControl::of(request).no_store && !is_kept_all_the_same {
         true => Err(Pass::RequestNoStore),
         false => Ok(()),
     }
@@ -55,10 +59,17 @@ fn by_status(status: Status, control: &ResponseControl, settings: &RuleSettings)
         206 if !settings.store_parts => Err(Pass::Partial),
         // Not final, not a representation, or not a status at all.
         ..200 | 304 | 600.. => Err(Pass::Status(status.0)),
+        code if is_about_request(status) => Err(Pass::Status(code)),
         // Section 5.2.2.3.
         code if control.must_understand && !is_understood(status) => Err(Pass::Status(code)),
         _ => Ok(()),
     }
+}
+
+/// Not of the standard, which lets an origin say that they be kept: statuses by which it judges one request, by fields that are part of no key. One client
+/// would have the resource answered so to all.
+pub fn is_about_request(status: Status) -> bool {
+    matches!(status.0, 400 | 401 | 407 | 408 | 411 | 412 | 413 | 415 | 416 | 417 | 421 | 425 | 426 | 428 | 429 | 431 | 505 | 511)
 }
 
 /// Statuses whose caching we know: those of RFC 9110, and those that are registered beside it.

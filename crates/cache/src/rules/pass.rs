@@ -27,6 +27,8 @@ pub enum Pass {
     NotForAll,
     /// Neither the response nor the settings say how long.
     NoLifetime,
+    /// The URL has a query, and the response does not say how long it is good for.
+    Query,
     /// Stale on arrival, and nothing to validate it by. The field that decided.
     Stale(String),
     /// A list of fields to hide that is longer than can be kept.
@@ -49,6 +51,7 @@ impl Pass {
             Pass::VaryAll => "vary-all",
             Pass::NotForAll => "not-for-all",
             Pass::NoLifetime => "no-lifetime",
+            Pass::Query => "query-without-expiry",
             Pass::Stale(_) => "stale",
             Pass::HidesTooMuch => "hides-too-much",
         }
@@ -65,7 +68,7 @@ impl fmt::Display for Pass {
             Pass::NoStore(field) => write!(f, "{field} of the response says no-store"),
             Pass::Private(field) => write!(f, "{field} of the response says private"),
             Pass::Authorization => {
-                f.write_str("the request has Authorization, and Cache-Control says neither public nor s-maxage nor must-revalidate")
+                f.write_str("the client is authenticated (Authorization, a certificate), and Cache-Control says neither public nor s-maxage nor must-revalidate")
             }
             Pass::SetCookie => f.write_str("the response has Set-Cookie, and Cache-Control says neither public nor s-maxage"),
             Pass::SessionCookie(name) => {
@@ -73,6 +76,7 @@ impl fmt::Display for Pass {
             }
             Pass::VaryAll => f.write_str("Vary of the response is `*`, or no list of field names that could be kept"),
             Pass::NotForAll => f.write_str("nothing says that the response is for shared caches (public, s-maxage, CDN-Cache-Control)"),
+            Pass::Query => f.write_str("the URL has a query, and no Cache-Control or Expires says how long (CacheIgnoreQueryString)"),
             Pass::NoLifetime => f.write_str("no Cache-Control, Expires or Last-Modified says how long, and no default is set"),
             Pass::Stale(field) => {
                 write!(f, "{field} makes the response stale on arrival, and it has no ETag or Last-Modified to validate it by")

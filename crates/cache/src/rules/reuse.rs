@@ -35,6 +35,7 @@ pub enum Why {
     Authorization,
     ResponseNoCache,
     RequestNoCache,
+    RequestNoStore,
     RequestMaxAge,
     RequestMinFresh,
     Expired,
@@ -47,7 +48,7 @@ impl Why {
         match self {
             Why::Method => Forward::Method,
             Why::SessionCookie | Why::Authorization => Forward::Bypass,
-            Why::RequestNoCache | Why::RequestMaxAge | Why::RequestMinFresh => Forward::Request,
+            Why::RequestNoCache | Why::RequestNoStore | Why::RequestMaxAge | Why::RequestMinFresh => Forward::Request,
             Why::ResponseNoCache | Why::Expired => Forward::Stale,
             Why::Gone => Forward::Miss,
         }
@@ -60,6 +61,7 @@ impl Why {
             Why::Authorization => "the request has Authorization, and the entry does not say that it is for all",
             Why::ResponseNoCache => "the response said no-cache: it is validated before each use",
             Why::RequestNoCache => "the request says no-cache",
+            Why::RequestNoStore => "the request says no-store",
             Why::RequestMaxAge => "the entry is older than the max-age of the request",
             Why::RequestMinFresh => "the entry is not fresh for as long as min-fresh of the request asks",
             Why::Expired => "the entry is stale",
@@ -114,10 +116,13 @@ fn unless_only_cached(request: HeadView<'_>, life: &Life, settings: &RuleSetting
     if let Some(why) = for_whom(request, life, settings) {
         return Use::NotUsable(why);
     }
+    let control = if settings.honours_client() { RequestControl::of(request) } else { RequestControl::default() };
+    if settings.no_store_bypasses && control.no_store {
+        return Use::NotUsable(Why::RequestNoStore);
+    }
     if life.always_validates {
         return Use::Validate(Why::ResponseNoCache);
     }
-    let control = if settings.honours_client() { RequestControl::of(request) } else { RequestControl::default() };
     if let Some(why) = client_objects(&control, life, now_ms) {
         return Use::Validate(why);
     }

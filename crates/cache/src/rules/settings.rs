@@ -4,6 +4,7 @@
 //! Absent on purpose: where things are stored and how much of them, which is the store's.
 
 use super::control::DELTA_SECONDS_MAX;
+use crate::cookie_names;
 
 /// Section 5.2.1 of RFC 9111: directives of requests are advisory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,56 +48,19 @@ pub struct RuleSettings {
     pub store_private: bool,
     pub store_no_store: bool,
     pub store_expired: bool,
+    /// A URL with a query is stored only with an explicit lifetime (mod_cache without `CacheIgnoreQueryString`).
+    pub query_needs_expiry: bool,
+    /// `no-store` of a request passes by what is stored, too, and no setting makes it storable (mod_cache).
+    pub no_store_bypasses: bool,
     /// Only what says in so many words that it is for a shared cache is stored: public, s-maxage, a targeted field.
     pub shared_words_only: bool,
     /// Whether a part (206) may become an entry (see [`super::parts`]).
     pub store_parts: bool,
-    /// Cookies that make a request somebody's own; a `*` at the end stands for any ending. Compared without regard to case.
-    pub session_cookies: Vec<String>,
+    /// Cookies that make a request personal, by patterns of [`crate::cookie_names`]; `None`: the usual ones.
+    pub session_cookies: Option<Vec<String>>,
     /// Response fields that are not stored (`CacheIgnoreHeaders`).
     pub ignored_fields: Vec<String>,
 }
-
-/// Of the applications that stand behind most sites.
-const SESSION_COOKIES: &[&str] = &[
-    "PHPSESSID",
-    "JSESSIONID",
-    "ASP.NET_SessionId",
-    "ASPSESSIONID*",
-    "connect.sid",
-    "sessionid",
-    "_session_id",
-    "session",
-    "session_id",
-    "laravel_session",
-    "ci_session",
-    "CAKEPHP",
-    "CGISESSID",
-    "frontend",
-    "adminhtml",
-    "admin",
-    "xf_session",
-    "xf_user",
-    "lsc_private",
-    "wordpress_logged_in_*",
-    "wordpress_sec_*",
-    "wp-postpass_*",
-    "comment_author_*",
-    "wp_woocommerce_session_*",
-    "woocommerce_items_in_cart",
-    "woocommerce_cart_hash",
-    "edd_items_in_cart",
-    "SESS*",
-    "SSESS*",
-    "PrestaShop-*",
-    "joomla_user_state",
-    "phpbb3_*",
-    "MoodleSession*",
-    "fe_typo_user",
-    "be_typo_user",
-    "OCSESSID",
-    "mw_session",
-];
 
 impl Default for RuleSettings {
     fn default() -> Self {
@@ -118,9 +82,11 @@ impl Default for RuleSettings {
             store_private: false,
             store_no_store: false,
             store_expired: false,
+            query_needs_expiry: false,
+            no_store_bypasses: false,
             shared_words_only: false,
             store_parts: false,
-            session_cookies: SESSION_COOKIES.iter().map(|name| name.to_string()).collect(),
+            session_cookies: None,
             ignored_fields: Vec::new(),
         }
     }
@@ -133,9 +99,9 @@ impl RuleSettings {
 
     /// Whether a cookie of that name is one of [`RuleSettings::session_cookies`].
     pub fn is_session_cookie(&self, name: &[u8]) -> bool {
-        self.session_cookies.iter().any(|pattern| match pattern.strip_suffix('*') {
-            Some(prefix) => name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes())),
-            None => name.eq_ignore_ascii_case(pattern.as_bytes()),
-        })
+        match &self.session_cookies {
+            Some(patterns) => cookie_names::is_session(name, patterns),
+            None => cookie_names::is_usual_session(name),
+        }
     }
 }

@@ -7,7 +7,7 @@
 //! Absent on purpose: Accept-Encoding, which the entry's own codings answer, and any judgement of what a field's value means.
 
 use super::targeted::lines;
-use saker_http::{Fields, HeadView, chars, chars::trim_ows};
+use saker_http::{Fields, HeadView, chars, chars::trim_ows, field_name::is_alike};
 
 /// More names than this are no list that a sane origin sends.
 const NAMES_MAX: usize = 32;
@@ -91,14 +91,17 @@ fn combined(request: HeadView<'_>, name: &str) -> Option<Vec<u8>> {
     let mut value: Option<Vec<u8>> = None;
     // RFC 9113 section 8.2.3: cookies are joined by semicolons.
     let separator: &[u8] = if name == "cookie" { b"; " } else { b", " };
-    for line in request.all(name) {
-        match &mut value {
-            None => value = Some(line.to_vec()),
-            Some(value) => {
-                value.extend_from_slice(separator);
-                value.extend_from_slice(line);
-            }
+    // Others make the same variable of `X_Foo` as of `X-Foo`, or another one.
+    for (spelling, line) in request.fields().filter(|(spelling, _)| is_alike(spelling, name.as_bytes())) {
+        if value.is_some() {
+            value.get_or_insert_default().extend_from_slice(separator);
         }
+        let value = value.get_or_insert_default();
+        if !spelling.eq_ignore_ascii_case(name.as_bytes()) {
+            value.extend_from_slice(spelling);
+            value.push(b':');
+        }
+        value.extend_from_slice(line);
     }
     // Only what a field's own grammar takes for the same may be made the same: lists, and ranges of languages and names of character
     // sets, which know no case (RFC 9110 sections 12.5.1 to 12.5.4).
@@ -174,7 +177,7 @@ mod tests {
 
     #[test]
     fn selecting() {
-        let rows: [Row; 24] = [
+        let rows: [Row; 27] = [
             ("Accept-Language", &[("accept-language", "de, en;q=0.5")], &[("Accept-Language", "DE,en; q=0.5")], true),
             ("Accept-Language", &[("accept-language", "de")], &[("accept-language", "en")], false),
             ("Accept-Language", &[("accept-language", "de, en")], &[("accept-language", "en, de")], false),
@@ -199,6 +202,9 @@ mod tests {
             ("Cookie", &[("cookie", "a=1; b=2")], &[], false),
             ("a, b", &[("a", "xb")], &[("a", "x"), ("b", "")], false),
             ("User-Agent", &[("user-agent", "A (x, like y)")], &[("user-agent", "A (x, like y)")], true),
+            ("X-Foo", &[("x_foo", "1")], &[], false),
+            ("X-Foo", &[("x_foo", "1")], &[("x-foo", "1")], false),
+            ("X-Foo", &[("x-foo", "1"), ("x.foo", "2")], &[("x-foo", "1")], false),
         ];
         for (vary, one, other, same) in rows {
             assert_eq!(key(vary, one) == key(vary, other), same, "{vary}: {one:?} {other:?}");

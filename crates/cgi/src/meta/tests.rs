@@ -11,6 +11,7 @@ fn facts(head: &RequestHead) -> Facts<'_> {
     Facts {
         head: head.view(),
         passes_authorization: false,
+        passes_underscores: false,
         content_length: Some(3),
         search_path: Some(b"/usr/bin:/bin"),
         server_signature: b"",
@@ -129,6 +130,10 @@ fn fields_become_variables() {
         let made: Vec<_> = made(&facts(&head), &[]).into_iter().filter(|line| line.starts_with("HTTP_")).collect();
         assert_eq!(made.join(";").replace('\\', ""), want);
     }
+    let head_with_others = head(Version::Http11, &[("X_B", "under"), ("X.C", "dot"), ("Proxy", "evil")]);
+    let passing = Facts { passes_underscores: true, ..facts(&head_with_others) };
+    let made_of_all: Vec<_> = made(&passing, &[]).into_iter().filter(|line| line.starts_with("HTTP_")).collect();
+    assert_eq!(made_of_all, ["HTTP_X_B=under", "HTTP_X_C=dot"]);
     let long = "x".repeat(NAME_BYTES_MAX + 1);
     let head = head(Version::Http11, &[(&long, "a"), (&long[1..], "b")]);
     assert_eq!(made(&facts(&head), &[]).iter().filter(|line| line.starts_with("HTTP_X")).count(), 1);

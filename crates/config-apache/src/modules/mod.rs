@@ -1,8 +1,8 @@
 //! Which modules there are, and which of them a configuration has loaded.
 //!
 //! Nothing is loaded from files: `LoadModule` switches on what Saker has under that name, so that `<IfModule>` answers as Apache would.
-//! A module of others that Saker does not stand in for is never there, whatever was loaded: its directives would be unknown, and
-//! what configurations do without it is what should happen.
+//! `<IfModule>` never finds a module of others that Saker does not stand in for, whatever was loaded: what configurations do without it
+//! is what should happen; unless it decides over access, which nobody may lose by that.
 
 mod table;
 
@@ -28,8 +28,10 @@ pub enum Provision {
     Later,
     /// Apache's own, known by its directives, which are not honoured.
     Missing,
-    /// Not Apache's: directives unknown, counts as absent.
+    /// Not Apache's, and not done: `<IfModule>` says that it is absent, its directives elsewhere are warned of.
     Foreign,
+    /// The same of one that decides over access: `<IfModule>` says that it is there, so that what it would guard is refused.
+    ForeignGuard,
 }
 
 #[derive(Debug)]
@@ -92,7 +94,7 @@ impl Default for LoadedModules {
 impl LoadedModules {
     /// Everything that Saker knows, as for a configuration without `LoadModule`.
     pub fn everything() -> LoadedModules {
-        let there = modules().iter().filter(|row| row.provision != Provision::Foreign);
+        let there = modules().iter().filter(|row| !matches!(row.provision, Provision::Foreign | Provision::ForeignGuard));
         LoadedModules { identifiers: there.map(|row| row.identifier).collect() }
     }
 

@@ -5,6 +5,7 @@ mod cache;
 mod certificates;
 mod connection;
 mod core;
+mod foreign;
 mod gateway;
 mod language;
 mod listing;
@@ -41,6 +42,8 @@ const TABLES: &[&[Row]] = &[
     neighbours::ROWS,
     security::ROWS,
     users::ROWS,
+    foreign::ROWS,
+    foreign::FAMILIES,
 ];
 
 /// All rows, by subject.
@@ -52,7 +55,16 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
 pub fn find_row(name: &[u8]) -> Option<&'static Row> {
     static INDEX: OnceLock<HashMap<Vec<u8>, &'static Row>> = OnceLock::new();
     let index = INDEX.get_or_init(|| rows().map(|row| (row.name.to_ascii_lowercase().into_bytes(), row)).collect());
-    index.get(&name.to_ascii_lowercase()).copied()
+    index.get(&name.to_ascii_lowercase()).copied().or_else(|| find_family(name))
+}
+
+/// The row that stands for all names with its beginning.
+fn find_family(name: &[u8]) -> Option<&'static Row> {
+    let begins = |row: &&Row| {
+        let beginning = row.name.trim_end_matches('*').as_bytes();
+        name.len() > beginning.len() && name.get(..beginning.len()).is_some_and(|start| start.eq_ignore_ascii_case(beginning))
+    };
+    foreign::FAMILIES.iter().find(begins)
 }
 
 #[cfg(test)]
@@ -81,7 +93,8 @@ mod tests {
         for row in rows() {
             for identifier in row.modules.iter().filter(|identifier| **identifier != "windows") {
                 let module = find_module(identifier).unwrap_or_else(|| panic!("{identifier} of {}", row.name));
-                assert_ne!(module.provision, Provision::Foreign, "{}", row.name);
+                let is_foreign = matches!(module.provision, Provision::Foreign | Provision::ForeignGuard);
+                assert_eq!(is_foreign, foreign::ROWS.iter().chain(foreign::FAMILIES).any(|own| own.name == row.name), "{}", row.name);
             }
         }
     }

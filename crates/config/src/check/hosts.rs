@@ -5,7 +5,7 @@ use crate::{
     load::Loader,
     model::{DatabaseKind, DatabaseUrl, Hosts},
 };
-use std::{fs, path::Path};
+use std::path::Path;
 
 pub(crate) fn whole(loader: &mut Loader) {
     let wants = loader.sites.iter().find(|site| site.is_looked_up).map(|site| site.at.clone());
@@ -57,7 +57,7 @@ fn complaints(hosts: &mut Hosts) -> Vec<Complaint> {
 }
 
 fn url_in(path: &Path) -> Result<DatabaseUrl, String> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let text = saker_net::privileged::read_to_string(path).map_err(|error| error.to_string())?;
     let url = text.lines().next().unwrap_or_default().trim();
     DatabaseKind::of(url).map(|_| DatabaseUrl(url.into())).ok_or_else(|| "its first line is no URL of a database that is known".into())
 }

@@ -1,6 +1,7 @@
 //! Checks that need the whole configuration: what is there twice, what is missing, what refers to nothing.
 
 mod hosts;
+mod routes;
 mod tls;
 
 pub(crate) use tls::Meant;
@@ -23,6 +24,7 @@ pub(crate) fn whole(loader: &mut Loader, top: &At) {
     listeners_once(loader);
     site_listeners(loader);
     names_once(loader);
+    routes::reachable(loader);
     program_users(loader);
     hosts::whole(loader);
     tls::whole(loader);

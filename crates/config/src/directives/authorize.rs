@@ -73,7 +73,7 @@ pub static ROWS: &[Row] = &[
         kind: Kind::ListOf(&Kind::Word(&FIELD_NAME)),
         default: Some("[]"),
         example: Some("[\"Remote-User\", \"Remote-Groups\"]"),
-        summary: "Fields that programs and servers are told as the answer of `authorize` has them. What the client says by these names is never passed on.",
+        summary: "Fields that programs and servers are told as the answer of `authorize` has them. What the client says by these names, or by others that programs can't tell from them (`Remote_User`), is never passed on.",
         aliases: &["auth_response_headers", "copy_headers", "auth_request_set"],
         set: Set::Settings(|settings, given| {
             let fields: Vec<Box<str>> = given.texts().into_iter().map(Into::into).collect();

@@ -85,6 +85,18 @@ pub static ROWS: &[Row] = &[
         })
     },
     Row {
+        name: "reserve",
+        contexts: CACHE_STORE,
+        kind: SIZE,
+        unit: Some("bytes"),
+        example: Some("\"5GB\""),
+        summary: "Room on the disk that is left to others: with less, pages are answered without being kept. Without it: 1 GiB, or a twentieth of a smaller disk. 0: none.",
+        aliases: &["min_free"],
+        since: "0.10",
+        set: Set::CacheStore(|cache, given| cache.disk_reserve_bytes = Some(given.number())),
+        ..ROW
+    },
+    Row {
         name: "warm",
         contexts: CACHE_STORE,
         kind: Kind::ListOf(&Kind::Word(&SITEMAP)),

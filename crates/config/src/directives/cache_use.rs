@@ -29,6 +29,12 @@ static COOKIE: Word = Word {
     read: |text| name(text, "=;, "),
 };
 
+static SESSION: Word = Word {
+    expects: "the name of a cookie, or its beginning (\"wordpress_logged_in_*\"), end or middle (\"*sess*\")",
+    pattern: "^[*]?[^*=;, ]*[*]?$",
+    read: |text| name(text.strip_prefix('*').filter(|rest| !rest.is_empty()).unwrap_or(text), "=;, ").map(|_| Value::Text(text.to_owned())),
+};
+
 static FIELD: Word = Word { expects: "the name of a field, such as \"X-Device\"", pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", read: field };
 
 static RESULT_FIELD: Word = Word { expects: "the name of a field, such as \"X-Cache\"", ..FIELD };
@@ -41,6 +47,7 @@ static PURGE_PATH: Word = Word {
 
 const PARAMETERS: Kind = Kind::ListOf(&Kind::Word(&PARAMETER));
 const COOKIES: Kind = Kind::ListOf(&Kind::Word(&COOKIE));
+const SESSIONS: Kind = Kind::ListOf(&Kind::Word(&SESSION));
 const FIELDS: Kind = Kind::ListOf(&Kind::Word(&FIELD));
 
 /// The values of one table, to be set in its order.
@@ -241,9 +248,9 @@ pub static ROWS: &[Row] = &[
         aliases: &["bypass_cookies", "pass_cookies", "proxy_cache_bypass", "fastcgi_cache_bypass"],
         ..list(
             "session_cookies",
-            COOKIES,
-            "Requests with such a cookie are answered by the application, and its answers are kept only where they say that they are for all. Without \
-             it: the session cookies of well-known applications. Empty: none.",
+            SESSIONS,
+            "Requests with such a cookie are answered by the application, and its answers are kept only where they say that they are for all. `*` \
+             stands for any text at either end of a name. Without it: cookies that are called as sessions usually are (see cache.md). Empty: none.",
             |cache, given| cache.session_cookies = Some(given.texts()),
         )
     },
@@ -275,9 +282,24 @@ pub static ROWS: &[Row] = &[
         aliases: &["no-vary"],
         ..flag("no_vary", "false", "Leave LSCache's vary string out?", |cache, given| cache.no_vary = given.boolean())
     },
-    flag("visitor_by_address", "true", "Is a visitor with private pages known by the address as well as by cookies?", |cache, given| {
-        cache.identity_by_address = given.boolean();
-    }),
+    flag(
+        "visitor_by_address",
+        "false",
+        "Must a client that has private pages (by a session cookie, credentials or a certificate) have the same address, too, to get them again?",
+        |cache, given| {
+            cache.identity_by_address = given.boolean();
+        },
+    ),
+    Row {
+        name: "include_hosts",
+        kind: Kind::ListOf(&Kind::Text),
+        default: Some("[]"),
+        example: Some("[\"parts.internal\"]"),
+        summary: "Hosts of this server that pages may include parts of (ESI) though they are reached by another listener than the client's only.",
+        since: "0.10",
+        set: Set::CacheUse(|cache, given| cache.include_hosts = given.texts()),
+        ..BASE
+    },
     Row {
         name: "exclude",
         kind: Kind::ListOf(&Kind::Text),

@@ -72,6 +72,31 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        name: "buffer_files",
+        contexts: LIMITS,
+        kind: Kind::Bytes { min: 0, max: 1 << 50 },
+        default: Some("\"2GiB\""),
+        unit: Some("bytes"),
+        summary: "On disk (in files without a name in the folder for temporary files) for clients that are slower than programs: responses \
+                  beyond `buffer` of an upstream, requests that are read ahead. At the limit, or where the disk is nearly full, programs \
+                  wait for their clients, and content of unknown length that a program needs whole is answered with 503. Requests get half of it; \
+                  one of unknown length that is longer is answered with 411. 0: nothing.",
+        since: "0.9",
+        set: Set::Limits(|limits, given| limits.buffer_file_bytes_max = given.number()),
+        ..ROW
+    },
+    Row {
+        name: "buffer_files_per_address",
+        contexts: LIMITS,
+        kind: Kind::Bytes { min: 0, max: 1 << 50 },
+        default: Some("\"64MiB\""),
+        unit: Some("bytes"),
+        summary: "The same of responses for one client address (IPv6: /64).",
+        since: "0.9",
+        set: Set::Limits(|limits, given| limits.buffer_file_bytes_per_address_max = given.number()),
+        ..ROW
+    },
+    Row {
         name: "head_timeout",
         contexts: LIMITS,
         kind: Kind::Duration { min_ms: 100, max_ms: DAY_MS },

@@ -13,7 +13,6 @@ use crate::{
 };
 use saker_http::Status;
 use std::{
-    fs,
     hash::{DefaultHasher, Hash, Hasher},
     path::PathBuf,
     sync::Arc,
@@ -286,7 +285,7 @@ pub static ROWS: &[Row] = &[
         summary: "Folder of the files, for forms with a token in the path. Without it they are below the prefix, at the site's own root.",
         since: "0.9",
         aliases: &["document_root", "document-root", "secdownload.document-root"],
-        set: Set::Signed(|draft, given| draft.root = Some(given.path())),
+        set: Set::Signed(|draft, given| draft.root = Some(crate::folder::without_parents(given.path()))),
         ..ROW
     },
     Row {
@@ -556,7 +555,7 @@ fn secrets(reader: &mut Reader<'_>, draft: &mut SignedDraft, at: &At) -> Vec<Vec
             reader.error(file_at, "`secret_file` beside `secret`", Some("keep one of them".into()));
             said
         }
-        Some((path, file_at)) => match fs::read(path) {
+        Some((path, file_at)) => match saker_net::privileged::read(path) {
             Ok(text) => {
                 let lines = text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec());
                 let all: Vec<Vec<u8>> = lines.filter(|line| !line.is_empty()).collect();

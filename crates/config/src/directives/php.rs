@@ -132,7 +132,8 @@ pub static ROWS: &[Row] = &[
         contexts: PHP,
         kind: Kind::Text,
         example: Some("\"www-data\""),
-        summary: "User that PHP runs as, when the server stays root. Without it: the server's user, and `www-data` or `nobody` instead of root.",
+        summary: "User that PHP runs as; the server has to be started as root. Without it: `saker-php` where there is such a user, else the server's, and \
+                  `www-data` or `nobody` instead of root.",
         apache: Some("SuexecUserGroup"),
         since: "0.4",
         set: Set::Php(|php, given| php.user = Some(given.text())),

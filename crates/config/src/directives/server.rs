@@ -75,6 +75,18 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        name: "control_users",
+        contexts: SERVER,
+        kind: Kind::ListOf(&Kind::Word(&USER)),
+        default: Some("[]"),
+        example: Some("[\"deploy\"]"),
+        summary: "Users who may ask the running server (`saker status`, `reload`, `stop`, `purge`, `ban` …) besides root, and besides the user that \
+                  started it. The user that the server becomes is none of them.",
+        since: "0.9",
+        set: Set::Server(|server, given| server.control_users = given.texts()),
+        ..ROW
+    },
+    Row {
         name: "server_field",
         contexts: SERVER,
         kind: Kind::Word(&FIELD_VALUE),

@@ -7,7 +7,7 @@ use super::{SiteTlsDraft, listener, redirect, route, tls};
 use crate::{
     model::{
         AccessLog, Action, Address, ByHost, CanonicalPort, HostPattern, HttpsRedirect, Listener, PathPattern, PhpUse, Route, Settings,
-        Site, SiteName, SiteTls,
+        Site, SiteName, SiteTls, Underscores,
     },
     reader::{Reader, Table, is_meant, table_in},
     row::{Fault, Kind, REDIRECT, ROUTE, ROW, Row, SITE, Set, Target, Word},
@@ -79,7 +79,7 @@ pub static ROWS: &[Row] = &[
         aliases: &["document_root", "alias"],
         set: Set::Site(|site, given| {
             let at = given.at.clone();
-            site.root = Some((given.path(), at));
+            site.root = Some((crate::folder::without_parents(given.path()), at));
         }),
         ..ROW
     },
@@ -156,6 +156,21 @@ pub static ROWS: &[Row] = &[
         apache: Some("LimitRequestBody"),
         aliases: &["client_max_body_size"],
         set: Set::Settings(|settings, given| settings.body_bytes_max = Some(given.number())),
+        ..ROW
+    },
+    Row {
+        name: "underscores",
+        contexts: SITE.or(ROUTE),
+        kind: Kind::Choice(&["drop", "pass"]),
+        default: Some("\"drop\""),
+        summary: "Request fields whose names have anything but letters, digits and hyphens, such as `X_User`: programs can't tell them from \
+                  `X-User`, so they are dropped on the way to programs, servers and `authorize`. `pass` passes them on, unless the request has \
+                  the plain name as well; for applications and gRPC services whose own fields are named so.",
+        aliases: &["underscores_in_headers", "ignore_invalid_headers"],
+        since: "0.10",
+        set: Set::Settings(|settings, given| {
+            settings.underscores = if given.text() == "pass" { Underscores::Pass } else { Underscores::Drop };
+        }),
         ..ROW
     },
 ];

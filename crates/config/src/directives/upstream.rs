@@ -270,7 +270,8 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Bytes { min: 0, max: 1 << 50 },
         default: Some("\"1GiB\""),
         unit: Some("bytes"),
-        summary: "What is kept on disk beyond `buffer`; beyond both the server has to wait. 0: nothing.",
+        summary: "What is kept on disk of one response beyond `buffer`; beyond both, and beyond `buffer_files` in `[limits]`, the server has to wait. \
+                  0: nothing.",
         aliases: &["proxy_max_temp_file_size"],
         set: Set::Upstream(|upstream, given| upstream.tuning.buffer_disk_bytes = given.number()),
         ..ROW

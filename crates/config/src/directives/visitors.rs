@@ -9,7 +9,6 @@ use crate::{
 };
 use saker_http::Status;
 use std::{
-    fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
     sync::Arc,
@@ -242,7 +241,7 @@ fn read_challenge(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<
 
 fn page_of(path: &Path) -> Result<String, String> {
     let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(PAGE_BYTES_MAX + 1).read_to_string(&mut text));
+    let read = saker_net::privileged::open(path).and_then(|file| file.take(PAGE_BYTES_MAX + 1).read_to_string(&mut text));
     match read.map_err(|error| (error.kind(), error)) {
         Err((io::ErrorKind::InvalidData, _)) => Err("this page is not in UTF-8".into()),
         Err((_, error)) => Err(format!("this page is not to be had: {error}")),

@@ -18,6 +18,8 @@ pub struct CacheStore {
     pub memory_bytes_max: u64,
     /// Entries with more content are not kept.
     pub entry_bytes_max: u64,
+    /// Room on the disk that is left to others; `None`: 1 GiB, or a twentieth of a smaller disk.
+    pub disk_reserve_bytes: Option<u64>,
     /// Sitemaps whose pages are made when the server has started, and again after so many seconds; 0: once.
     pub warmed: Vec<String>,
     pub warmed_every_s: u64,
@@ -37,6 +39,7 @@ impl Default for CacheStore {
             site_entries_max: 0,
             memory_bytes_max: 64 << 20,
             entry_bytes_max: 64 << 20,
+            disk_reserve_bytes: None,
             warmed: Vec::new(),
             warmed_every_s: 0,
             purgers: ["127.0.0.0/8", "::1"].iter().filter_map(|network| network.parse().ok()).collect(),
@@ -101,6 +104,8 @@ pub struct CacheUse {
     pub no_vary: bool,
     /// A visitor with private entries is known by the address as well as by cookies.
     pub identity_by_address: bool,
+    /// Hosts of this server that pages may include parts of, though the client's own listener does not lead to them.
+    pub include_hosts: Vec<String>,
     /// Paths that are left alone, by what they contain.
     pub excluded_paths: Vec<String>,
     /// Of the content: smaller and larger ones are not kept. `CacheStore::entry_bytes_max` bounds all.
@@ -125,6 +130,10 @@ pub struct CacheUse {
     pub stores_private: bool,
     pub stores_no_store: bool,
     pub stores_expired: bool,
+    /// A URL with a query is kept only if the response says how long (mod_cache without CacheIgnoreQueryString).
+    pub query_needs_expiry: bool,
+    /// A request with `no-store` is not answered from the cache either (mod_cache without CacheIgnoreCacheControl).
+    pub no_store_bypasses: bool,
     /// Others that may purge this site's entries by request.
     pub purgers: Vec<Network>,
     /// Where a request's own X-LiteSpeed-Purge is carried out, from whoever may purge.
@@ -233,7 +242,8 @@ impl Default for CacheUse {
             vary_cookies: Vec::new(),
             vary_fields: Vec::new(),
             no_vary: false,
-            identity_by_address: true,
+            identity_by_address: false,
+            include_hosts: Vec::new(),
             excluded_paths: Vec::new(),
             entry_bytes_min: 0,
             entry_bytes_max: None,
@@ -248,6 +258,8 @@ impl Default for CacheUse {
             stores_private: false,
             stores_no_store: false,
             stores_expired: false,
+            query_needs_expiry: false,
+            no_store_bypasses: false,
             purgers: Vec::new(),
             purge_path: None,
         }

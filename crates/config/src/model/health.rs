@@ -123,6 +123,8 @@ struct Known {
     is_down: AtomicBool,
     /// Of the process's clock; 0: it never was away.
     back_since_ms: AtomicU64,
+    /// The last check that it passed while it was not away; 0: none.
+    passed_ms: AtomicU64,
     busy: AtomicU32,
     requests: AtomicU64,
     failures: AtomicU64,
@@ -138,6 +140,16 @@ impl Standing {
         if self.0.is_down.swap(is_down, Ordering::Relaxed) && !is_down {
             self.come_back(now_ms);
         }
+    }
+
+    /// A check has found it well.
+    pub fn pass_check(&self, now_ms: u64) {
+        self.0.passed_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if a check has found it well after that moment: what failed before is over.
+    pub fn has_passed_since(&self, ms: u64) -> bool {
+        self.0.passed_ms.load(Ordering::Relaxed) > ms
     }
 
     /// It is asked again after it was not.

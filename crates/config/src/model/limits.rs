@@ -20,6 +20,9 @@ pub struct Limits {
     pub field_bytes_max: u64,
     /// 0: no limit. 413.
     pub body_bytes_max: u64,
+    /// On disk for clients that are slower than programs, of all of them; and of responses for one client address.
+    pub buffer_file_bytes_max: u64,
+    pub buffer_file_bytes_per_address_max: u64,
     /// From the first byte of a request to the end of its head. 408.
     pub head_timeout_ms: u64,
     /// Between two reads of a body. 408.
@@ -63,6 +66,8 @@ impl Default for Limits {
             request_line_bytes_max: 0,
             field_bytes_max: 0,
             body_bytes_max: 1 << 30,
+            buffer_file_bytes_max: 2 << 30,
+            buffer_file_bytes_per_address_max: 64 << 20,
             head_timeout_ms: 15_000,
             body_timeout_ms: 60_000,
             body_time_ms: 0,

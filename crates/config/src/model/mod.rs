@@ -39,10 +39,12 @@ pub use modsecurity::{ModSecurity, ModSecurityMode, RulesText};
 pub use origin::{Origin, Sourced};
 pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue};
 pub use saker_net::program::ProgramUser;
-pub use server::{AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, Server, ShownRequests, Workers};
+pub use server::{
+    AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, NamedLog, NamedSocket, Server, ShownRequests, Workers,
+};
 pub use settings::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit, FieldEditAction, Files, SendFiles, Settings,
-    SymlinkPolicy,
+    SymlinkPolicy, Underscores,
 };
 pub use site::{CanonicalPort, HttpsRedirect, PathPattern, Route, Site, SiteName};
 pub use throttle::{Excess, Rate, RequestRate, Throttle};
@@ -79,6 +81,10 @@ pub struct Model {
     pub sites: Vec<Arc<Site>>,
     /// All that anybody may be passed on to, for what looks after them without a request.
     pub upstreams: Vec<Arc<Upstream>>,
+    /// Error logs and logs of scripts, for `check`.
+    pub named_logs: Vec<NamedLog>,
+    /// Sockets of programs that answer for us, for `check`.
+    pub named_sockets: Vec<NamedSocket>,
     /// Every file that was read, for `check` and `explain`.
     pub sources: Vec<PathBuf>,
 }

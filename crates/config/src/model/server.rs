@@ -53,6 +53,8 @@ pub struct ErrorLog {
     pub areas: Vec<(&'static str, LogLevel)>,
     /// The shapes of its lines.
     pub formats: ErrorLogFormats,
+    /// Whether lines that Apache would write are written in its words.
+    pub speaks_httpd: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -75,6 +77,21 @@ pub struct AccessLog {
     pub is_items: bool,
     /// Which requests are logged; `None`: all.
     pub condition: Option<LogCondition>,
+    pub origin: Origin,
+}
+
+/// A log file that is not an access log: what it is called in messages, and where it is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedLog {
+    pub kind: &'static str,
+    pub path: PathBuf,
+    pub origin: Origin,
+}
+
+/// A Unix socket that requests are passed to, and where it is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedSocket {
+    pub path: PathBuf,
     pub origin: Origin,
 }
 
@@ -104,10 +121,14 @@ pub struct Server {
     /// User and group to change to after binding; names or numbers. Only as root.
     pub user: Option<String>,
     pub group: Option<String>,
+    /// Where those two stand.
+    pub identity_origins: [Origin; 2],
     /// Where several sites have a name for a host, the first one takes it, as Apache does; otherwise the most exact.
     pub sites_in_order: bool,
     /// Control socket, process id and what must survive a restart.
     pub state_dir: PathBuf,
+    /// Users, besides root, who may control the running server; names or numbers.
+    pub control_users: Vec<String>,
     pub error_log: ErrorLog,
     /// Where the process id is written for scripts; only Apache's configuration names one.
     pub pid_file: Option<PathBuf>,
@@ -137,13 +158,16 @@ impl Default for Server {
             affinity: Affinity::Off,
             user: None,
             group: None,
+            identity_origins: [Origin::built_in(), Origin::built_in()],
             sites_in_order: false,
             state_dir: PathBuf::from("/var/lib/saker"),
+            control_users: Vec::new(),
             error_log: ErrorLog {
                 target: ErrorLogTarget::Stderr,
                 level: LogLevel::Notice,
                 areas: Vec::new(),
                 formats: ErrorLogFormats::default(),
+                speaks_httpd: false,
             },
             pid_file: None,
             server_field: "Saker".into(),

@@ -37,6 +37,20 @@ pub struct Settings {
     pub authorize: Option<Arc<Authorize>>,
     /// Overrides `limits.body_bytes_max`.
     pub body_bytes_max: Option<u64>,
+    pub underscores: Underscores,
+}
+
+/// Fate of request fields whose names have anything but letters, digits and hyphens, on the way to programs and servers. A program can't tell
+/// `X_User` from `X-User`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Underscores {
+    /// Dropped, as by nginx.
+    #[default]
+    Drop,
+    /// Servers asked over HTTP get them, programs don't (Apache).
+    Servers,
+    /// Passed on, unless the request has a field of the same variable with a plain name.
+    Pass,
 }
 
 /// Which files a program may have sent in place of its own content, and what of its own stays. (mod_xsendfile's settings.)

@@ -115,6 +115,8 @@ pub enum ClientCertificates {
     Optional,
     /// The same, and nobody has to vouch for it; only Apache's configuration has such.
     OptionalNoAuthority,
+    /// Asked for, because parts of the site may require one: one that isn't good counts as none; only Apache's configuration has such.
+    Asked,
     Required,
 }
 

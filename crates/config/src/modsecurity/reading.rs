@@ -7,7 +7,7 @@ use super::{
     words::{joined, words},
 };
 use crate::{include, model::Origin};
-use saker_net::modsecurity::Part;
+use saker_net::{modsecurity::Part, privileged};
 use std::{
     fs, mem,
     ops::Range,
@@ -184,7 +184,8 @@ impl Reading {
         let text = String::from_utf8_lossy(bytes);
         let is_for_library =
             |line: Logical<'_>| !is_include(&line.name) && !WITHOUT_EFFECT.contains(&&*line.name) && !logs::is_left_out(&line.name);
-        if logical_lines(&text).all(is_for_library) {
+        // Where the broker read it for us the library could not.
+        if logical_lines(&text).all(is_for_library) && fs::File::open(path).is_ok() {
             let name: Arc<str> = path.display().to_string().into();
             for line in logical_lines(&text) {
                 self.note(&line, &Origin { file: Arc::clone(&name), line: line.lines.start as u32 + 1, column: 1 });
@@ -249,9 +250,9 @@ impl Reading {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
+    let metadata = privileged::metadata(path).map_err(|error| error.to_string())?;
     match metadata.is_file() && metadata.len() <= FILE_BYTES_MAX {
-        true => fs::read(path).map_err(|error| error.to_string()),
+        true => privileged::read(path).map_err(|error| error.to_string()),
         false => Err("it is no file of rules".into()),
     }
 }

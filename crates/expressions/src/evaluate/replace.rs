@@ -75,7 +75,7 @@ impl Walk<'_, '_> {
         let outer = std::mem::take(&mut self.evaluation.backreferences);
         let subject: Arc<[u8]> = text.into();
         let mut at = 0;
-        while let Ok(Some(spans)) = substitution.pattern.captures_at(text, at) {
+        while let Ok(Some(spans)) = self.captures_at(&substitution.pattern, text, at) {
             let Some(range) = spans.get(0) else { break };
             self.evaluation.backreferences.set_shared(&subject, spans);
             each(self, range.clone())?;

@@ -197,3 +197,33 @@ fn soup() {
     }
     assert!(compiled > 30, "{compiled}");
 }
+
+/// A worker's stack has more on it than an expression.
+#[test]
+fn the_deepest_fits_a_small_stack() {
+    const STACK_BYTES: usize = 160 << 10;
+    let read = || {
+        let mut accepted = 0;
+        for depth in [5, 10, 15, 20, 40, 5000] {
+            let around = |open: &str, inside: &str, close: &str| format!("{}{inside}{}", open.repeat(depth), close.repeat(depth));
+            for text in [
+                around("(", "true", ")"),
+                around("!", "true", ""),
+                around("! (", "true", ")"),
+                around("tolower(", "'a'", ")") + " == 'a'",
+                around("join(", "{'a'}", ")") + " == 'a'",
+                format!("'a' in {}", around("split(s/a/b/,", "{'a'}", ")")),
+                around("%{:'a' == '", "a", "':}"),
+                around("sub(s/a/b/, ", "'a'", ")") + " == 'a'",
+            ] {
+                if let Ok(expression) = Expression::compile(&text, ExpressionOptions::default()) {
+                    accepted += 1;
+                    expression.may_depend();
+                }
+            }
+        }
+        accepted
+    };
+    let accepted = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(read).unwrap().join().unwrap();
+    assert!(accepted >= 14, "{accepted}");
+}

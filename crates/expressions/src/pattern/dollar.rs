@@ -42,7 +42,7 @@ fn escape_len(text: &str) -> usize {
 }
 
 /// A class with its brackets. A `]` right behind the opening is a member.
-fn class_len(text: &str) -> usize {
+pub(super) fn class_len(text: &str) -> usize {
     let mut at = 1;
     at += usize::from(text[at..].starts_with('^'));
     at += usize::from(text[at..].starts_with(']'));

@@ -111,3 +111,23 @@ fn deep_recursion() {
     let nested = pattern(r"^(\((?1)*\))$").is_match("(".repeat(100_000).as_bytes());
     assert_ne!(nested, Ok(true));
 }
+
+/// What one file compiles is bounded; others are as before.
+#[test]
+fn patterns_of_a_file_are_bounded_together() {
+    let compile = |text: &str| Pattern::compile(text, PatternOptions::HTTPD);
+    let large = "(?:a?){2000}";
+    {
+        let _bounded = PatternsBounded::to(PATTERNS_WEIGHT_MAX);
+        let compiled = (0..10_000).take_while(|_| compile(large).is_ok()).count();
+        assert!((50..600).contains(&compiled), "{compiled}");
+        assert!(compile("a").is_err(), "nothing is left");
+        let error = compile("a").expect_err("nothing is left");
+        assert_eq!(error.message, "the patterns of this file are too large together");
+    }
+    assert!(compile(large).is_ok());
+    let _bounded = PatternsBounded::to(PATTERNS_WEIGHT_MAX);
+    for number in 0..5_000 {
+        compile(&format!("^/old-{number}/[a-z0-9-]{{1,40}}/(.*)$")).expect("many usual ones");
+    }
+}

@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     LinkPolicy, ResolveError, read_directory,
     scratch::{Kept, Scratch},
+    walk::Walk,
 };
 use std::{fs, os::unix::fs::PermissionsExt, time::Instant};
 
@@ -130,8 +131,8 @@ fn unrelated_changes_leave_an_outcome_alone() {
     let mut stamps = Vec::new();
     let site = File::open(scratch.path("site")).unwrap();
     let watched = watcher.watch(&site, metadata(&site).unwrap().device);
-    stamps.push(watcher.stamp(watched.as_ref(), Concern::content(b"page.html")));
-    stamps.push(watcher.stamp(watched.as_ref(), Concern::Any));
+    stamps.push(watcher.stamp(&watched, Concern::content(b"page.html")));
+    stamps.push(watcher.stamp(&watched, Concern::Any));
     fs::write(scratch.path("logs/access.log"), "line\n").unwrap();
     fs::read(scratch.path("site/page.html")).unwrap();
     thread::sleep(Duration::from_millis(50));
@@ -145,8 +146,8 @@ fn growing_files_do_not_touch_entries() {
     scratch.write("access.log", "");
     let root = File::open(scratch.root()).unwrap();
     let watched = watcher.watch(&root, metadata(&root).unwrap().device);
-    let entry = watcher.stamp(watched.as_ref(), Concern::entry(b"access.log"));
-    let content = watcher.stamp(watched.as_ref(), Concern::content(b"access.log"));
+    let entry = watcher.stamp(&watched, Concern::entry(b"access.log"));
+    let content = watcher.stamp(&watched, Concern::content(b"access.log"));
     fs::write(scratch.path("access.log"), "line\n").unwrap();
     Kept { outcome: Err(ResolveError::NotFound), stamps: vec![content] }.runs_out(&watcher);
     assert!(entry.is_current(0));
@@ -166,7 +167,7 @@ fn listings_run_out_with_any_change() {
         let mut kept = keep(&watcher, &scratch, "");
         let directory = &kept.outcome.as_ref().unwrap().file;
         kept.stamps = vec![watcher.stamp_directory(directory)];
-        assert_eq!(read_directory(directory, 10).unwrap().entries.len(), 1);
+        assert_eq!(read_directory(directory, 10, |_| crate::EntryChoice::Take).unwrap().entries.len(), 1);
         change(&scratch);
         kept.runs_out(&watcher);
     }
@@ -257,22 +258,67 @@ fn stamps_are_timed_where_changes_are_silent() {
 }
 
 #[test]
-fn hard_links_add_a_timed_stamp() {
+fn writes_through_another_name_of_a_file() {
+    let prepare = |scratch: &Scratch| {
+        scratch.write("a/page.html", "old");
+        scratch.write("b/other", "");
+        fs::hard_link(scratch.path("a/page.html"), scratch.path("b/page.html")).unwrap();
+    };
+    notices(prepare, "a/page.html", |scratch| fs::write(scratch.path("b/page.html"), "new").unwrap());
+    notices(prepare, "a/page.html", |scratch| fs::rename(scratch.path("b/other"), scratch.path("a/page.html")).unwrap());
+}
+
+/// A home whose owner lets others through and shows them nothing.
+#[test]
+fn a_directory_below_one_that_cannot_be_watched() {
     let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
-    scratch.write("a", "");
-    fs::hard_link(scratch.path("a"), scratch.path("b")).unwrap();
-    let kept = Kept::new(&watcher, scratch.root(), "a", LinkPolicy::Never);
-    assert_eq!(kept.stamps.iter().filter(|stamp| stamp.is_timed()).count(), 1);
+    scratch.write("home/www/page.html", "old");
+    let runs_out = |change: &dyn Fn()| {
+        watcher.catch_up();
+        let mut stamps = Vec::new();
+        let mut walk = Walk::from_slash(&watcher, &mut stamps).unwrap();
+        walk.along(scratch.path("home").as_os_str().as_encoded_bytes(), LinkPolicy::Follow).unwrap();
+        let stamp = walk.stamp_below_unwatched(b"www");
+        fs::write(scratch.path("home/other"), "").unwrap();
+        watcher.catch_up();
+        assert!(stamp.is_current(watcher.now_ms()));
+        change();
+        watcher.catch_up();
+        assert!(!stamp.is_current(watcher.now_ms()));
+    };
+    runs_out(&|| fs::rename(scratch.path("home/www"), scratch.path("home/old")).unwrap());
+    fs::rename(scratch.path("home/old"), scratch.path("home/www")).unwrap();
+    runs_out(&|| fs::set_permissions(scratch.path("home/www"), fs::Permissions::from_mode(0o700)).unwrap());
+    runs_out(&|| fs::remove_dir_all(scratch.path("home/www")).unwrap());
 }
 
 #[test]
-fn without_inotify_everything_is_timed() {
-    let (watcher, scratch) = (Watcher::timed(), Scratch::new());
+fn without_inotify_no_stamp_holds() {
+    let (watcher, scratch) = (Watcher::idle(), Scratch::new());
     scratch.write("a/b", "");
     let kept = Kept::new(&watcher, scratch.root(), "a/b", LinkPolicy::Never);
-    assert!(kept.outcome.is_ok() && kept.is_current(&watcher));
-    assert!(kept.stamps.iter().all(Stamp::is_timed));
+    assert!(kept.outcome.is_ok() && !watcher.is_watching() && watcher.events().is_none());
+    assert!(kept.stamps.iter().all(|stamp| stamp.is_timed() && !stamp.is_current(watcher.now_ms())));
+    watcher.catch_up();
+    watcher.look();
+    watcher.await_others();
     assert_eq!((watcher.sweep(), watcher.watched_directories(), watcher.touches()), (0, 0, 0));
+}
+
+/// The kernel has queued the event when the change's system call returns: no waiting, whoever reads the queue.
+#[test]
+fn a_change_is_known_to_whoever_looks_after_it() {
+    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    scratch.write("a/page.html", "old");
+    for round in 0..2000 {
+        let kept = keep(&watcher, &scratch, "a/page.html");
+        fs::write(scratch.path("a/page.html"), "new").unwrap();
+        let other = watcher.clone();
+        let reader = (round % 8 == 0).then(|| thread::spawn(move || other.catch_up()));
+        watcher.look();
+        assert!(!kept.is_current(&watcher), "round {round}");
+        reader.into_iter().for_each(|reader| reader.join().unwrap());
+    }
 }
 
 #[test]
@@ -282,5 +328,5 @@ fn the_thread_ends_with_the_last_watcher_and_its_stamps_run_out() {
     let kept = keep(&watcher, &scratch, "a");
     drop(watcher.clone());
     drop(watcher);
-    kept.runs_out(&Watcher::timed());
+    kept.runs_out(&Watcher::idle());
 }

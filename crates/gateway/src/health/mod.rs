@@ -122,9 +122,20 @@ fn begin(plan: Vec<Member>, before: &HashMap<Key, Rc<Patient>>) -> HashMap<Key, 
 impl Patient {
     /// The error is why it is not well.
     fn note(&self, outcome: Result<(), String>) {
-        if outcome.is_err() == self.is_down.get() {
-            return self.others.set(0);
+        let is_well = outcome.is_ok();
+        if is_well == self.is_down.get() {
+            self.change(outcome);
+        } else {
+            self.others.set(0);
         }
+        if is_well && !self.is_down.get() {
+            let now_ms = clock::monotonic_ms();
+            self.standings.borrow().iter().for_each(|standing| standing.pass_check(now_ms));
+        }
+    }
+
+    /// Another outcome than those before; enough in a row are believed.
+    fn change(&self, outcome: Result<(), String>) {
         self.others.set(self.others.get().saturating_add(1));
         let needed = if self.is_down.get() { self.check.passes } else { self.check.fails };
         if self.others.get() < needed {

@@ -1,6 +1,7 @@
 //! A gateway on a runtime of its own, and backends that do what a test tells them to, each connection in a thread.
 
 use saker_config::model::{Address, Backend, BackendAddress, Member, Origin, Protocol, Site, Tuning, Upstream};
+use saker_files::BufferFiles;
 use saker_gateway::Gateway;
 use saker_http::{RequestHead, Version};
 use saker_net::{Deadlines, clock};
@@ -30,7 +31,7 @@ pub fn with_gateway<F: Future<Output = ()>>(workers: usize, test: impl FnOnce(Rc
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default()).unwrap();
     runtime.block_on(async {
         let deadlines = Rc::<Deadlines>::default();
-        let gateway = Rc::new(Gateway::new(Rc::clone(&deadlines), workers, std::env::temp_dir().into(), None));
+        let gateway = Rc::new(Gateway::new(Rc::clone(&deadlines), workers, BufferFiles::new(std::env::temp_dir().into()), None));
         let ticker = tokio::task::spawn_local(async move {
             loop {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -108,8 +109,14 @@ pub fn once(response: &'static [u8]) -> impl Fn(UnixStream, usize) + Send + Sync
     }
 }
 
+/// For backends that answer, however busy the machine is.
 pub fn tuning() -> Tuning {
-    Tuning { connect_timeout_ms: 500, timeout_ms: 300, queue_timeout_ms: 500, retry_ms: 100, ..Tuning::default() }
+    Tuning { connect_timeout_ms: 20_000, timeout_ms: 20_000, queue_timeout_ms: 20_000, retry_ms: 100, ..Tuning::default() }
+}
+
+/// For backends that don't.
+pub fn impatient() -> Tuning {
+    Tuning { timeout_ms: 1_000, ..tuning() }
 }
 
 pub fn member(path: &Path, tuning: Tuning) -> Member {

@@ -66,7 +66,7 @@ pub fn is_due(page: &Page, percent: u64, now_ms: i64) -> bool {
 /// Those in memory that purges have taken, most wanted first, as many of each site as it wants.
 fn purged(cache: &PageCache) -> Vec<(Rc<Page>, Rc<Recipe>)> {
     let tier = cache.tier.borrow();
-    let pages = tier.values().filter_map(|kept| match kept {
+    let pages = tier.values().filter_map(|held| match &held.kept {
         Kept::Page(page) if !page.is_renewed.get() => Some((Rc::clone(page), page.recipe.get().cloned()?)),
         Kept::Page(_) | Kept::Sign(_) => None,
     });

@@ -81,6 +81,9 @@ pub fn decide(visit: &Visit, exchange: &Exchange, response: &Response) -> Result
     });
     let rules = with_ttl.as_ref().unwrap_or(&visit.terms.http);
     let life = judge_response(view, response.status, fields, rules, visit.began_ms, now_ms())?;
+    if !visit.may_use(&life) {
+        return Err(Pass::Authorization.into());
+    }
     Ok(Decision { by: By::Http, life, is_private: false, is_one: false, is_template: false })
 }
 
@@ -107,7 +110,10 @@ fn by_lscache(
     let audience = control.judge(outcome, settings)?;
     let is_private = matches!(audience, Audience::Private { .. });
     if is_private && visit.visitor.is_none() {
-        return Err(Refusal::new("visitor-unknown", "it is for one visitor, who has no cookie to know him by"));
+        return Err(Refusal::new(
+            "visitor-unknown",
+            "it is for one client, and nothing identifies this one (no session cookie, no credentials)",
+        ));
     }
     Ok(Decision { by: By::Lscache, life: control.life(settings, now_ms()), is_private, is_one: control.no_vary, is_template: false })
 }

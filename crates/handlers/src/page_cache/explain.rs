@@ -124,7 +124,7 @@ fn session_cookie(exchange: &Exchange, terms: &Terms) -> Option<String> {
     let names = view.lines(KnownField::Cookie).flat_map(|line| line.split(|byte| *byte == b';'));
     let mut names = names.map(|pair| pair.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii());
     let named = names.find(|name| terms.http.is_session_cookie(name));
-    named.or_else(|| visitor::session(view, &terms.lscache).map(|(name, _)| name)).map(text)
+    named.or_else(|| visitor::session(view, &terms.lscache)).map(text)
 }
 
 /// By which words of the response.

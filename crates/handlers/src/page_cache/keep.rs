@@ -23,7 +23,6 @@ use saker_cache::{
 };
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Response};
-use saker_store::Standing;
 use saker_telemetry::Metric;
 use std::{any::Any, rc::Rc};
 
@@ -51,8 +50,9 @@ pub async fn keep(cache: &Rc<PageCache>, exchange: &mut Exchange, response: &mut
     // A combined request is answered for other addresses only.
     let is_combined = visit.inside.is_some() && exchange.head.view().method() == Method::Post;
     let is_marked = !is_combined && is_made && esi::is_marked(&visit, response);
+    let inside = visit.inside.clone().unwrap_or_default();
     let taken_in = match is_marked && exchange.head.view().method() != Method::Head {
-        true => esi::take_in(exchange, response).await,
+        true => esi::take_in(exchange, response, &inside).await,
         false => None,
     };
     let is_template = taken_in.as_ref().is_some_and(|taken| taken.parsed.template.is_dynamic());
@@ -71,8 +71,11 @@ pub async fn keep(cache: &Rc<PageCache>, exchange: &mut Exchange, response: &mut
     };
     if let Some(ticket) = &mut visit.ticket {
         // Whoever waits for it waits in vain.
-        if outcome.is_err() {
-            ticket.pass_until(monotonic_ms() + PASS_MS);
+        match &outcome {
+            Err(why) if why.word == write::NO_ROOM => later(ticket),
+            Err(why) if why.word == write::SUPERSEDED => {}
+            Err(_) => ticket.pass_until(monotonic_ms() + PASS_MS),
+            Ok(()) => {}
         }
     }
     count(cache, &visit, exchange, &outcome);
@@ -81,14 +84,14 @@ pub async fn keep(cache: &Rc<PageCache>, exchange: &mut Exchange, response: &mut
         Err(why) => exchange.trace("cache", None, || format!("not kept: {}", why.sentence)),
     }
     show(&visit, exchange, response, &outcome);
-    let (inside, is_refresh) = (visit.inside.clone().unwrap_or_default(), visit.is_refresh);
+    let (is_refresh, began) = (visit.is_refresh, visit.began());
     // Whoever waits for the page need not wait for its parts.
     drop(visit);
     match taken_in {
         Some(TakenIn { parsed, inlines }) if is_template && !is_refresh => {
-            esi::assemble(cache, exchange, response, assembly::Job { parsed, inside, inlines }).await;
+            esi::assemble(cache, exchange, response, assembly::Job { parsed, inside, inlines, began }).await;
         }
-        Some(TakenIn { inlines, .. }) => assembly::prime_only(cache, exchange, &inlines).await,
+        Some(TakenIn { inlines, .. }) => assembly::prime_only(cache, exchange, &inlines, began).await,
         None if is_marked && exchange.head.view().method() == Method::Head => esi::without_content(response),
         None => {}
     }
@@ -119,17 +122,21 @@ fn count(cache: &PageCache, visit: &Visit, exchange: &Exchange, outcome: &Result
 async fn finish_hit(cache: &Rc<PageCache>, exchange: &mut Exchange, response: &mut Response, state: Box<dyn Any>) {
     if let Ok(waiting) = state.downcast::<esi::Waiting>() {
         let esi::Waiting { parsed, inside } = *waiting;
-        esi::assemble(cache, exchange, response, assembly::Job { parsed, inside, inlines: Vec::new() }).await;
+        esi::assemble(cache, exchange, response, assembly::Job::of_hit(cache, parsed, inside)).await;
     }
 }
 
 /// An answer that is none, while there is an older one that will do (RFC 5861 section 4). The status that it had.
 async fn stand_in(cache: &Rc<PageCache>, exchange: &mut Exchange, visit: &mut Visit, response: &mut Response) -> Option<Status> {
     let old = visit.old.clone().or_else(|| visit.last_good.clone()).filter(|_| reuse::is_error(response.status))?;
-    let is_kept = cache.standing(&old) != Standing::Gone;
+    // Another one may have come while this was made.
+    let newest = cache.newest(&old).await;
+    let is_kept = newest.is_some();
+    let old = newest.unwrap_or(old);
     // A page with an old part is better than a page with a hole in it.
     let is_part = visit.inside.is_some();
-    let may = is_kept && (is_part || may_serve_after_error(exchange.head.view(), &old.life, &visit.terms.http, now_ms()));
+    let may = is_kept
+        && (is_part || may_serve_after_error(exchange.head.view(), &old.life, &visit.terms.http, now_ms()) && visit.may_use(&old.life));
     if !may && !visit.is_refresh {
         return None;
     }
@@ -146,7 +153,7 @@ async fn stand_in(cache: &Rc<PageCache>, exchange: &mut Exchange, visit: &mut Vi
         let inside = visit.inside.clone().unwrap_or_default();
         *response = esi::hit(exchange, &old, Rc::clone(&parsed), inside.clone(), &manner, Told::Stale);
         exchange.page_cache = None;
-        esi::assemble(cache, exchange, response, assembly::Job { parsed, inside, inlines: Vec::new() }).await;
+        esi::assemble(cache, exchange, response, assembly::Job::of_hit(cache, parsed, inside)).await;
         return Some(status);
     }
     // Each coding is made once at most.
@@ -197,12 +204,19 @@ fn show(visit: &Visit, exchange: &Exchange, response: &mut Response, outcome: &R
         let served = if is_kept { Served::Miss } else { Served::Uncached };
         visible::finish(response.fields_mut(), served, false, false);
     }
+    if is_kept {
+        visible::hide_ban_tags(response.fields_mut());
+    }
     if given.tells_status {
         let forward = Some(forward(visit, exchange, outcome));
         let told = CacheStatus { forward, forward_status: Some(status.0), stored: is_kept, ..CacheStatus::default() };
         told.append_to(response.fields_mut(), "Saker");
     }
     if !matches!(exchange.head.view().method(), Method::Get | Method::Head) {
+        return;
+    }
+    // mod_cache has no part in a request that says no-store.
+    if given.no_store_bypasses && outcome.as_ref().is_err_and(|why| why.word == "request-no-store") {
         return;
     }
     let result = match (outcome, &visit.old) {

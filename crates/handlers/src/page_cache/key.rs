@@ -10,12 +10,18 @@ use saker_cache::{
     names,
 };
 use saker_config::model::{Site, SiteName};
-use saker_http::{HeadView, KnownField, escape, path, target, target::Target};
+use saker_http::{
+    HeadView, KnownField, escape,
+    field_name::{is_alike, is_alike_any},
+    path, target,
+    target::Target,
+};
 use saker_pipeline::{CallTo, Client, Exchange};
 
 /// A longer one is not cached (LSCache protocol 4.1).
 pub const KEY_BYTES_MAX: usize = 65_535;
 const BETWEEN: u8 = 0;
+const HEX: [u8; 16] = *b"0123456789abcdef";
 
 /// What keys of one URL have in common, without its query.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,9 +109,7 @@ pub fn scope(site: &Site, index: usize) -> Vec<u8> {
 pub fn with_fields(mut key: Vec<u8>, fields: &[u8]) -> Vec<u8> {
     key.push(BETWEEN);
     key.extend_from_slice(b"fields ");
-    fields.iter().for_each(|byte| {
-        key.extend_from_slice(&[b"0123456789abcdef"[usize::from(byte >> 4)], b"0123456789abcdef"[usize::from(byte & 15)]])
-    });
+    fields.iter().for_each(|byte| key.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]));
     key
 }
 
@@ -114,14 +118,51 @@ pub fn with_visitor(key: &[u8], visitor: &[u8]) -> Vec<u8> {
     [key, &[BETWEEN], b"visitor ", visitor].concat()
 }
 
-/// Who a visitor is, where he is somebody: without a cookie everybody behind one address would be the same.
-pub fn visitor(view: HeadView<'_>, client: &Client, settings: &LscacheSettings) -> Option<Vec<u8>> {
-    if !view.has(KnownField::Cookie) {
+/// The identity of a client, where something identifies it: session cookies, credentials, or what the server itself knows of it.
+pub fn visitor(exchange: &Exchange, settings: &LscacheSettings) -> Option<Vec<u8>> {
+    let view = exchange.head.view();
+    if !view.has(KnownField::Cookie) && !view.has(KnownField::Authorization) && !is_authenticated(exchange) {
         return None;
     }
-    let identity = visitor::identity(view, settings).filter(|identity| !identity.is_empty())?;
-    let address = settings.identity_by_address.then(|| client.ip());
+    let user = exchange.user.as_deref();
+    // Keys lie on the disk: of passwords they have a digest.
+    let credentials = credentials(view, user).map(|credentials| digest(&credentials));
+    let certificate = certificate(exchange).map(digest);
+    let granted = granted(exchange).map(digest);
+    let known = visitor::Known {
+        credentials: credentials.as_deref(),
+        user: user.map(str::as_bytes),
+        certificate: certificate.as_deref(),
+        granted: granted.as_deref(),
+    };
+    let identity = visitor::identity(view, known, settings)?;
+    let address = settings.identity_by_address.then(|| exchange.client.ip());
     Some(saker_cache::lscache::key::visitor_key(&identity, address))
+}
+
+/// Whether the server knows the client by something that no field of the request need show: a user, a certificate, an authorization server's word.
+pub fn is_authenticated(exchange: &Exchange) -> bool {
+    exchange.user.is_some() || certificate(exchange).is_some() || granted(exchange).is_some()
+}
+
+fn certificate(exchange: &Exchange) -> Option<&[u8]> {
+    exchange.client.session.as_ref()?.client_certificates.first().map(AsRef::as_ref)
+}
+
+fn granted(exchange: &Exchange) -> Option<&[u8]> {
+    exchange.inquiry.as_ref().map(|inquiry| inquiry.told()).filter(|told| !told.is_empty())
+}
+
+/// All lines of Authorization. Digest's differ from request to request (RFC 7616 section 3.4): there the user that was found by them has to do.
+fn credentials(view: HeadView<'_>, user: Option<&str>) -> Option<Vec<u8>> {
+    let is_changing = |line: &[u8]| user.is_some() && line.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"digest "));
+    let lines: Vec<&[u8]> = view.lines(KnownField::Authorization).filter(|line| !is_changing(line)).collect();
+    (!lines.is_empty()).then(|| lines.join(&BETWEEN))
+}
+
+fn digest(secret: &[u8]) -> Vec<u8> {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(secret).iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]).collect()
 }
 
 /// The variant that a visitor gets by his vary cookie and what rules and responses have named.
@@ -160,14 +201,12 @@ pub fn device(view: HeadView<'_>) -> Device {
     Device::of(view.first("User-Agent"))
 }
 
-/// How the URL was written, where that is not how it stands in the key: the application is told it as it came, and may answer with it (links with another
-/// port, a redirect to the usual spelling). Purges reach all spellings.
+/// The URL as it was written, where that is not how it stands in the key: the application is told it as it came, and may answer with it (links with
+/// a port, the listener's own or another; a redirect to the usual spelling). Purges reach all spellings.
 fn spelling(exchange: &Exchange, url: &[u8], raw_path: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let field = exchange.head.view().known(KnownField::Host).unwrap_or_default();
-    let port = exchange.client.local.port().to_string();
-    let is_plain = field == exchange.host || field == [&exchange.host, &b":"[..], port.as_bytes()].concat();
-    if !is_plain {
+    if field != exchange.host {
         out.extend_from_slice(b" host ");
         out.extend_from_slice(field);
     }
@@ -179,31 +218,66 @@ fn spelling(exchange: &Exchange, url: &[u8], raw_path: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Fields by which proxies tell applications what was asked of them. Whoever sends one may get another page, and must not leave it to others.
-const OVERRIDES: [&str; 18] = [
-    "Forwarded",
-    "Front-End-Https",
-    "X-Forwarded-Host",
-    "X-Forwarded-Port",
-    "X-Forwarded-Prefix",
-    "X-Forwarded-Proto",
-    "X-Forwarded-Protocol",
-    "X-Forwarded-Scheme",
-    "X-Forwarded-Server",
-    "X-Forwarded-Ssl",
-    "X-Host",
-    "X-HTTP-Method",
-    "X-HTTP-Method-Override",
-    "X-Method-Override",
-    "X-Original-Host",
-    "X-Original-URL",
-    "X-Rewrite-URL",
-    "X-Url-Scheme",
+/// Families of fields by which proxies tell applications what was asked of them: all names that begin so, but for those about the client's address, which
+/// are different for each client and steer no page.
+const FAMILIES: [&str; 8] =
+    ["x-forwarded-", "x-original-", "x-rewrite-", "x-http-", "x-override-", "x-auth-", "x-ssl-", "cloudfront-forwarded-"];
+const ADDRESSES: [&str; 8] = ["for", "forwarded-for", "for-original", "ip", "client-ip", "clientip", "remote-addr", "remote-ip"];
+
+/// Others of that kind, by their first letter.
+const OTHERS: [&str; 37] = [
+    "base-url",
+    "cf-visitor",
+    "fastly-ssl",
+    "forwarded",
+    "front-end-https",
+    "http-url",
+    "https",
+    "proxy-host",
+    "proxy-url",
+    "remote-user",
+    "request-uri",
+    "ssl-https",
+    "uri",
+    "url",
+    "x-arr-ssl",
+    "x-backend-host",
+    "x-client-proto",
+    "x-client-scheme",
+    "x-forwarded",
+    "x-host",
+    "x-https",
+    "x-method-override",
+    "x-path",
+    "x-proto",
+    "x-real-host",
+    "x-remote-user",
+    "x-request-uri",
+    "x-request-url",
+    "x-scheme",
+    "x-script-name",
+    "x-server-name",
+    "x-ssl",
+    "x-uri",
+    "x-url",
+    "x-url-scheme",
+    "x-user",
+    "x-webauth-user",
 ];
 
+/// True for fields by which proxies tell applications what was asked of them (scheme, host, port, path, method) and by whom. A client that sends one may get another
+/// page, and must not leave it to others: name and value are part of the key. Names that programs can't tell apart are one.
 pub fn is_override(name: &[u8]) -> bool {
-    let may_be = matches!(name.first(), Some(b'x' | b'X' | b'f' | b'F'));
-    may_be && OVERRIDES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    let may_be = matches!(name.first(), Some(first) if b"bcfhprsux".contains(&first.to_ascii_lowercase()));
+    may_be && (is_alike_any(name, &OTHERS) || is_in_family(name))
+}
+
+fn is_in_family(name: &[u8]) -> bool {
+    let rest = FAMILIES.iter().find_map(|family| {
+        let (start, rest) = name.split_at_checked(family.len())?;
+        is_alike(start, family.as_bytes()).then_some(rest)
+    });
+    rest.is_some_and(|rest| !is_alike_any(rest, &ADDRESSES))
 }
 
 /// Behind what is in `out`; nothing for almost everybody.
@@ -264,4 +338,54 @@ fn answers(exchange: &Exchange) -> Vec<u8> {
     // The parts of a key are told apart by it.
     answers.retain(|byte| *byte != BETWEEN);
     answers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_that_steer_pages() {
+        for name in [
+            "X-Forwarded-Host",
+            "x_forwarded_host",
+            "X-Forwarded-Uri",
+            "X-Forwarded-Path",
+            "X-Forwarded-Scheme",
+            "X-Forwarded-User",
+            "Forwarded",
+            "CF-Visitor",
+            "CloudFront-Forwarded-Proto",
+            "X-Scheme",
+            "X-Original-URI",
+            "X-Original-URL",
+            "X-Rewrite-URL",
+            "X-HTTP-Host-Override",
+            "X-HTTP-Method",
+            "X.HTTP.Method.Override",
+            "X-Method-Override",
+            "Front-End-Https",
+            "HTTPS",
+        ] {
+            assert!(is_override(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "X-Forwarded-For",
+            "X_Forwarded_For",
+            "X-Original-Forwarded-For",
+            "X-Forwarded-Client-Ip",
+            "X-Requested-With",
+            "Host",
+            "Cookie",
+            "User-Agent",
+            "Upgrade-Insecure-Requests",
+            "Referer",
+            "Priority",
+            "Sec-Fetch-Mode",
+            "X-Forwarde",
+            "",
+        ] {
+            assert!(!is_override(name.as_bytes()), "{name}");
+        }
+    }
 }

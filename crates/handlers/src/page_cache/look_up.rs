@@ -15,7 +15,7 @@ use super::{
     page::{Manner, Outcome, Page, Told, wanted_range},
     parts,
     plan::Plan,
-    purge,
+    prepare, purge,
     refresh::{self, Refresh},
     settings::Terms,
     tally::Count,
@@ -25,7 +25,7 @@ use crate::coding::{self, Levels};
 use saker_cache::{
     lscache::{told, vary::VaryRules},
     names,
-    rules::{Forward, Life, Use, judge_use, reuse, validation},
+    rules::{Forward, Life, Use, judge_use, reuse, reuse::Why, validation},
 };
 use saker_config::model::{Action, Address, CacheOffer};
 use saker_http::{
@@ -34,6 +34,7 @@ use saker_http::{
     Method, Status,
     content_coding::Coding,
 };
+use saker_net::jobs::{self, JobKind};
 use saker_pipeline::{Exchange, Handled, Response};
 use saker_store::{Boarding, Standing, Ticket};
 use saker_telemetry::Metric;
@@ -63,7 +64,7 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
     };
     visit.tally = Some(cache.tallies.of(&visit.place.scope));
     visit.errand = brought.errand.take();
-    prepare(exchange, &visit);
+    tell_application(exchange, &visit);
     if visit.said.off || exchange.call.as_ref().and_then(|call| call.script.as_ref()).is_some_and(|script| script.is_included) {
         pass(&visit, Refusal::new("off", "rules switch the cache off for it"));
         return Handled::Declined;
@@ -71,14 +72,15 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
     visit.inside = brought.inside;
     if let Some(refresh) = brought.refresh {
         (visit.ticket, visit.old, visit.is_refresh, visit.inside) = (Some(refresh.ticket), Some(refresh.old), true, refresh.inside);
-        go_on(exchange, visit);
+        go_on(cache, exchange, visit);
         return Handled::Declined;
     }
     match brought.answered.take() {
         // What a page says for this address.
-        Some(Answered::With(response)) => {
+        Some(Answered::With(response, began)) => {
             exchange.is_answered_by_program = true;
-            leave(exchange, visit);
+            (visit.moment, visit.number) = (began.moment, began.number);
+            leave(cache, exchange, visit);
             return Handled::Answered(*response);
         }
         Some(Answered::FromCache) => return Handled::Answered(from_cache(cache, exchange, visit).await),
@@ -86,7 +88,7 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
     }
     let reads = matches!(exchange.head.view().method(), Method::Get | Method::Head);
     if !reads {
-        leave(exchange, visit);
+        leave(cache, exchange, visit);
         return Handled::Declined;
     }
     if !exchange.body.is_end() {
@@ -144,7 +146,7 @@ impl Brought {
 /// What is there, or nothing.
 async fn from_cache(cache: &Rc<PageCache>, exchange: &mut Exchange, mut visit: Visit) -> Response {
     if let Some(page) = find(cache, exchange, &mut visit).await
-        && judge(cache, exchange.head.view(), &page, &visit.terms, now_ms()) == Some(Use::Fresh)
+        && judge(cache, exchange.head.view(), &page, &visit, now_ms()) == Some(Use::Fresh)
         && let Some(response) = answer(cache, exchange, &visit, &page, Told::Hit).await
     {
         return response;
@@ -158,11 +160,8 @@ pub fn is_made(exchange: &Exchange) -> bool {
 }
 
 /// What the application is told of the cache, and what nobody else may tell it.
-fn prepare(exchange: &mut Exchange, visit: &Visit) {
-    let view = exchange.head.view();
-    if view.fields().any(|(name, _)| told::is_reserved_request_field(name)) {
-        exchange.head = exchange.head.with_fields(view.fields().filter(|(name, _)| !told::is_reserved_request_field(name)));
-    }
+fn tell_application(exchange: &mut Exchange, visit: &Visit) {
+    drop_reserved(exchange);
     if visit.place.by_device {
         tell_device(exchange);
     }
@@ -173,6 +172,14 @@ fn prepare(exchange: &mut Exchange, visit: &Visit) {
     }
     if let Some(list) = visit.said.vary.cookie_list() {
         exchange.environment.set(b"LSCACHE_VARY_COOKIE", &list);
+    }
+}
+
+/// What only a cache may say to applications.
+fn drop_reserved(exchange: &mut Exchange) {
+    let view = exchange.head.view();
+    if view.fields().any(|(name, _)| told::is_reserved_request_field(name)) {
+        exchange.head = exchange.head.with_fields(view.fields().filter(|(name, _)| !told::is_reserved_request_field(name)));
     }
 }
 
@@ -187,11 +194,12 @@ fn tell_device(exchange: &mut Exchange) {
 
 /// That there is a cache (LSCache protocol 2).
 pub fn tell(exchange: &mut Exchange) {
-    let CacheOffer { pages, crawler, esi, litemage: _ } = exchange.settings.cache.offer;
+    let CacheOffer { pages, crawler, esi, litemage } = exchange.settings.cache.offer;
     if !pages || !is_made(exchange) {
         return;
     }
-    let abilities = told::Abilities { on: true, crawler, esi, combine: esi, ..told::Abilities::default() };
+    drop_reserved(exchange);
+    let abilities = told::Abilities { on: true, crawler, esi, combine: esi, litemage };
     for (name, value) in told::variables(abilities, &VaryRules::default(), true) {
         exchange.environment.set(name.as_bytes(), &value);
     }
@@ -201,7 +209,7 @@ async fn search(cache: &Rc<PageCache>, exchange: &mut Exchange, mut visit: Visit
     for _ in 0..ROUNDS_MAX {
         let now = now_ms();
         let used = match find(cache, exchange, &mut visit).await {
-            Some(page) => judge(cache, exchange.head.view(), &page, &visit.terms, now).map(|used| (page, used)),
+            Some(page) => judge(cache, exchange.head.view(), &page, &visit, now).map(|used| (page, used)),
             None => None,
         };
         if visit.inside.is_some() {
@@ -262,7 +270,7 @@ async fn search(cache: &Rc<PageCache>, exchange: &mut Exchange, mut visit: Visit
             Some(Boarding::Pass) | None => break,
         }
     }
-    go_on(exchange, visit);
+    go_on(cache, exchange, visit);
     Handled::Declined
 }
 
@@ -294,15 +302,19 @@ async fn find(cache: &Rc<PageCache>, exchange: &Exchange, visit: &mut Visit) -> 
     }
     let Kept::Sign(sign) = cache.find(&visit.sign_key()).await? else { return None };
     let key = visit.key_by(&sign, view)?;
-    visit.sign = Some(sign);
+    visit.sign = Some(Rc::clone(&sign));
     match cache.find(&key).await? {
-        Kept::Page(page) => Some(page),
-        Kept::Sign(_) => None,
+        Kept::Page(page) if sign.leads_to(page.id) => Some(page),
+        Kept::Page(_) | Kept::Sign(_) => None,
     }
 }
 
 /// What the rules say, and what purges have left of it.
-fn judge(cache: &PageCache, view: HeadView<'_>, page: &Page, terms: &Terms, now_ms: i64) -> Option<Use> {
+fn judge(cache: &PageCache, view: HeadView<'_>, page: &Page, visit: &Visit, now_ms: i64) -> Option<Use> {
+    let terms = &visit.terms;
+    if !visit.may_use(&page.life) {
+        return Some(Use::NotUsable(Why::Authorization));
+    }
     match cache.standing(page) {
         Standing::Gone => None,
         Standing::Valid => Some(judge_use(view, &page.life, &terms.http, now_ms)),
@@ -353,7 +365,13 @@ async fn answer(cache: &Rc<PageCache>, exchange: &mut Exchange, visit: &Visit, p
             let content = (exchange.head.view().method() != Method::Head).then_some(&response.body);
             visit.count_answer(cache, page, told, content);
             exchange.is_answered_by_program = true;
-            if told == Told::Hit && !page.is_private && is_asked_as_it_is(exchange) && is_as_listener_says(exchange) {
+            exchange.show_whole(page.fields.first("Content-Type").unwrap_or_default(), || page.identity.content.whole());
+            if told == Told::Hit
+                && !page.is_private
+                && !visit.is_authenticated
+                && is_asked_as_it_is(exchange)
+                && is_as_listener_says(exchange)
+            {
                 exchange.reusable = Some(Rc::new(Plan {
                     cache: Rc::clone(cache),
                     terms: Rc::clone(&visit.terms),
@@ -403,11 +421,11 @@ pub async fn make(cache: &Rc<PageCache>, page: &Rc<Page>, coding: Coding, levels
     };
     let (store, key, id) = (cache.store.clone(), page.key.clone(), page.id);
     let plain = page.identity.content.reader();
-    let making = tokio::task::spawn_blocking(move || {
+    let making = jobs::run(JobKind::PageCache, None, move |cancel| {
         if let Some(content) = store.find_coding(&key, id, stored, u64::MAX) {
             return Some(content);
         }
-        let encoded = coding::encode(coding, levels, &plain?()?)?;
+        let encoded = coding::encode_as_job(cancel, coding, levels, &plain?()?, false)?;
         // What can't be kept is made anew another time.
         let kept = store.write_coding(&key, id, stored).and_then(|mut writer| {
             writer.write(&encoded)?;
@@ -425,7 +443,7 @@ pub async fn make(cache: &Rc<PageCache>, page: &Rc<Page>, coding: Coding, levels
 /// Whether this request may make what others wait for.
 fn board(cache: &PageCache, exchange: &Exchange, visit: &Visit) -> Option<Boarding> {
     let view = exchange.head.view();
-    let is_plain = view.method() == Method::Get && wanted_range(view).is_none() && !is_own(view, &visit.terms);
+    let is_plain = view.method() == Method::Get && wanted_range(view).is_none() && !is_own(view, &visit.terms) && !visit.is_authenticated;
     let key = visit.first_key(view).filter(|_| is_plain)?;
     let key = match &visit.sign {
         Some(sign) => visit.key_by(sign, view)?,
@@ -448,7 +466,7 @@ pub fn is_own(view: HeadView<'_>, terms: &Terms) -> bool {
 
 /// The response is made now, and heard of when it comes. What is to be kept is asked for whole, whatever this client has of it already, and without a
 /// coding, which is this server's business: codings are made once, of what is kept.
-fn go_on(exchange: &mut Exchange, mut visit: Visit) {
+fn go_on(cache: &PageCache, exchange: &mut Exchange, mut visit: Visit) {
     let view = exchange.head.view();
     if view.method() == Method::Get && wanted_range(view).is_none() {
         let is_left = |name: &[u8]| {
@@ -463,10 +481,14 @@ fn go_on(exchange: &mut Exchange, mut visit: Visit) {
         let head = exchange.head.with_fields(view.fields().filter(|(name, _)| is_left(name)).chain(more));
         visit.asked = Some(std::mem::replace(&mut exchange.head, head));
     }
-    leave(exchange, visit);
+    visit.under_way = Some(cache.store.under_way(prepare::expected_probes(&visit)));
+    leave(cache, exchange, visit);
 }
 
-fn leave(exchange: &mut Exchange, visit: Visit) {
+fn leave(cache: &PageCache, exchange: &mut Exchange, mut visit: Visit) {
+    if visit.number == 0 {
+        visit.number = cache.store.begin();
+    }
     let given = &visit.terms.given;
     if given.obeys_http && given.offer.esi {
         offer_esi(exchange);

@@ -39,9 +39,12 @@ use crate::static_files::{content::Content, multipart::Boundaries};
 use page::{Page, Parts, Told};
 use record::{Record, Sign};
 use saker_http::{Fields, Status, fields::known_name};
-use saker_net::Network;
+use saker_net::{
+    Network,
+    jobs::{self, JobKind},
+};
 use saker_pipeline::{Body, Chunk, Exchange, Filter, Handled, Handler, LocalFuture, Response, Services};
-use saker_store::{EntryHead, Found, Standing, Store, TagMark};
+use saker_store::{EntryHead, Found, Standing, Store, TagMark, Version};
 use saker_telemetry::{Counters, Metric};
 use settings::AllTerms;
 use std::{
@@ -63,7 +66,7 @@ const REFRESHES_MAX: usize = 64;
 /// One per worker and generation.
 pub struct PageCache {
     store: Arc<Store>,
-    tier: RefCell<Tier<Kept>>,
+    tier: RefCell<Tier<Held>>,
     terms: AllTerms,
     boundaries: Rc<Boundaries>,
     /// For requests of its own.
@@ -91,7 +94,13 @@ pub struct Share {
     pub workers: usize,
 }
 
-/// What the tier has under a key.
+/// What the tier has under a key, as long as the store has the same.
+struct Held {
+    kept: Kept,
+    id: u64,
+    version: Cell<Version>,
+}
+
 #[derive(Clone)]
 enum Kept {
     Page(Rc<Page>),
@@ -123,8 +132,9 @@ impl PageCache {
             return Some(kept);
         }
         let found = self.sound(key).await?;
+        let (id, version) = (found.id, found.version);
         let kept = self.taken(found)?;
-        self.hold(key, &kept);
+        self.hold(key, &kept, id, version);
         self.current(kept)
     }
 
@@ -135,8 +145,9 @@ impl PageCache {
         if matches!(found.content, saker_store::Content::Memory(_)) || self.store.is_known_sound(hash, false) {
             return Some(found);
         }
-        let looking = tokio::task::spawn_blocking(move || found.content.is_sound().then_some(found));
-        let looked = looking.await.ok().flatten();
+        let looking = jobs::run(JobKind::PageCache, None, move |_| found.content.is_sound().then_some(found));
+        // A job that was not done says nothing about the entry.
+        let looked = looking.await.ok()?;
         match looked {
             Some(_) => drop(self.store.is_known_sound(hash, true)),
             None => self.store.give_up(hash, saker_store::Coding::Identity, "its content is damaged"),
@@ -145,7 +156,14 @@ impl PageCache {
     }
 
     fn in_memory(&self, key: &[u8]) -> Option<Kept> {
-        let kept = self.tier.borrow().find(key).cloned()?;
+        let tier = self.tier.borrow();
+        let held = tier.find(key)?;
+        if !self.store.is_current(held.version.get()) {
+            // Another key with the same number may have changed, and not this one.
+            held.version.set(self.store.version_if_there(key, held.id)?);
+        }
+        let kept = held.kept.clone();
+        drop(tier);
         self.current(kept)
     }
 
@@ -163,7 +181,7 @@ impl PageCache {
 
     /// From the store into memory.
     fn taken(&self, found: Found) -> Option<Kept> {
-        let Found { head, id, content } = found;
+        let Found { head, id, content, .. } = found;
         match Record::decode(&head.rules)? {
             Record::Sign(sign) => Some(Kept::Sign(Rc::new(sign))),
             Record::Part { .. } => None,
@@ -195,21 +213,31 @@ impl PageCache {
         }
     }
 
+    /// The page as the store has it now, where another one may have come since it was found.
+    async fn newest(&self, page: &Page) -> Option<Rc<Page>> {
+        match self.find(&page.key).await? {
+            Kept::Page(page) => Some(page),
+            Kept::Sign(_) => None,
+        }
+    }
+
     /// What another worker, or this one, has made since a page was read. Where there is such, it takes the page's place in memory.
     fn take_newer(&self, page: &Page) -> bool {
         let Some(found) = self.store.find(&page.key, MEMORY_BYTES_MAX) else { return false };
         let is_sound =
             matches!(found.content, saker_store::Content::Memory(_)) || self.store.is_known_sound(self.store.hash(&page.key), false);
-        if found.id <= page.id || !is_sound {
+        if found.id == page.id || !is_sound {
             return false;
         }
+        let (id, version) = (found.id, found.version);
         let Some(kept) = self.taken(found) else { return false };
-        self.hold(&page.key, &kept);
+        self.hold(&page.key, &kept, id, version);
         true
     }
 
-    fn hold(&self, key: &[u8], kept: &Kept) {
-        if let (Kept::Page(page), Some(Kept::Page(old))) = (kept, self.tier.borrow().find(key)) {
+    /// Puts into this worker's memory what the store had under that version.
+    fn hold(&self, key: &[u8], kept: &Kept, id: u64, version: Version) {
+        if let (Kept::Page(page), Some(Kept::Page(old))) = (kept, self.tier.borrow().find(key).map(|held| &held.kept)) {
             // What was in demand is so still, and less so each time that nobody asks.
             page.hits.set(page.hits.get().max(old.hits.get() / 2));
             if let (None, Some(recipe)) = (page.recipe.get(), old.recipe.get()) {
@@ -220,7 +248,7 @@ impl PageCache {
             Kept::Page(page) => weight(page),
             Kept::Sign(sign) => size_of::<Sign>() + sign.fields.iter().map(|name| name.len() + 32).sum::<usize>(),
         };
-        self.tier.borrow_mut().insert(key, kept.clone(), bytes);
+        self.tier.borrow_mut().insert(key, Held { kept: kept.clone(), id, version: Cell::new(version) }, bytes);
     }
 
     fn count(&self, metric: Metric) {

@@ -30,6 +30,7 @@ use saker_http::{
     fields::known_name,
     range::{self, RangeOutcome},
 };
+use saker_net::jobs::{self, JobKind};
 use saker_pipeline::{Body, Chunk, Exchange, HeadEdits, HeadFacts, ReadyHead, Response, head_edits::are_same};
 use saker_store::{Ban, Standing, Store, TagMark};
 use std::{
@@ -182,7 +183,10 @@ impl Page {
         if self.parsed.get().is_none() {
             let bytes = match &self.identity.content {
                 Content::Memory(chunk) => chunk.clone(),
-                content => Chunk::from(tokio::task::spawn_blocking(content.reader()?).await.ok().flatten()?),
+                content => {
+                    let read = content.reader()?;
+                    Chunk::from(jobs::run(JobKind::PageCache, None, move |_| read()).await.ok().flatten()?)
+                }
             };
             // Somebody else may have been as fast.
             let _ = self.parsed.set(Rc::new(Parsed::new(bytes)));
@@ -208,6 +212,7 @@ impl Page {
         if self.by == By::Lscache || given.obeys_lscache {
             visible::finish(fields, Served::Hit(self.audience()), false, false);
         }
+        visible::hide_ban_tags(fields);
         if given.tells_status {
             told::status(self, told, now).append_to(fields, "Saker");
         }

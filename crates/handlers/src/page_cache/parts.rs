@@ -29,9 +29,9 @@ use saker_http::{
     fields::known_name,
     range::{self, ByteRange, RangeOutcome},
 };
+use saker_net::jobs::{self, JobKind};
 use saker_pipeline::{Body, Exchange, Response};
 use saker_store::{EntryHead, Found, Standing, Store};
-use saker_telemetry::{error_log, message};
 use std::{rc::Rc, sync::Arc};
 
 /// A longer piece is not kept, unless it is the whole page.
@@ -113,7 +113,7 @@ impl Joining {
     /// Beside whatever the worker does.
     fn begin(self, bytes: Vec<u8>) {
         if bytes.len() as u64 == self.piece.range.len() {
-            drop(tokio::task::spawn_blocking(move || self.join(bytes)));
+            jobs::begin(JobKind::PageCache, move |_| self.join(bytes));
         }
     }
 
@@ -148,7 +148,7 @@ impl Joining {
             writer.finish()
         });
         if let Err(error) = written {
-            error_log::log(&message::CACHE_NOT_STORED, format_args!("{error}"));
+            write::tell_not_stored(&error);
         }
     }
 }
@@ -194,11 +194,11 @@ pub async fn answer(cache: &PageCache, exchange: &Exchange, visit: &Visit) -> Op
         Some(sign) => visit.key_by(sign, view)?,
         None => visit.first_key(view)?,
     };
-    let found = cache.sound(&key_of(&page)).await?;
+    let found = cache.sound(&key_of(&page)).await.filter(|found| visit.sign.as_ref().is_none_or(|sign| sign.leads_to(found.id)))?;
     let Record::Part { piece, life } = Record::decode(&found.head.rules)? else { return None };
     let now_ms = exchange.now.saturating_mul(1000);
     let is_valid = cache.store.standing(found.head.moment, marks(&found.head).iter().copied(), |_| true) == Standing::Valid;
-    if !is_valid || judge_use(view, &life, &visit.terms.http, now_ms) != Use::Fresh {
+    if !is_valid || !visit.may_use(&life) || judge_use(view, &life, &visit.terms.http, now_ms) != Use::Fresh {
         return None;
     }
     let mut fields = fields_of(&found.head);

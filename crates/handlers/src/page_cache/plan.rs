@@ -32,7 +32,7 @@ pub struct Plan {
 
 impl Reusable for Plan {
     fn answer(&self, head: HeadView<'_>, now: i64) -> Option<Response> {
-        if head.has(KnownField::Cookie) && self.may_have_own(head) {
+        if (head.has(KnownField::Cookie) || head.has(KnownField::Authorization)) && self.may_have_own(head) {
             return None;
         }
         let page = self.page(head)?;
@@ -79,8 +79,8 @@ impl Plan {
         let Kept::Sign(sign) = self.cache.in_memory(&sign_key(&self.place, query))? else { return None };
         let key = signed_key(&self.place, query, &self.vary, &self.terms.given.ignored_cookies, &sign, head)?;
         match self.cache.in_memory(&key)? {
-            Kept::Page(page) => Some(page),
-            Kept::Sign(_) => None,
+            Kept::Page(page) if sign.leads_to(page.id) => Some(page),
+            Kept::Page(_) | Kept::Sign(_) => None,
         }
     }
 }

@@ -65,6 +65,7 @@ pub fn prepare(
         keep_until_ms: u64::try_from(decision.life.keep_until_ms.saturating_add(if visit.inside.is_some() { LAST_GOOD_MS } else { 0 }))
             .unwrap_or(0),
         moment: 0,
+        began: 0,
         probes: probes(visit, decision),
         status: response.status.0,
         rules: Record::Page {
@@ -92,6 +93,7 @@ fn sign(visit: &Visit, fields: &Fields, decision: &Decision) -> Result<Sign, Ref
         fields: vary.iter().filter(|name| makes_another(name)).map(str::to_owned).collect(),
         rules: if decision.by == By::Lscache { VaryRules::of_response(fields) } else { None },
         is_one: decision.is_one,
+        since: 0,
     };
     let known = visit.sign.as_deref();
     Ok(known.map_or(own.clone(), |known| own.joined(known)))
@@ -125,6 +127,12 @@ fn tags_of_include(visit: &Visit, decision: &Decision) -> Result<lscache::tags::
         said.append(lscache::tags::TAG, list);
     }
     lscache::tags::tags(&said, decision.is_private)
+}
+
+/// Those that an entry may have that is made of the response to a visit.
+pub fn expected_probes(visit: &Visit) -> [u64; 2] {
+    let private = visit.private_scope().map_or(0, |scope| mark(&scope, names::ALL).0);
+    [mark(&visit.place.scope, &names::url_tag(&visit.url())).0, private]
 }
 
 fn probes(visit: &Visit, decision: &Decision) -> [u64; 2] {

@@ -71,13 +71,14 @@ pub fn of_request(cache: &PageCache, visit: &Visit, exchange: &Exchange, respons
         control.apply_response(response.fields(), &visit.terms.lscache);
         if let Some(scope) = visit.private_scope().filter(|_| flushes_private(method, &control)) {
             let mark = super::mark(&scope, names::ALL);
-            purges.extend(cache.store.may_have(mark).then_some(Purge::Tag { mark, is_soft: false }));
+            purges.extend(cache.store.may_get(mark).then_some(Purge::Tag { mark, is_soft: false }));
         }
     }
     purges
 }
 
-/// Addresses that an answered unsafe request makes invalid (RFC 9111 section 4.4), as far as there may be entries of them.
+/// Addresses that an answered unsafe request makes invalid (RFC 9111 section 4.4), as far as there may be entries of them, now or
+/// when what is under way has come.
 fn invalidated(cache: &PageCache, visit: &Visit, exchange: &Exchange, response: &Response) -> Vec<Purge> {
     let view = exchange.head.view();
     let scheme = if exchange.client.secure { "https" } else { "http" };
@@ -87,7 +88,7 @@ fn invalidated(cache: &PageCache, visit: &Visit, exchange: &Exchange, response: 
     let marks = targets
         .iter()
         .map(|target| super::mark(&visit.place.scope, &names::url_tag(&visit.place.url_of(exchange, target, &visit.said.edits))));
-    marks.filter(|mark| cache.store.may_have(*mark)).map(|mark| Purge::Tag { mark, is_soft: false }).collect()
+    marks.filter(|mark| cache.store.may_get(*mark)).map(|mark| Purge::Tag { mark, is_soft: false }).collect()
 }
 
 /// A request that purges.

@@ -38,6 +38,8 @@ pub struct Sign {
     pub rules: Option<VaryRules>,
     /// Cookies and rules make no difference after all.
     pub is_one: bool,
+    /// What began before was replaced by an entry for all, which is gone; 0: nothing.
+    pub since: u64,
 }
 
 impl Sign {
@@ -51,7 +53,13 @@ impl Sign {
         self.fields.sort_unstable();
         self.fields.dedup();
         self.rules = self.rules.or_else(|| other.rules.clone());
+        self.since = self.since.max(other.since);
         self
+    }
+
+    /// Whether it leads to the entry with that id.
+    pub fn leads_to(&self, id: u64) -> bool {
+        id >= self.since
     }
 
     pub fn vary(&self) -> Option<Vary> {
@@ -82,6 +90,9 @@ impl Record {
                     push_list(rules.cookies.iter().map(Vec::as_slice), &mut out);
                     push_list(rules.value.iter().map(Vec::as_slice), &mut out);
                 }
+                if sign.since > 0 {
+                    out.extend_from_slice(&sign.since.to_le_bytes());
+                }
                 out
             }
         }
@@ -108,7 +119,11 @@ impl Record {
                     0 => None,
                     _ => Some(VaryRules { cookies: list(&mut rest)?, value: list(&mut rest)?.pop() }),
                 };
-                rest.is_empty().then_some(Record::Sign(Sign { fields, rules, is_one: flags & 2 != 0 }))
+                let since = match rest {
+                    [] => 0,
+                    number => u64::from_le_bytes(number.try_into().ok()?),
+                };
+                Some(Record::Sign(Sign { fields, rules, is_one: flags & 2 != 0, since }))
             }
             _ => None,
         }
@@ -152,9 +167,11 @@ mod tests {
                 piece: Piece { range: ByteRange { first: 3, last: 9 }, total: 20 },
                 life: Life { born_ms: 5, ..Life::default() },
             },
-            Record::Sign(Sign { fields: vec!["accept-language".into()], rules: None, is_one: true }),
-            Record::Sign(Sign { fields: Vec::new(), rules: Some(rules), is_one: false }),
+            Record::Sign(Sign { fields: vec!["accept-language".into()], rules: None, is_one: true, since: 0 }),
+            Record::Sign(Sign { fields: Vec::new(), rules: Some(rules), is_one: false, since: 0 }),
         ];
+        let later = Record::Sign(Sign { fields: vec!["accept".into()], since: 7, ..Sign::default() });
+        assert_eq!(Record::decode(&later.encode()), Some(later));
         for record in records {
             let bytes = record.encode();
             assert_eq!(Record::decode(&bytes), Some(record.clone()));
@@ -166,6 +183,9 @@ mod tests {
     fn signs_join() {
         let sign = |fields: &[&str]| Sign { fields: fields.iter().map(|name| name.to_string()).collect(), ..Sign::default() };
         assert_eq!(sign(&["b"]).joined(&sign(&["a", "b"])), sign(&["a", "b"]));
+        let since = |since: u64| Sign { since, ..Sign::default() };
+        assert_eq!((since(3).joined(&since(5)), since(5).joined(&since(3))), (since(5), since(5)));
+        assert!(since(5).leads_to(5) && !since(5).leads_to(4));
         assert!(!sign(&[]).is_needed());
     }
 }

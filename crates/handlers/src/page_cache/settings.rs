@@ -60,8 +60,10 @@ fn http(given: &CacheUse) -> RuleSettings {
         store_private: given.stores_private,
         store_no_store: given.stores_no_store,
         store_expired: given.stores_expired,
+        query_needs_expiry: given.query_needs_expiry,
+        no_store_bypasses: given.no_store_bypasses,
         shared_words_only: given.shared_words_only,
-        session_cookies: given.session_cookies.clone().unwrap_or(standard.session_cookies),
+        session_cookies: given.session_cookies.clone(),
         ignored_fields: given.ignored_fields.clone(),
         store_parts: true,
         ..RuleSettings::default()
@@ -86,6 +88,7 @@ fn lscache(given: &CacheUse) -> LscacheSettings {
         max_stale_s: given.grace_s,
         object_bytes_max: 0,
         session_cookies: given.session_cookies.clone().unwrap_or_default(),
+        ignored_cookies: given.ignored_cookies.clone(),
         ..LscacheSettings::default()
     }
 }

@@ -6,7 +6,6 @@
 use saker_http::Fields;
 use saker_pipeline::{BodyError, BodyStream, Chunk};
 use saker_store::{Ticket, Writer};
-use saker_telemetry::{error_log, message};
 use std::task::{Context, Poll};
 
 pub struct Tee {
@@ -29,7 +28,7 @@ impl Tee {
     fn write(&mut self, chunk: &Chunk) {
         let Some(writer) = &mut self.writing else { return };
         if let Err(error) = writer.write(chunk.bytes()) {
-            error_log::log(&message::CACHE_NOT_STORED, format_args!("{error}"));
+            super::write::tell_not_stored(&error);
             self.give_up();
         }
         // Nobody asks for more than was promised.
@@ -43,7 +42,7 @@ impl Tee {
         if self.length.is_none_or(|length| length == writer.content_bytes()) {
             match writer.finish() {
                 Ok(_) => self.done.take().into_iter().for_each(|done| done()),
-                Err(error) => error_log::log(&message::CACHE_NOT_STORED, format_args!("{error}")),
+                Err(error) => super::write::tell_not_stored(&error),
             }
         }
         self.ticket = None;

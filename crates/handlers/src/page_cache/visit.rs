@@ -13,12 +13,27 @@ use super::{
 use saker_cache::{
     lscache::{rewrite_env::RewriteEnv, vary::VaryRules},
     names,
-    rules::Forward,
+    rules::{Forward, Life},
 };
 use saker_http::{HeadView, RequestHead};
 use saker_pipeline::{Body, Exchange};
-use saker_store::{EntryHead, TagMark, Ticket};
+use saker_store::{EntryHead, Store, TagMark, Ticket, UnderWay};
 use std::{rc::Rc, sync::Arc};
+
+/// When the making of a response began, in numbers of the store's.
+#[derive(Clone, Copy, Debug)]
+pub struct Began {
+    /// What had been purged.
+    pub moment: u64,
+    /// Of two entries of a key, the one that began later stays.
+    pub number: u64,
+}
+
+impl Began {
+    pub fn now(store: &Store) -> Began {
+        Began { moment: store.moment(), number: store.begin() }
+    }
+}
 
 pub struct Visit {
     pub terms: Rc<Terms>,
@@ -27,12 +42,18 @@ pub struct Visit {
     pub query: Option<Vec<u8>>,
     /// What rules said to the cache.
     pub said: RewriteEnv,
-    /// Who asks, where he is somebody.
+    /// The client's identity, where something identifies it.
     pub visitor: Option<Vec<u8>>,
+    /// See [`key::is_authenticated`].
+    pub is_authenticated: bool,
     /// What responses of this address vary by, as far as that is known.
     pub sign: Option<Rc<Sign>>,
     /// What had been purged when it began.
     pub moment: u64,
+    /// When others were asked to answer; 0: they have not been.
+    pub number: u64,
+    /// Until its response is kept or not.
+    pub under_way: Option<UnderWay>,
     pub began_ms: i64,
     /// Others wait for what comes of this.
     pub ticket: Option<Ticket>,
@@ -75,14 +96,17 @@ impl Visit {
         }
         let asked = target.iter().position(|byte| *byte == b'?').and_then(|at| target.get(at + 1..));
         let query = said.edits.edited(asked);
-        let visitor = (given.private && given.obeys_lscache).then(|| key::visitor(view, &exchange.client, &terms.lscache)).flatten();
+        let visitor = (given.private && given.obeys_lscache).then(|| key::visitor(exchange, &terms.lscache)).flatten();
         Some(Visit {
             place,
             query,
             said,
             visitor,
+            is_authenticated: key::is_authenticated(exchange),
             sign: None,
             moment,
+            number: 0,
+            under_way: None,
             began_ms: exchange.now.saturating_mul(1000),
             ticket: None,
             asked: None,
@@ -97,6 +121,15 @@ impl Visit {
             last_good: None,
             terms,
         })
+    }
+
+    /// Whether an entry with that life may answer this client, as far as the server itself knows it; what its request shows is for the rules.
+    pub fn may_use(&self, life: &Life) -> bool {
+        life.for_authorized || !self.is_authenticated
+    }
+
+    pub fn began(&self) -> Began {
+        Began { moment: self.moment, number: self.number }
     }
 
     pub fn count(&self, count: Count) {

@@ -17,7 +17,7 @@ use super::{
 };
 use saker_http::{Fields, Status};
 use saker_pipeline::{Body, Exchange, FilePart, Response};
-use saker_store::{EntryHead, Purge, Standing, Ticket};
+use saker_store::{EntryHead, Finished, Purge, Standing, Superseded, Ticket, Version};
 use saker_telemetry::{error_log, message};
 use std::{os::unix::fs::FileExt, rc::Rc};
 
@@ -43,7 +43,8 @@ pub fn store(
             return Err(why);
         }
     };
-    head.moment = visit.moment;
+    (head.moment, head.began) = (visit.moment, visit.number);
+    cache.store.expect(head.probes);
     if !purges.is_empty() {
         let (standing, number) = cache.store.purge_along(purges, visit.moment, &marks(&head));
         if standing != Standing::Valid {
@@ -53,8 +54,13 @@ pub fn store(
     }
     let sign = signed.as_ref().map(|signed| &signed.sign).or(visit.sign.as_deref());
     let recipe = Recipe::of(visit, exchange, sign.map_or(&[], |sign| &sign.fields), sign.and_then(|sign| sign.rules.as_ref()));
-    if let Some(signed) = signed {
-        put_sign(cache, &head, signed);
+    match signed {
+        Some(signed) => put_sign(cache, &head, signed)?,
+        // The address has no variants any more: one entry is for all, whatever has led elsewhere.
+        None if !decision.is_private && visit.first_key(exchange.head.view()).as_ref() == Some(&head.key) => {
+            cache.store.remove_older(&visit.sign_key(), head.began)?;
+        }
+        None => {}
     }
     if response.status == Status::PARTIAL_CONTENT {
         let piece = Piece::of(response)?;
@@ -68,23 +74,33 @@ pub fn store(
     put(cache, Making { ticket: visit.ticket.take(), recipe: recipe.filter(|_| !decision.is_private) }, response, head, &decision)
 }
 
-fn put_sign(cache: &PageCache, page: &EntryHead, Signed { first, key, sign }: Signed) {
-    // From before it was known that the address has variants.
-    cache.store.remove(&first);
-    cache.tier.borrow_mut().remove(&first);
+impl From<Superseded> for Refusal {
+    fn from(_: Superseded) -> Refusal {
+        Refusal::new(SUPERSEDED, "a response to a later request has been kept meanwhile")
+    }
+}
+
+fn put_sign(cache: &PageCache, page: &EntryHead, Signed { first, key, mut sign }: Signed) -> Result<(), Refusal> {
+    // From before it was known that the address has variants. Those that are older still must not come back in its place.
+    let replaced = cache.store.remove_older(&first, page.began)?;
+    sign.since = sign.since.max(replaced.unwrap_or(0));
     let record = Record::Sign(sign.clone());
     let head = EntryHead {
         key: key.clone(),
         site: page.site.clone(),
         keep_until_ms: page.keep_until_ms.saturating_add(SIGN_MS as u64),
         moment: page.moment,
+        began: page.began,
         rules: record.encode(),
         ..EntryHead::default()
     };
     match cache.store.write(&head).and_then(|writer| writer.finish()) {
-        Ok(_) => cache.hold(&key, &Kept::Sign(Rc::new(sign))),
-        Err(error) => error_log::log(&message::CACHE_NOT_STORED, format_args!("{error}")),
+        Ok(Finished::Placed { id, version }) => cache.hold(&key, &Kept::Sign(Rc::new(sign)), id, version),
+        // One that another response has put there, whose request came later.
+        Ok(Finished::Superseded) => {}
+        Err(error) => tell_not_stored(&error),
     }
+    Ok(())
 }
 
 /// What comes along with an entry that is being made.
@@ -96,7 +112,7 @@ struct Making {
 /// Writes the entry: at once where the content is there, else as it comes.
 fn put(cache: &Rc<PageCache>, making: Making, response: &mut Response, head: EntryHead, decision: &Decision) -> Result<(), Refusal> {
     let failed = |error: std::io::Error| {
-        error_log::log(&message::CACHE_NOT_STORED, format_args!("{error}"));
+        tell_not_stored(&error);
         broken(&error)
     };
     let coding = response.fields().first("Content-Encoding").map(<[u8]>::to_vec);
@@ -127,16 +143,29 @@ fn put(cache: &Rc<PageCache>, making: Making, response: &mut Response, head: Ent
                 writer.write(&plain)?;
                 writer.finish()
             });
-            let id = written.map_err(failed)?;
-            hold(cache, head, id, plain, decision, making.recipe);
+            let Finished::Placed { id, version } = written.map_err(failed)? else { return Err(Superseded.into()) };
+            hold(cache, head, (id, version), plain, decision, making.recipe);
             drop(making.ticket);
             Ok(())
         }
     }
 }
 
+/// Why a response is not kept for want of room.
+pub const NO_ROOM: &str = "disk-full";
+/// Why it is not kept where another one is.
+pub const SUPERSEDED: &str = "superseded";
+
 fn broken(error: &std::io::Error) -> Refusal {
-    Refusal::new("store", error.to_string())
+    let word = if error.kind() == std::io::ErrorKind::StorageFull { NO_ROOM } else { "store" };
+    Refusal::new(word, error.to_string())
+}
+
+/// Logs that a response is not kept. Of want of room the store tells once.
+pub fn tell_not_stored(error: &std::io::Error) {
+    if error.kind() != std::io::ErrorKind::StorageFull {
+        error_log::log(&message::CACHE_NOT_STORED, format_args!("{error}"));
+    }
 }
 
 /// The content without its coding.
@@ -164,7 +193,7 @@ fn read(part: &FilePart) -> std::io::Result<Vec<u8>> {
 }
 
 /// Puts it into this worker's memory, too: it is asked for again soon, if at all.
-fn hold(cache: &PageCache, head: EntryHead, id: u64, content: Vec<u8>, decision: &Decision, recipe: Option<Recipe>) {
+fn hold(cache: &PageCache, head: EntryHead, (id, version): (u64, Version), content: Vec<u8>, decision: &Decision, recipe: Option<Recipe>) {
     let key = head.key.clone();
     let mut fields = Fields::new();
     for (name, value) in &head.fields {
@@ -191,5 +220,5 @@ fn hold(cache: &PageCache, head: EntryHead, id: u64, content: Vec<u8>, decision:
     };
     let page = Page::new(parts);
     recipe.into_iter().for_each(|recipe| drop(page.recipe.set(Rc::new(recipe))));
-    cache.hold(&key, &Kept::Page(Rc::new(page)));
+    cache.hold(&key, &Kept::Page(Rc::new(page)), id, version);
 }

@@ -11,7 +11,11 @@ use saker_config::model::{PhpUse, Settings, SymlinkPolicy};
 use saker_files::{Kind, LinkPolicy, Metadata, ResolveError, Resolved, Watcher, resolve};
 use saker_http::{Status, content_coding::Coding};
 use saker_pipeline::Exchange;
+use saker_telemetry::{Level, error_log, httpd_message, message};
 use std::{path::Path, sync::Arc};
+
+/// What the system says where permissions are missing.
+const EACCES: i32 = 13;
 
 pub enum Located {
     File(Found),
@@ -23,7 +27,8 @@ pub enum Located {
     },
     /// A folder by its name without the slash.
     SlashMissing,
-    Refused(Status),
+    /// And the path from the root that couldn't be had, for the log.
+    Refused(Status, Option<(Vec<u8>, ResolveError)>),
 }
 
 pub fn locate(watcher: &Watcher, exchange: &mut Exchange) -> Located {
@@ -40,18 +45,18 @@ pub fn at(watcher: &Watcher, exchange: &mut Exchange, relative: Vec<u8>) -> Loca
         exchange.trace("content", None, || {
             "hidden: names that begin with a dot, and backup copies, are as if they were not there (`hidden`)".into()
         });
-        return Located::Refused(Status::NOT_FOUND);
+        return Located::Refused(Status::NOT_FOUND, None);
     }
     let with_slash = relative.is_empty() || relative.ends_with(b"/");
     match open(watcher, exchange, &relative) {
-        Err(error) => Located::Refused(status_of(error)),
+        Err(error) => Located::Refused(status_of(error), Some((relative, error))),
         Ok(resolved) => match (resolved.metadata.kind, with_slash) {
             (Kind::File, false) => Located::File(found(watcher, exchange, relative, resolved)),
             (Kind::Directory, true) => index(watcher, exchange, relative, resolved),
             (Kind::Directory, false) => Located::SlashMissing,
             // A file has nothing below it.
-            (Kind::File | Kind::Other, true) => Located::Refused(Status::NOT_FOUND),
-            (Kind::Other, false) => Located::Refused(Status::FORBIDDEN),
+            (Kind::File | Kind::Other, true) => Located::Refused(Status::NOT_FOUND, Some((relative, ResolveError::NotFound))),
+            (Kind::Other, false) => not_a_file(exchange, &relative),
         },
     }
 }
@@ -66,12 +71,75 @@ fn index(watcher: &Watcher, exchange: &mut Exchange, relative: Vec<u8>, folder: 
                 exchange.trace("content", None, || format!("index file `{name}`"));
                 return Located::File(found(watcher, exchange, candidate, resolved));
             }
+            Ok(resolved) if resolved.metadata.kind == Kind::Other => return not_a_file(exchange, &candidate),
             Ok(_) | Err(ResolveError::NotFound | ResolveError::LinkDangling) => {}
             // Not to be passed over: the next name, or a listing, might show what was meant to be closed.
-            Err(error) => return Located::Refused(status_of(error)),
+            Err(error) => return Located::Refused(status_of(error), Some((candidate, error))),
         }
     }
     Located::Folder { relative, folder }
+}
+
+fn not_a_file(exchange: &Exchange, relative: &[u8]) -> Located {
+    refuse(exchange, relative);
+    Located::Refused(Status::FORBIDDEN, None)
+}
+
+/// Says why a path below the root can't be had, for an answer that says it to the client.
+pub fn complain(exchange: &Exchange, relative: &[u8], error: ResolveError) {
+    // What is missing is told at a level that few want: nothing is put together for nobody.
+    let area = if error_log::speaks_httpd() { httpd_message::FILE_DOES_NOT_EXIST.module } else { message::FILE_MISSING.area };
+    if error == ResolveError::NotFound && !error_log::is_wanted(area, Level::Info, exchange) {
+        return;
+    }
+    let (root, relative) = (root(exchange).unwrap_or(Path::new("")), String::from_utf8_lossy(relative));
+    let shown = format!("{}/{relative}", root.display().to_string().trim_end_matches('/'));
+    let is_link = matches!(error, ResolveError::LinkDenied | ResolveError::LinkLoop | ResolveError::LinkDangling);
+    if error_log::speaks_httpd() {
+        return match error {
+            ResolveError::NotFound => {
+                error_log::log_httpd(&httpd_message::FILE_DOES_NOT_EXIST, None, exchange, format_args!("File does not exist: {shown}"));
+            }
+            _ if is_link => {
+                let text = format_args!("Symbolic link not allowed or link target not accessible: {shown}");
+                error_log::log_httpd(&httpd_message::LINK_REFUSED, None, exchange, text);
+            }
+            ResolveError::Io(errno) => {
+                error_log::log_httpd(&httpd_message::FILE_PERMISSIONS, Some(errno), exchange, format_args!("file cannot be read: {shown}"));
+            }
+            _ => {
+                let text = format_args!("file permissions deny server access: {shown}");
+                error_log::log_httpd(&httpd_message::FILE_PERMISSIONS, Some(EACCES), exchange, text);
+            }
+        };
+    }
+    match error {
+        ResolveError::NotFound => error_log::log_about(&message::FILE_MISSING, exchange, format_args!("{shown}")),
+        // As good as missing, unless the policy for links has to do with it.
+        ResolveError::LinkDangling => error_log::log_about(&message::FILE_MISSING, exchange, format_args!("{shown}: {error}")),
+        _ if is_link => error_log::log_about(&message::SYMLINK_REFUSED, exchange, format_args!("{shown}: {error}")),
+        ResolveError::Io(_) | ResolveError::Descriptors => {
+            error_log::log_about(&message::FILE_READ_FAILED, exchange, format_args!("{shown}: {error}"));
+        }
+        _ => error_log::log_about(&message::ACCESS_DENIED, exchange, format_args!("{shown}: {error}")),
+    }
+}
+
+/// Says that a folder has neither an index file nor a listing. Apache's rules have said so themselves.
+pub fn complain_of_folder(exchange: &Exchange, relative: &[u8]) {
+    if error_log::speaks_httpd() {
+        return;
+    }
+    let (root, relative) = (root(exchange).unwrap_or(Path::new("")), String::from_utf8_lossy(relative));
+    let names = index_names(&exchange.settings).collect::<Vec<_>>().join(", ");
+    let facts = format_args!("{}/{relative}: no index file ({names}), and listings are off (`listing`)", root.display());
+    error_log::log_about(&message::ACCESS_DENIED, exchange, facts);
+}
+
+/// Says that there is a FIFO, a socket or a device.
+pub fn refuse(exchange: &Exchange, relative: &[u8]) {
+    let root = root(exchange).map(Path::to_path_buf).unwrap_or_default();
+    error_log::log_about(&message::NOT_A_FILE, exchange, format_args!("{}/{}", root.display(), String::from_utf8_lossy(relative)));
 }
 
 /// The script that is a folder's first index file.

@@ -15,6 +15,7 @@ use crate::coding::{self, Levels};
 use saker_config::model::{CodedTags, Settings};
 use saker_files::{Metadata, Resolved};
 use saker_http::content_coding::Coding;
+use saker_net::jobs::{self, Cancel, JobKind};
 use saker_pipeline::{Exchange, HeadEdits};
 use std::{borrow::Cow, cell::Cell, rc::Rc, sync::Arc};
 
@@ -197,8 +198,14 @@ async fn encoded(representation: &Representation, coding: Coding) -> Option<Vari
     let metadata = &representation.sources.identity;
     let plain = plain(&representation.identity.content, *metadata)?;
     let compression = &facts.settings.compression;
-    let encode = if compression.even_if_larger { coding::encode_all } else { coding::encode };
-    let encoded = tokio::task::spawn_blocking(move || encode(coding, levels, &plain()?)).await.ok().flatten()?;
+    let even_if_larger = compression.even_if_larger;
+    let work = move |cancel: &Cancel| coding::encode_as_job(cancel, coding, levels, &plain()?, even_if_larger);
+    let Ok(encoded) = jobs::run(JobKind::Encoding, None, work).await else {
+        // For want of a place or of time; another request may have more luck.
+        representation.unsettled.set(true);
+        return None;
+    };
+    let encoded = encoded?;
     let is_weak = representation.weak_until_s.is_some();
     let tag =
         suffix(compression.tags, coding, levels).and_then(|suffix| Tag::new(facts.settings.files.entity_tag, metadata, &suffix, is_weak));

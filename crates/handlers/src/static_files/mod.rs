@@ -26,7 +26,7 @@ use make::{Found, Maker};
 use media::Media;
 use representation::{Outcome, Representation};
 use saker_config::model::Action;
-use saker_files::Watcher;
+use saker_files::{ResolveError, Watcher};
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Handled, Handler, LocalFuture, Response};
 use std::rc::Rc;
@@ -64,25 +64,44 @@ impl StaticFiles {
             Located::Folder { relative, folder } if exchange.settings.files.listing => {
                 listing::respond(exchange, &self.watcher, relative, folder).await
             }
-            Located::Folder { .. } => {
+            Located::Folder { relative, .. } => {
                 exchange.trace("content", None, || "a folder without an index file, and listings are off (`listing`)".into());
+                locate::complain_of_folder(exchange, &relative);
                 Response::new(Status::FORBIDDEN)
             }
             Located::SlashMissing => slash_redirect(exchange),
-            Located::Refused(status) => Response::new(status),
+            Located::Refused(status, why) => {
+                if let Some((relative, error)) = why {
+                    locate::complain(exchange, &relative, error);
+                }
+                Response::new(status)
+            }
         }
     }
 
-    async fn file(&self, exchange: &mut Exchange, found: Found) -> Response {
+    async fn file(&self, exchange: &mut Exchange, mut found: Found) -> Response {
         // What a program has left to us is not what others get.
         let own = exchange.handed.as_ref().map(|handed| handed.settings(&exchange.settings));
+        if exchange.screening.is_some() {
+            // Rules look at the file, and a sibling may say something else than it.
+            let files = &own.as_ref().unwrap_or(&exchange.settings).files;
+            let content_type = names::content_type(files, &found.relative).unwrap_or_default();
+            if exchange.inspects(&content_type) {
+                found.siblings.clear();
+            }
+        }
         let part = self.media.part(&self.maker, exchange, own.as_ref(), &found).await;
         if let Some(part) = part {
             self.media.pace(exchange, &found).await;
             return self.respond(exchange, found, part).await;
         }
-        let Ok(representation) = self.maker.representation(exchange, own.as_ref(), &found).await else {
-            return Response::new(Status::INTERNAL_SERVER_ERROR);
+        let representation = match self.maker.representation(exchange, own.as_ref(), &found).await {
+            Ok(representation) => representation,
+            Err(error) => {
+                let why = ResolveError::Io(error.raw_os_error().unwrap_or_default());
+                locate::complain(exchange, &found.relative, why);
+                return Response::new(Status::INTERNAL_SERVER_ERROR);
+            }
         };
         self.media.pace(exchange, &found).await;
         self.respond(exchange, found, Ok(representation)).await
@@ -106,6 +125,10 @@ impl StaticFiles {
             if let Outcome::Make(coding) = outcome {
                 self.maker.make(&representation, coding, &mut found).await;
                 continue;
+            }
+            if matches!(outcome, Outcome::Answer(_)) {
+                let content_type = representation.facts.content_type.as_deref().unwrap_or_default();
+                exchange.show_whole(content_type, || representation.identity.content.whole());
             }
             if !exchange.request_dependent && !representation.unsettled.get() {
                 exchange.reusable = Some(media::reusable(exchange, &found.relative, &representation));

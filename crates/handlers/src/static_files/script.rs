@@ -1,7 +1,7 @@
 //! Scripts in the middle of paths: `/shop/index.php/item/7` is the script `/shop/index.php` with `/item/7` behind it.
 
 use super::{locate, names};
-use saker_files::{Kind as FileKind, Watcher, look};
+use saker_files::{Kind as FileKind, ResolveError, Watcher, look};
 use saker_http::Status;
 use saker_pipeline::{Exchange, Script};
 use std::{os::unix::ffi::OsStrExt, path::Path};
@@ -18,21 +18,32 @@ pub fn ends(relative: &[u8]) -> impl Iterator<Item = usize> {
     slashes.chain([relative.len()]).filter(|end| relative.get(..*end).is_some_and(names::is_php))
 }
 
-/// What is there under a name below the root; the error is the answer.
-pub fn kind(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8]) -> Result<Kind, Status> {
+/// What is there under a name below the root; the error is the answer, and why, where that has not been logged.
+pub fn kind(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8]) -> Result<Kind, (Status, Option<ResolveError>)> {
     let policy = locate::link_policy(exchange.settings.files.symlinks);
-    let root = locate::root(exchange).map(Path::to_path_buf).ok_or(Status::NOT_FOUND)?;
+    let root = locate::root(exchange).map(Path::to_path_buf).ok_or((Status::NOT_FOUND, None))?;
     match look(watcher, &root, relative, policy, &mut exchange.stamps) {
         Ok(metadata) => Ok(match metadata.kind {
             FileKind::File => Kind::File,
             FileKind::Directory => Kind::Folder,
-            FileKind::Other => return Err(Status::FORBIDDEN),
+            FileKind::Other => {
+                locate::refuse(exchange, relative);
+                return Err((Status::FORBIDDEN, None));
+            }
         }),
         Err(error) => match locate::status_of(error) {
             Status::NOT_FOUND => Ok(Kind::Nothing),
-            status => Err(status),
+            status => Err((status, Some(error))),
         },
     }
+}
+
+/// The same; what can't be had leaves a line in the error log.
+pub fn kind_or_complaint(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8]) -> Result<Kind, Status> {
+    kind(watcher, exchange, relative).map_err(|(status, why)| {
+        why.into_iter().for_each(|error| locate::complain(exchange, relative, error));
+        status
+    })
 }
 
 /// What a program is told of a script and of what of the path follows it.

@@ -52,3 +52,74 @@ fn a_cleared_index_knows_nothing() {
     index.clear();
     assert!(!index.has(KnownField::Host) && index.field_count() == 0);
 }
+
+/// An index with these fields, and what is left of them.
+fn left(fields: &[(&str, &str)]) -> Vec<String> {
+    let head = RequestHead::build("GET", "/", Version::Http11, fields);
+    let RequestHead { bytes, mut index } = head;
+    index.remove_nominated(&bytes);
+    let view = HeadView::new(&bytes, &index);
+    let known = [KnownField::Host, KnownField::AcceptEncoding, KnownField::Cookie].into_iter().filter(|known| view.has(*known)).count();
+    let named = view.fields().filter(|(name, _)| matches!(KnownField::classify(name), Some(known) if view.has(known))).count();
+    assert!(known <= named, "what is indexed is there");
+    view.fields().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
+}
+
+#[test]
+fn nominated_fields_are_gone() {
+    const A: (&str, &str) = ("Accept-Language", "de");
+    for (nominating, is_gone) in [
+        (&[("Connection", "accept-language")][..], true),
+        (&[("connection", "close, ACCEPT-LANGUAGE")], true),
+        (&[("Connection", "keep-alive"), ("Connection", "x,\t accept-language ,")], true),
+        (&[("Connection", "accept_language")], false),
+        (&[("Connection", "accept-languages, accept-languag")], false),
+        (&[("Connection", "close")], false),
+        (&[("Connection", "")], false),
+        (&[("Proxy-Connection", "accept-language")], false),
+        (&[("X", "accept-language")], false),
+    ] {
+        for fields in [[&[("Host", "a"), A, A, ("B", "1")], nominating].concat(), [nominating, &[("Host", "a"), ("B", "1"), A]].concat()] {
+            let names = left(&fields);
+            assert_eq!(!names.iter().any(|name| name == A.0), is_gone, "{fields:?}");
+            assert!(names.iter().any(|name| name == "Host") && names.iter().any(|name| name == "B"), "{fields:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_for_all_recipients_cannot_be_nominated() {
+    let names = END_TO_END.iter().chain(&[
+        "X-Forwarded-For",
+        "Forwarded",
+        "X-Real-IP",
+        "True-Client-IP",
+        "X-Cluster-Client-Ip",
+        "CF-Connecting-IP",
+        "X-Custom-IP",
+        "IP-Of-Client",
+        "Remote-Addr",
+        "X-Client-Cert",
+        "TE",
+        "Upgrade",
+        "Keep-Alive",
+    ]);
+    for name in names.filter(|name| **name != "connection") {
+        assert_eq!(left(&[("Connection", name), (name, "1")]), ["Connection", name], "{name}");
+    }
+}
+
+#[test]
+fn known_fields_move_up_when_one_before_them_goes() {
+    let head = RequestHead::build(
+        "GET",
+        "/",
+        Version::Http11,
+        &[("A", "1"), ("Accept-Encoding", "x"), ("Cookie", "a=b"), ("Connection", "a, accept-encoding"), ("Cookie", "c=d")],
+    );
+    let RequestHead { bytes, mut index } = head;
+    index.remove_nominated(&bytes);
+    let view = HeadView::new(&bytes, &index);
+    assert_eq!(view.lines(KnownField::Cookie).collect::<Vec<_>>(), [b"a=b", b"c=d"]);
+    assert_eq!((view.known(KnownField::AcceptEncoding), view.known_count(KnownField::Cookie)), (None, 2));
+}

@@ -1,7 +1,12 @@
 use super::*;
 
-const LIMITS: ChunkLimits =
-    ChunkLimits { line_extension_bytes_max: 10, extension_bytes_max: 20, trailer_bytes_max: 20, trailer_count_max: 2 };
+const LIMITS: ChunkLimits = ChunkLimits {
+    line_extension_bytes_max: 10,
+    extension_bytes_max: 20,
+    trailer_bytes_max: 20,
+    trailer_count_max: 2,
+    trailer_line_bytes_max: 20,
+};
 
 /// Content and trailers, or the reason.
 fn decoded(input: &[u8]) -> Result<(Vec<u8>, Fields), RejectReason> {
@@ -94,4 +99,21 @@ fn last_chunk_carries_trailers_that_may_be_there() {
     encode_last_chunk(Some(&trailers), &mut out);
     encode_last_chunk(None, &mut out);
     assert_eq!(out, b"0\r\nServer-Timing: db;dur=1\r\n\r\n0\r\n\r\n");
+}
+
+#[test]
+fn a_trailer_line_has_a_limit_of_its_own() {
+    let limits = ChunkLimits { trailer_line_bytes_max: 10, ..ChunkLimits::default() };
+    let decoded = |line: &str| ChunkedDecoder::new(limits).decode(format!("0\r\n{line}\r\n\r\n").as_bytes());
+    assert!(matches!(decoded("Name: 2345"), Ok(Decoded::End { .. })));
+    assert!(matches!(decoded("Name:2345   "), Ok(Decoded::End { .. })), "space around a value is not its");
+    assert_eq!(decoded("Name: 23456").map_err(|reject| reject.reason), Err(RejectReason::TrailersTooLarge));
+}
+
+#[test]
+fn what_programs_take_for_a_forbidden_name_is_forbidden() {
+    for name in ["Authorization", "x_forwarded_for", "X.Real.IP", "content_length", "TRANSFER_ENCODING"] {
+        assert!(is_forbidden_trailer(name), "{name}");
+    }
+    assert!(!is_forbidden_trailer("X-Forwarded") && !is_forbidden_trailer("x_sum"));
 }

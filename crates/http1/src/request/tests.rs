@@ -59,6 +59,20 @@ fn field_count_limit_has_two_sides() {
 }
 
 #[test]
+fn lines_of_one_name_have_the_limit_of_one_together() {
+    let limits = RequestLimits { field_bytes_max: 21, header_count_max: 10, ..LIMITS };
+    let parsed = |lines: &str| {
+        let head = format!("GET / HTTP/1.1\r\n{lines}\r\n");
+        parse_request(head.as_bytes(), &limits, &mut HeadIndex::default()).map_err(|reject| reject.reason)
+    };
+    let is_whole = |lines: &str| matches!(parsed(lines), Ok(Parsed::Complete { .. }));
+    assert!(is_whole("A: 234567890\r\nB: 1\r\na: 234567890\r\n"), "20 with what joins them");
+    assert_eq!(parsed("A: 234567890\r\nB: 1\r\na: 2345678901\r\n"), Err(RejectReason::FieldTooLong));
+    assert!(is_whole("A: 234567890\r\nB: 2345678901\r\n"), "two names are two values");
+    assert!(is_whole("A-B: 234567890\r\nA_B: 2345678901\r\n"), "names are compared as HTTP compares them");
+}
+
+#[test]
 fn a_request_line_beyond_the_head_limit_is_too_long() {
     let limits = RequestLimits { head_bytes_max: 12, ..LIMITS };
     let outcome = parse_request(b"GET /2345678 HTTP/1.1\r\n\r\n", &limits, &mut HeadIndex::default());
@@ -104,6 +118,19 @@ fn limits_without_bound_do_no_harm() {
 fn an_ordinary_request_takes_the_fast_way() {
     let head = b"GET /a?b HTTP/1.1\r\nHost: a\r\nAccept: */*\r\nX:\r\n\r\n";
     assert_eq!(plain::parse(head, &LIMITS, &mut HeadIndex::default()), Some(head.len()));
+}
+
+#[test]
+fn nominated_fields_are_not_in_the_index_either_way() {
+    for head in [
+        "GET / HTTP/1.1\r\nHost: a\r\nB: 1\r\nConnection: b\r\n\r\n",
+        "\r\nGET / HTTP/1.0\r\nConnection: close\r\nB: 1\r\nHost: a\r\nConnection: x, B\r\n\r\n",
+    ] {
+        let mut index = HeadIndex::default();
+        parse_request(head.as_bytes(), &RequestLimits::default(), &mut index).unwrap();
+        let view = HeadView::new(head.as_bytes(), &index);
+        assert_eq!((view.first("b"), view.first("host")), (None, Some(&b"a"[..])), "{head}");
+    }
 }
 
 /// Lines that heads are made of; the last ones are faulty, or fine for one of the two ways only.

@@ -3,9 +3,10 @@
 use super::{
     head,
     metadata::{self, Metadata},
+    near::Near,
     tags::{AUDIO, BEHIND_BYTES, HEAD_BYTES, SCRIPT, Tag, VIDEO},
 };
-use crate::{Fault, Piece, Source, bytes::be32};
+use crate::{Fault, Piece, Source, bytes::be32, work::step};
 use std::ops::Range;
 
 /// Tags in which decoders are looked for.
@@ -15,6 +16,8 @@ const DECODER_BYTES_MAX: u64 = 64 << 10;
 const METADATA_BYTES_MAX: u64 = 1 << 20;
 /// Tags of a file of hours; more are not gone through.
 const TAGS_MAX: usize = 4 << 20;
+/// Key frames that are noted down. Of more every other one is as good.
+const KEYS_MAX: usize = 256 << 10;
 
 #[derive(Clone, Debug)]
 pub struct Index {
@@ -58,6 +61,9 @@ impl Index {
             return Err(Fault::Damaged("its head has a length that none has"));
         }
         let first_tag = head_bytes + BEHIND_BYTES;
+        if first_tag > source.length() {
+            return Err(Fault::Damaged("it ends within its head"));
+        }
         let mut index = Index {
             // What none of them has said is there, may be there all the same.
             flags: if flags & 5 == 0 { 5 } else { flags & 5 },
@@ -94,20 +100,33 @@ impl Index {
 
     /// From tag to tag. Without pictures every tag with sound is as good as a key frame, and one a second will do.
     fn walk<S: Source + ?Sized>(&mut self, source: &S) -> Result<(), Fault> {
+        let source = &Near::new(source);
         let mut at = self.first_tag;
         for _ in 0..TAGS_MAX {
+            step();
             // What is broken at the end is no harm to what is before it.
             let Ok(Some(tag)) = Tag::read(source, at) else { break };
             let last = self.keys.last().map(|key| key.0);
             let is_sound = !self.has_pictures && tag.kind == AUDIO && !tag.is_decoder();
             if tag.is_key() || is_sound && last.is_none_or(|last| tag.time_ms >= last + 1000) {
-                self.keys.push((tag.time_ms, at));
+                self.note(tag.time_ms, at);
             }
             self.duration_ms = self.duration_ms.max(tag.time_ms);
             at = tag.end();
         }
         self.end = at;
         Ok(())
+    }
+
+    fn note(&mut self, time_ms: u64, at: u64) {
+        if self.keys.len() >= KEYS_MAX {
+            let mut is_kept = false;
+            self.keys.retain(|_| {
+                is_kept = !is_kept;
+                is_kept
+            });
+        }
+        self.keys.push((time_ms, at));
     }
 
     /// Bytes of memory that it holds.
@@ -123,8 +142,10 @@ impl Index {
 
     /// Behind the last tag before a time.
     pub fn end_at<S: Source + ?Sized>(&self, source: &S, time_ms: u64) -> Result<u64, Fault> {
+        let source = &Near::new(source);
         let mut at = self.key_at(time_ms).map_or(self.first_tag, |key| key.1);
         for _ in 0..TAGS_MAX {
+            step();
             let Ok(Some(tag)) = Tag::read(source, at) else { break };
             if tag.time_ms >= time_ms {
                 break;

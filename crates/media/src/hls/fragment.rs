@@ -9,6 +9,7 @@ use crate::{
     Fault, Piece,
     mp4::{Chunk, Kind, Points, Syncs, Track, Width, Writer, chunks, joined},
     spans::Spans,
+    work::step,
 };
 
 /// More samples are no fragment; a second of uncompressed sound has less.
@@ -97,6 +98,7 @@ fn write_run(
         writer.offsets_follow(1, Width::Four);
         writer.put32(u32::try_from(spans.position(chunk.offset)).unwrap_or(u32::MAX));
         for sample in chunk.first..chunk.first + chunk.samples {
+            step();
             let point = points.at(sample).unwrap_or_default();
             writer.put32(u32::try_from(point.delta).unwrap_or(u32::MAX));
             writer.put32(track.tables.sizes.of(sample));

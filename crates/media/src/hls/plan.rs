@@ -7,12 +7,15 @@ use super::codecs;
 use crate::{
     Fault,
     bytes::scale,
-    mp4::{Kind, Movie, Points, Track},
+    mp4::{Kind, Movie, Points, Seeker, Track},
+    work::step,
 };
 use std::ops::Range;
 
 /// A playlist of more fragments is not made.
 const FRAGMENTS_MAX: usize = 50_000;
+/// Samples at which fragments might begin, where any sample will do. At most every other one begins none.
+const CANDIDATES_MAX: usize = 4 * FRAGMENTS_MAX;
 
 pub struct Plan<'m> {
     pub(super) movie: &'m Movie,
@@ -64,18 +67,41 @@ impl<'m> Plan<'m> {
         u64::try_from(scale(ends.saturating_sub(begins), 1000, lead.timescale)).unwrap_or(0)
     }
 
+    /// The samples of a track that belong to each of the fragments: all in one way through its tables.
+    pub(super) fn all_samples(&self, track: &Track<'m>) -> Vec<Range<u64>> {
+        let is_lead = self.is_lead(track);
+        let mut seeker = Seeker::new(&track.tables);
+        let mut firsts: Vec<u64> = Vec::with_capacity(self.starts.len() + 1);
+        for (fragment, (sample, shown)) in self.starts.iter().enumerate() {
+            let shown = if fragment == 0 { 0 } else { self.in_units_of(track, *shown) };
+            let first = match is_lead {
+                true => *sample,
+                false => seeker.first_at(track.own_time(shown)).map_or(track.tables.samples, |found| found.0),
+            };
+            firsts.push(first.max(firsts.last().copied().unwrap_or(0)));
+        }
+        firsts.push(track.tables.samples);
+        firsts.windows(2).filter_map(|pair| Some(*pair.first()?..*pair.last()?)).collect()
+    }
+
+    fn is_lead(&self, track: &Track<'m>) -> bool {
+        self.lead().is_some_and(|lead| lead.number == track.number && lead.kind == track.kind)
+    }
+
+    /// A time of the leading track.
+    fn in_units_of(&self, track: &Track<'m>, shown: i64) -> i64 {
+        self.lead().map_or(0, |lead| scale(shown, track.timescale, lead.timescale))
+    }
+
     /// The samples of a track that belong to a fragment.
     pub(super) fn samples(&self, fragment: usize, track: &Track<'m>) -> Range<u64> {
-        let is_lead = self.lead().is_some_and(|lead| lead.number == track.number && lead.kind == track.kind);
+        let is_lead = self.is_lead(track);
         let at = |fragment: usize| match self.starts.get(fragment) {
             None => track.tables.samples,
             Some((sample, _)) if is_lead => *sample,
             // What would be shown before the beginning can't be told, and is left out.
             Some(_) if fragment == 0 => track.tables.first_at(track.own_time(0)),
-            Some((_, shown)) => {
-                let shown = self.lead().map_or(0, |lead| scale(*shown, track.timescale, lead.timescale));
-                track.tables.first_at(track.own_time(shown))
-            }
+            Some((_, shown)) => track.tables.first_at(track.own_time(self.in_units_of(track, *shown))),
         };
         let first = at(fragment);
         first..at(fragment + 1).max(first)
@@ -88,7 +114,10 @@ fn starts(lead: &Track<'_>, fragment_ms: u64) -> Result<Vec<(u64, i64)>, Fault> 
     let first = lead.tables.sync_at(lead.own_time(0));
     let mut starts = vec![(first, lead.shown_time(lead.tables.point(first).shown))];
     let mut candidates = Candidates::new(lead, first, wanted).peekable();
+    let mut looked_at = 0_usize;
     while let Some((sample, shown)) = candidates.next() {
+        step();
+        looked_at += 1;
         let begun = starts.last().map_or(0, |start| start.1);
         let length = shown.saturating_sub(begun);
         // The next one would be farther from what is wanted than this one.
@@ -97,7 +126,8 @@ fn starts(lead: &Track<'_>, fragment_ms: u64) -> Result<Vec<(u64, i64)>, Fault> 
         if length >= wanted || length > 0 && is_nearest {
             starts.push((sample, shown));
         }
-        if starts.len() > FRAGMENTS_MAX {
+        let is_endless = lead.tables.syncs.is_none() && looked_at > CANDIDATES_MAX;
+        if starts.len() > FRAGMENTS_MAX || is_endless {
             return Err(Fault::Unsupported("it would have too many fragments"));
         }
     }
@@ -106,15 +136,30 @@ fn starts(lead: &Track<'_>, fragment_ms: u64) -> Result<Vec<(u64, i64)>, Fault> 
 
 /// Where fragments might begin: key frames, or for tracks without such a table, samples at the distance that is wanted.
 enum Candidates<'t, 'm> {
-    Keys { lead: &'t Track<'m>, points: Points<'t, 'm>, entry: usize, after: u64 },
-    Any { lead: &'t Track<'m>, next: i64, wanted: i64 },
+    Keys {
+        lead: &'t Track<'m>,
+        points: Points<'t, 'm>,
+        entry: usize,
+        after: u64,
+    },
+    /// `next`: the time from which on the next one is looked for. `after`: the sample that it comes behind.
+    Any {
+        lead: &'t Track<'m>,
+        seeker: Seeker<'t, 'm>,
+        after: u64,
+        next: i64,
+        wanted: i64,
+    },
 }
 
 impl<'t, 'm> Candidates<'t, 'm> {
     fn new(lead: &'t Track<'m>, after: u64, wanted: i64) -> Candidates<'t, 'm> {
         match lead.tables.syncs {
             Some(_) => Candidates::Keys { lead, points: Points::new(&lead.tables), entry: 0, after },
-            None => Candidates::Any { lead, next: lead.shown_time(lead.tables.point(after).shown).saturating_add(wanted), wanted },
+            None => {
+                let next = lead.shown_time(lead.tables.point(after).shown).saturating_add(wanted);
+                Candidates::Any { lead, seeker: Seeker::new(&lead.tables), after, next, wanted }
+            }
         }
     }
 }
@@ -126,16 +171,25 @@ impl Iterator for Candidates<'_, '_> {
         match self {
             Candidates::Keys { lead, points, entry, after } => loop {
                 let sample = u64::from(lead.tables.syncs?.word(*entry, 0)?.checked_sub(1)?);
+                step();
                 *entry += 1;
                 if sample > *after {
                     *after = sample;
                     return Some((sample, lead.shown_time(points.at(sample)?.shown)));
                 }
             },
-            Candidates::Any { lead, next, wanted } => {
-                let sample = lead.tables.first_at(lead.own_time(*next));
-                *next = next.saturating_add(*wanted);
-                (sample < lead.tables.samples).then(|| (sample, lead.shown_time(lead.tables.point(sample).shown)))
+            Candidates::Any { lead, seeker, after, next, wanted } => {
+                let (sample, own) = seeker.first_at(lead.own_time(*next))?;
+                // Times that don't fit into numbers would find the same one for ever.
+                if sample <= *after {
+                    return None;
+                }
+                *after = sample;
+                let shown = lead.shown_time(own);
+                // A sample may last for longer than many fragments: what lies within it is passed over at once.
+                let passed = shown.saturating_sub(*next).max(0) / *wanted;
+                *next = next.saturating_add(passed.saturating_add(1).saturating_mul(*wanted));
+                Some((sample, shown))
             }
         }
     }

@@ -37,9 +37,11 @@ pub fn main(plan: &Plan<'_>, version: &str) -> String {
 fn bits_per_s(plan: &Plan<'_>) -> (u64, u64) {
     let per_s = |bytes: u64, ms: u64| bytes.saturating_mul(8000) / ms.max(1);
     let (mut peak, mut bytes_all, mut ms_all) = (0, 0_u64, 0_u64);
+    let samples: Vec<_> = plan.tracks.iter().map(|(track, _)| (track, plan.all_samples(track))).collect();
     for fragment in 0..plan.fragments() {
         let ms = plan.duration_ms(fragment);
-        let bytes = plan.tracks.iter().map(|(track, _)| track.tables.sizes.sum(plan.samples(fragment, track))).fold(0, u64::saturating_add);
+        let of_fragment = samples.iter().filter_map(|(track, ranges)| Some(track.tables.sizes.sum(ranges.get(fragment)?.clone())));
+        let bytes = of_fragment.fold(0, u64::saturating_add);
         // A last one of a few milliseconds says nothing.
         if ms >= 500 || fragment == 0 {
             peak = peak.max(per_s(bytes, ms));

@@ -1,7 +1,7 @@
 //! Where samples lie in the file.
 
 use super::tables::Tables;
-use crate::Fault;
+use crate::{Fault, work::step};
 use std::ops::Range;
 
 /// Samples that lie one behind the other.
@@ -25,6 +25,7 @@ impl Chunk {
 pub fn chunks(tables: &Tables<'_>, samples: Range<u64>, file_bytes: u64) -> Result<Vec<Chunk>, Fault> {
     let (mut found, mut sample) = (Vec::new(), 0);
     for run in 0..tables.runs.len() {
+        step();
         let per_chunk = u64::from(tables.runs.word(run, 4).unwrap_or(0));
         let entry = tables.runs.word(run, 8).unwrap_or(1);
         let (from, to) = (tables.first_chunk(run), tables.first_chunk(run + 1));
@@ -35,6 +36,7 @@ pub fn chunks(tables: &Tables<'_>, samples: Range<u64>, file_bytes: u64) -> Resu
         let skipped = (samples.start.saturating_sub(sample) / per_chunk).min(to.saturating_sub(from));
         sample += skipped * per_chunk;
         for chunk in from + skipped..to {
+            step();
             if sample >= samples.end {
                 return Ok(found);
             }

@@ -15,7 +15,7 @@ use super::{
     with_duration,
     writer::Width,
 };
-use crate::{Fault, Piece, Times, bytes::scale, spans::Spans};
+use crate::{Fault, Piece, Times, bytes::scale, spans::Spans, work::step};
 use std::ops::Range;
 
 /// Offsets beyond this take eight bytes each; what the index itself takes is far below the rest.
@@ -203,6 +203,7 @@ fn write_offsets_shown(writer: &mut Writer, part: &Part<'_, '_>) {
 fn write_clipped(writer: &mut Writer, entries: impl Iterator<Item = (u32, u32)>, samples: &Range<u64>) -> usize {
     let (mut at, mut count) = (0_u64, 0);
     for (length, value) in entries {
+        step();
         let end = at.saturating_add(length.into());
         let kept = end.min(samples.end).saturating_sub(at.max(samples.start));
         if kept > 0 {
@@ -240,7 +241,10 @@ fn write_sizes(writer: &mut Writer, part: &Part<'_, '_>) {
         _ => {
             writer.put32(0);
             writer.put32(count);
-            samples.clone().for_each(|sample| writer.put32(sizes.of(sample)));
+            for sample in samples.clone() {
+                step();
+                writer.put32(sizes.of(sample));
+            }
         }
     });
 }

@@ -13,6 +13,8 @@ use std::ops::Range;
 const FILE_TYPE_BYTES_MAX: u64 = 4096;
 /// More tracks have nobody to play them.
 const TRACKS_MAX: usize = 64;
+/// A pause of more units leaves no numbers for what comes after it.
+const TIME_MAX: i64 = 1 << 60;
 
 /// What was read of a file.
 #[derive(Clone, Debug)]
@@ -85,7 +87,7 @@ impl Movie {
         let mut tracks = Vec::new();
         for atom in Atoms::new(index) {
             let atom = atom?;
-            if atom.kind == *b"trak" {
+            if atom.kind == *b"trak" && tracks.len() <= TRACKS_MAX {
                 tracks.push(Track::read(atom.payload, timescale)?);
             }
         }
@@ -127,6 +129,10 @@ impl<'m> Track<'m> {
             return Err(Fault::Damaged("a track has no unit of time"));
         }
         let beginning = Beginning::read(whole);
+        let pause = scale(beginning.pause.cast_signed(), timescale, movie_timescale);
+        if pause > TIME_MAX {
+            return Err(Fault::Damaged("a track is longer than time can be counted"));
+        }
         Ok(Track {
             whole,
             kind: match handler {
@@ -138,7 +144,7 @@ impl<'m> Track<'m> {
             timescale,
             entries: find(stbl, b"stsd")?,
             beginning,
-            pause: scale(beginning.pause.cast_signed(), timescale, movie_timescale),
+            pause,
             tables: Tables::read(stbl)?,
         })
     }

@@ -7,6 +7,7 @@ use super::atoms::Atoms;
 use crate::{
     Fault,
     bytes::{be16, be32, be64},
+    work::step,
 };
 use std::ops::Range;
 
@@ -94,7 +95,7 @@ impl<'m> Sizes<'m> {
     pub fn sum(&self, samples: Range<u64>) -> u64 {
         match self {
             Sizes::Same { bytes, .. } => samples.end.saturating_sub(samples.start).saturating_mul(u64::from(*bytes)),
-            _ => samples.map(|sample| u64::from(self.of(sample))).sum(),
+            _ => samples.inspect(|_| step()).map(|sample| u64::from(self.of(sample))).fold(0, u64::saturating_add),
         }
     }
 }
@@ -183,6 +184,7 @@ impl<'m> Tables<'m> {
     fn in_chunks(&self) -> Result<u64, Fault> {
         let (mut samples, mut expected) = (0_u64, 1);
         for run in 0..self.runs.len() {
+            step();
             let (first, count) = (self.runs.word(run, 0).unwrap_or(0), self.runs.word(run, 4).unwrap_or(0));
             let next = self.first_chunk(run + 1);
             if first < expected || run == 0 && first != 1 || next <= u64::from(first) && run + 1 < self.runs.len() {

@@ -4,6 +4,7 @@
 //! a question costs as much as the tables have entries. Samples are decoded in their order and may be shown in another.
 
 use super::tables::{Entries, Tables};
+use crate::work::step;
 use std::cmp::Ordering;
 
 /// Samples that follow each other at the same distance, each shown as long after it is decoded.
@@ -19,7 +20,7 @@ pub struct Run {
 
 impl Run {
     /// When a sample of it is shown, `nth` from its first.
-    fn shown(&self, nth: u64) -> i64 {
+    pub fn shown(&self, nth: u64) -> i64 {
         self.decoded_at(nth) + self.offset
     }
 
@@ -64,8 +65,7 @@ impl<'m> Tables<'m> {
 
     /// The first sample that is shown at `limit` or later; as many as there are where none is.
     pub fn first_at(&self, limit: i64) -> u64 {
-        let found = self.time_runs().find_map(|run| Some(run.before(limit)).filter(|nth| *nth < run.count).map(|nth| run.first + nth));
-        found.unwrap_or(self.samples)
+        Seeker::new(self).first_at(limit).map_or(self.samples, |(sample, _)| sample)
     }
 
     /// Behind the last sample that is shown before `limit`.
@@ -119,6 +119,7 @@ impl<'m> Syncs<'m> {
     pub fn has(&mut self, sample: u64) -> bool {
         let Some(entries) = self.entries else { return true };
         while let Some(number) = entries.word(self.entry, 0) {
+            step();
             match u64::from(number).cmp(&(sample + 1)) {
                 Ordering::Less => self.entry += 1,
                 Ordering::Equal => return true,
@@ -126,6 +127,32 @@ impl<'m> Syncs<'m> {
             }
         }
         false
+    }
+}
+
+/// Samples by ascending times, each looked for from where the last one was found, so that all of them together cost one way through the tables.
+pub struct Seeker<'t, 'm> {
+    runs: Runs<'t, 'm>,
+    run: Option<Run>,
+}
+
+impl<'t, 'm> Seeker<'t, 'm> {
+    pub fn new(tables: &'t Tables<'m>) -> Seeker<'t, 'm> {
+        let mut runs = tables.time_runs();
+        let run = runs.next();
+        Seeker { runs, run }
+    }
+
+    /// The first sample that is shown at `limit` or later, and when. `limit` is not before the last one.
+    pub fn first_at(&mut self, limit: i64) -> Option<(u64, i64)> {
+        loop {
+            let run = self.run?;
+            let nth = run.before(limit);
+            if nth < run.count {
+                return Some((run.first + nth, run.shown(nth)));
+            }
+            self.run = self.runs.next();
+        }
     }
 }
 
@@ -177,6 +204,7 @@ impl Runs<'_, '_> {
     /// Duration of the next samples, and how many have it.
     fn lasting(&mut self) -> Option<(i64, u64)> {
         loop {
+            step();
             let (entry, gone) = self.duration;
             let count = u64::from(self.tables.durations.word(entry, 0)?);
             if gone < count {
@@ -189,6 +217,7 @@ impl Runs<'_, '_> {
     /// Offset of the next samples, and how many have it. Whatever the version says, it has a sign: files of version 0 have it, too.
     fn shown(&mut self) -> (i64, u64) {
         loop {
+            step();
             let (entry, gone) = self.offset;
             let Some(count) = self.tables.offsets_shown.word(entry, 0).map(u64::from) else { return (0, u64::MAX) };
             if gone < count {

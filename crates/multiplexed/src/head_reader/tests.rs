@@ -45,11 +45,19 @@ fn line(store: &HeadStore) -> String {
 
 #[test]
 fn requests_that_are_well_formed() {
-    let rows: [(Lines<'_>, Shape, &str); 15] = [
+    let rows: [(Lines<'_>, Shape, &str); 22] = [
         (&get(&[]), REQUEST, "GET / HTTP/2.0|host=a.example"),
         (&get(&[("te", "trailers"), ("x", "")]), REQUEST, "GET / HTTP/2.0|host=a.example|te=trailers|x="),
         (&get(&[("te", "Trailers")]), REQUEST, "GET / HTTP/2.0|host=a.example|te=Trailers"),
         (&get(&[("host", "A.Example")]), REQUEST, "GET / HTTP/2.0|host=a.example"),
+        // One spelling of one host.
+        (&get(&[(":authority", "A.Example.:0443")]), REQUEST, "GET / HTTP/2.0|host=a.example:443"),
+        (&get(&[(":authority", "a.example:")]), REQUEST, "GET / HTTP/2.0|host=a.example"),
+        (&get(&[(":authority", ""), ("host", "A.Example.:")]), REQUEST, "GET / HTTP/2.0|host=a.example"),
+        (&get(&[("host", "a.example.:443")]), REQUEST, "GET / HTTP/2.0|host=a.example"),
+        (&get(&[(":scheme", "HTTP"), ("host", "a.example:80")]), REQUEST, "GET / HTTP/2.0|host=a.example"),
+        (&get(&[(":authority", "[0:0::1]:8"), ("host", "[::1]:8")]), REQUEST, "GET / HTTP/2.0|host=[::1]:8"),
+        (&[(":authority", "A.:443"), (":method", "CONNECT"), ("host", "a:443")], REQUEST, "CONNECT A.:443 HTTP/2.0|host=a:443"),
         (&get(&[(":authority", ""), ("a", "1"), ("host", "b")]), REQUEST, "GET / HTTP/2.0|a=1|host=b"),
         (&get(&[(":authority", "[::1]:80")]), REQUEST, "GET / HTTP/2.0|host=[::1]:80"),
         (
@@ -76,7 +84,7 @@ fn requests_that_are_well_formed() {
 #[test]
 fn requests_that_are_malformed() {
     let long_method = "M".repeat(METHOD_BYTES_MAX + 1);
-    let rows: [(Lines<'_>, Shape, HeadFault); 55] = [
+    let rows: [(Lines<'_>, Shape, HeadFault); 66] = [
         (&[], REQUEST, HeadFault::PseudoFieldMissing),
         (&get(&[(":method", "")]), REQUEST, HeadFault::PseudoFieldMissing),
         (&get(&[(":scheme", "")]), REQUEST, HeadFault::PseudoFieldMissing),
@@ -122,6 +130,17 @@ fn requests_that_are_malformed() {
         (&get(&[(":authority", "a/b")]), REQUEST, HeadFault::BadAuthority),
         (&get(&[(":authority", ""), ("host", "a b")]), REQUEST, HeadFault::BadAuthority),
         (&get(&[("host", "b.example")]), REQUEST, HeadFault::HostDiffers),
+        (&get(&[("host", "a.example:80")]), REQUEST, HeadFault::HostDiffers),
+        (&get(&[(":scheme", "http"), ("host", "a.example:443")]), REQUEST, HeadFault::HostDiffers),
+        (&get(&[(":scheme", "x"), ("host", "a.example:443")]), REQUEST, HeadFault::HostDiffers),
+        (&get(&[("host", "")]), REQUEST, HeadFault::BadAuthority),
+        (&get(&[("host", "a.example..")]), REQUEST, HeadFault::BadAuthority),
+        (&get(&[("host", "u@a.example")]), REQUEST, HeadFault::BadAuthority),
+        (&get(&[(":authority", "127.01.0.1")]), REQUEST, HeadFault::BadAuthority),
+        (&get(&[(":authority", "0x7f.1")]), REQUEST, HeadFault::BadAuthority),
+        (&get(&[(":authority", "017700000001")]), REQUEST, HeadFault::BadAuthority),
+        (&get(&[(":authority", ""), ("host", "0x7f.1")]), REQUEST, HeadFault::BadAuthority),
+        (&get(&[(":authority", ""), ("host", "a.example"), ("host", "a.example")]), REQUEST, HeadFault::SeveralHosts),
         (&get(&[("host", "a.example"), ("host", "a.example")]), REQUEST, HeadFault::SeveralHosts),
         (&get(&[("connection", "close")]), REQUEST, HeadFault::ConnectionField),
         (&get(&[("keep-alive", "1")]), REQUEST, HeadFault::ConnectionField),
@@ -275,9 +294,24 @@ fn a_target_and_a_field_have_limits_of_their_own() {
         let (store, facts) = read_with(&fields, REQUEST, &limits);
         (facts.unwrap().too_large, line(&store))
     };
-    assert_eq!(over("/12345", "1234567890123456").0, None);
+    // As HTTP/1 would write it: "name: 12345678901234".
+    assert_eq!(over("/12345", "12345678901234").0, None);
     assert_eq!(over("/123456", "1"), (Some(TooLarge::Target), "GET /123456 HTTP/2.0".into()));
-    assert_eq!(over("/12345", "12345678901234567").0, Some(TooLarge::Fields));
+    assert_eq!(over("/12345", "123456789012345").0, Some(TooLarge::Fields));
+}
+
+#[test]
+fn lines_of_one_name_have_the_limit_of_one_together() {
+    let limits = HeadLimits { field_bytes_max: 21, ..DEFAULT };
+    let over = |name: &'static str, other: &str| {
+        let fields = get(&[(name, "123456789"), ("b", "1"), (name, other)]);
+        let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
+        read_with(&fields, REQUEST, &limits).1.unwrap().too_large
+    };
+    for name in ["a", "cookie"] {
+        assert_eq!(over(name, "123456789"), None, "{name}");
+        assert_eq!(over(name, "1234567890"), Some(TooLarge::Fields), "{name}");
+    }
 }
 
 #[test]

@@ -57,10 +57,10 @@ fn accepts_without_registering() {
         assert_eq!(listener.try_accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let mut client = TcpStream::connect(address).unwrap();
         client.write_all(b"request").unwrap();
-        let Accepted { stream, peer } = accept_one(&listener).await;
+        let Accepted { stream, peer, by_wake_up } = accept_one(&listener).await;
         assert_eq!(peer, PeerAddress::Ip(client.local_addr().unwrap()));
         assert_eq!(stream.local_address().unwrap(), Some(address));
-        assert!(stream.is_tcp());
+        assert!(stream.is_tcp() && !by_wake_up, "without defer_accept the data may be younger");
         let mut buffer = [0; 100];
         assert_eq!(stream.try_read(&mut buffer).unwrap(), 7);
         assert_eq!(stream.try_read(&mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock, "not non-blocking");
@@ -78,6 +78,30 @@ fn accepted_sockets_inherit_nodelay() {
         let _client = TcpStream::connect(address).unwrap();
         let accepted = accept_one(&listener).await;
         assert!(rustix::net::sockopt::tcp_nodelay(&accepted.stream).unwrap());
+    });
+}
+
+#[test]
+fn only_the_first_after_a_wait_has_come_with_it() {
+    runtime().block_on(async {
+        let (socket, address) = bind_loopback(BindOptions { defer_accept: true, reuse_port: true, ..BindOptions::default() });
+        let listener = Listener::register(socket.try_clone().unwrap()).unwrap();
+        let send = || {
+            let mut client = TcpStream::connect(address).unwrap();
+            client.write_all(b"request").unwrap();
+            client
+        };
+        let _first = send();
+        assert!(!accept_one(&listener).await.by_wake_up, "another worker may have the same queue");
+        drop(listener);
+        let listener = Listener::register(socket).unwrap();
+        for _ in 0..2 {
+            let clients = [send(), send()];
+            let waited = clients.map(|_client| async { accept_one(&listener).await.by_wake_up });
+            let [first, second] = waited;
+            assert_eq!((first.await, second.await), (true, false));
+            assert_eq!(listener.try_accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
     });
 }
 

@@ -99,7 +99,7 @@ fn programs_may_run_on_any_core() {
 }
 
 #[test]
-fn nobody_runs_as_another_without_a_starter() {
+fn nobody_runs_as_another_without_a_broker() {
     let plan = ProgramPlan { user: Some(ProgramUser { user: "nobody".into(), group: None }), ..shell("") };
     assert!(start(&plan, None).unwrap_err().to_string().contains("nobody"));
 }

@@ -365,3 +365,28 @@ fn a_reset_on_drop_reaches_the_client() {
         assert_eq!(client.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
     });
 }
+
+/// The end of the peer's half is no hang-up; a reset behind it is one, and so is a Unix socket that is closed.
+#[test]
+fn a_half_closed_connection_is_not_hung_up() {
+    run(async {
+        let (client, server) = tcp_pair().await;
+        let mut server = server.register().unwrap();
+        assert!(!server.is_hung_up());
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(read(&mut server, &mut [0; 10]).await, 0);
+        assert!(!server.is_hung_up());
+        rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+        drop(client);
+        while !server.is_hung_up() {
+            tokio::task::yield_now().await;
+        }
+        let (client, server) = unix_pair();
+        let mut server = server.register().unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(read(&mut server, &mut [0; 10]).await, 0);
+        assert!(!server.is_hung_up());
+        drop(client);
+        assert!(server.is_hung_up());
+    });
+}

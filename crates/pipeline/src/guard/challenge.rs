@@ -6,7 +6,7 @@
 use super::{GuardState, cookie};
 use crate::{Body, Chunk, Exchange, ReadyHead, Response};
 use saker_config::model::Challenge;
-use saker_guard::work::{self, Page, Visitor};
+use saker_guard::work::{self, Page, Visitor, Wanted};
 use saker_http::{Fields, Method};
 use std::{rc::Rc, sync::Arc};
 
@@ -23,17 +23,16 @@ pub(crate) fn rule(exchange: &Exchange) -> Arc<Challenge> {
 /// Whether the visitor has a pass, or brings a solution, for which he gets one.
 pub(crate) fn has_passed(exchange: &mut Exchange, guard: &GuardState, rule: &Challenge) -> bool {
     exchange.depends_on_request();
-    if exchange.guarded.as_ref().is_some_and(|guarded| guarded.pass.is_some()) {
-        return true;
-    }
     let keys = &guard.keys;
     let visitor = Visitor { address: exchange.client.ip(), host: &exchange.host };
-    if cookie(exchange, PASS).is_some_and(|pass| work::has_pass(keys, visitor, pass, exchange.now)) {
+    let wanted = Wanted { difficulty: rule.difficulty, life_s: rule.life_s };
+    // Also one that this request has earned already, for a place of another rule.
+    if work::has_pass(keys, visitor, &pass_of(exchange), wanted, exchange.now) {
         return true;
     }
     let Some(solution) = cookie(exchange, WORK) else { return false };
     let pass = work::solved(keys, visitor, solution, rule.difficulty, exchange.now)
-        .and_then(|solved| work::pass(keys, visitor, &solved, rule.life_s, exchange.now));
+        .and_then(|solved| work::pass(keys, visitor, &solved, wanted, exchange.now));
     let Some((pass, until)) = pass.filter(|(_, until)| *until > exchange.now) else { return false };
     let secure = if exchange.client.secure { "; Secure" } else { "" };
     let left_s = until - exchange.now;

@@ -1,15 +1,20 @@
 //! Attempts at WordPress' doors: counted before they are made, and given back where they were none.
+//!
+//! Called by: [`super::check`] by the path, [`super::check_program`] by what is asked in the end; [`settle`] by the first filter, which sees the
+//! answer as the application gave it. The application is asked for an answer without a content coding, so that a fault in it can be read.
+//! Caveat: an answer that isn't here whole, or can't be decoded, counts as a failure.
 
-use super::challenge;
-use crate::{Body, BodyError, Chunk, Exchange, NoBody, RequestBody, Response, Services, Verdict, throttle::Over};
-use saker_config::model::{Consequence, LoginAction, Logins, Throttle};
+use super::{GuardState, challenge};
+use crate::{BodyError, CallTo, Chunk, Exchange, NoBody, RequestBody, Response, Services, Verdict, throttle::Over};
+use saker_config::model::{Action, Consequence, LoginAction, Logins, Throttle, Upstream};
 use saker_guard::{
     Remembered, Who,
-    login::{self, Attempts, Calls, Door},
+    login::{self, Attempts, Door},
+    xml_rpc::Calls,
 };
 use saker_http::{Fields, Method, Status};
 use std::{
-    cell::RefCell,
+    cell::Cell,
     rc::Rc,
     sync::Arc,
     task::{Context, Poll},
@@ -26,16 +31,65 @@ pub type LoginTable = Remembered<(Who, usize), Attempts>;
 /// An attempt under way.
 #[derive(Clone, Debug)]
 pub struct Attempt {
+    account: Account,
+    door: Door,
+}
+
+/// The client's account at a site, and what this request has been charged with.
+#[derive(Clone, Debug)]
+struct Account {
+    guard: Arc<GuardState>,
     key: (Who, usize),
     rule: Arc<Logins>,
-    door: Door,
-    calls: Rc<RefCell<Calls>>,
+    began: i64,
+    /// In thousandths; `None`: the attempt was a success, and nothing more is charged.
+    charged: Rc<Cell<Option<u64>>>,
+}
+
+impl Account {
+    fn charge(&self, count: u32) {
+        let Some(before) = self.charged.get().filter(|_| count > 0) else { return };
+        let Logins { attempts, within_s, .. } = *self.rule;
+        let more = self.guard.logins.change(self.key, Attempts::default, |known| known.charge(count, attempts, within_s, self.began));
+        self.charged.set(Some(before.saturating_add(more)));
+    }
+
+    fn give_back(&self) {
+        if let Some(charged) = self.charged.take() {
+            self.guard.logins.change(self.key, Attempts::default, |known| known.give_back(charged));
+        }
+    }
+}
+
+/// The door that the request stands before: by its path, or by what is asked in the end.
+fn door(exchange: &Exchange) -> Option<Door> {
+    let of_upstream = |upstream: &Upstream| upstream.members.iter().find_map(|member| login::door(member.path.as_bytes()));
+    let of_route = || match &exchange.route.and_then(|at| exchange.site.routes.get(at))?.action {
+        Action::Proxy(proxy) => of_upstream(&proxy.upstream),
+        _ => None,
+    };
+    login::door(&exchange.path).or_else(|| match &exchange.call {
+        None => of_route(),
+        Some(call) => {
+            let by_script = call.script.as_ref().and_then(|script| login::door(&script.filename));
+            let path = call.target.split(|byte| *byte == b'?').next().unwrap_or_default();
+            by_script.or_else(|| login::door(path)).or_else(|| match &call.to {
+                CallTo::Upstream(upstream) => of_upstream(upstream),
+                CallTo::Process(_) => None,
+            })
+        }
+    })
+}
+
+/// A request that only reads tries no password; one with content may, whatever its method.
+fn only_reads(exchange: &Exchange) -> bool {
+    matches!(exchange.head.view().method(), Method::Get | Method::Head | Method::Options) && exchange.body.is_end()
 }
 
 pub(super) fn check(exchange: &mut Exchange, services: &Services, rule: &Arc<Logins>) -> Verdict {
-    let Some(door) = login::door(&exchange.path) else { return Verdict::Pass };
+    let Some(door) = door(exchange) else { return Verdict::Pass };
     exchange.depends_on_request();
-    if exchange.head.view().method() != Method::Post || exchange.guarded.as_ref().is_some_and(|guarded| guarded.attempt.is_some()) {
+    if only_reads(exchange) || exchange.guarded.as_ref().is_some_and(|guarded| guarded.attempt.is_some()) {
         return Verdict::Pass;
     }
     let key = (Who::of(exchange.client.ip()), exchange.site_index);
@@ -45,16 +99,29 @@ pub(super) fn check(exchange: &mut Exchange, services: &Services, rule: &Arc<Log
     if is_over && let Some(refused) = refuse(exchange, services, rule, used) {
         return refused;
     }
-    services.guard.logins.change(key, Attempts::default, |known| known.add(1, rule.attempts, rule.within_s, exchange.now));
-    let calls = Rc::<RefCell<Calls>>::default();
+    let guard = Arc::clone(&services.guard);
+    let account = Account { guard, key, rule: Arc::clone(rule), began: exchange.now, charged: Rc::new(Cell::new(Some(0))) };
+    account.charge(1);
     if door == Door::XmlRpc {
-        let inner = std::mem::replace(&mut exchange.body, Box::new(NoBody));
-        exchange.body = Box::new(Counting { inner, calls: Rc::clone(&calls) });
+        look_inside(exchange, &account);
     }
-    exchange.guarded().attempt = Some(Attempt { key, rule: Arc::clone(rule), door, calls });
+    exchange.guarded().attempt = Some(Attempt { account, door });
     match rule.action {
         LoginAction::Throttle => wait(exchange, services, rule, used),
         _ => Verdict::Pass,
+    }
+}
+
+/// Counts calls in the body, and has the answer come as it is.
+fn look_inside(exchange: &mut Exchange, account: &Account) {
+    let view = exchange.head.view();
+    let calls = Calls::new(view.all("content-type"), view.all("content-encoding"));
+    let inner = std::mem::replace(&mut exchange.body, Box::new(NoBody));
+    exchange.body = Box::new(Counting { inner, calls, account: account.clone(), is_charged: false });
+    let view = exchange.head.view();
+    if view.all("accept-encoding").next().is_some() {
+        let stays = |name: &[u8]| !name.eq_ignore_ascii_case(b"accept-encoding");
+        exchange.head = exchange.head.with_fields(view.fields().filter(|(name, _)| stays(name)));
     }
 }
 
@@ -93,40 +160,62 @@ fn retry_after_s(rule: &Logins) -> u64 {
     rule.within_s.div_ceil(u64::from(rule.attempts).max(1)).max(1)
 }
 
-/// Once the answer is there.
-pub fn settle(attempt: &Attempt, table: &LoginTable, response: &Response, now: i64) {
-    let Attempt { key, rule, door, calls } = attempt;
-    let count = calls.borrow().count();
-    let is_success = match door {
+impl Attempt {
+    /// Whether its success shows in the content of the answer.
+    pub fn shows_in_content(&self) -> bool {
+        self.door == Door::XmlRpc
+    }
+}
+
+/// Once the answer is there. `content`: all of it, without a content coding; `None`: that can't be had.
+pub fn settle(attempt: &Attempt, response: &Response, content: Option<&[u8]>) {
+    let is_success = match attempt.door {
         Door::Login => login::is_success(response.status.0, response.fields().iter().filter(is_cookie).map(|(_, value)| value)),
-        Door::XmlRpc => response.status == Status::OK && is_without_fault(&response.body),
+        Door::XmlRpc => response.status == Status::OK && content.is_some_and(is_without_fault),
     };
-    table.change(*key, Attempts::default, |known| match is_success {
-        true => known.give_back(1),
-        false => drop(known.add(count - 1, rule.attempts, rule.within_s, now)),
-    });
+    if is_success {
+        attempt.account.give_back();
+    }
 }
 
 fn is_cookie(field: &(&str, &[u8])) -> bool {
     field.0.eq_ignore_ascii_case("set-cookie")
 }
 
-/// Of one that is too long to be there whole nobody knows.
-fn is_without_fault(body: &Body) -> bool {
-    matches!(body, Body::Memory(chunk) if !chunk.is_empty() && !chunk.bytes().windows(FAULT.len()).any(|part| part == FAULT))
+/// UTF-16 has none of ours in it, so a letter of no text in UTF-8 is no success, either.
+fn is_without_fault(content: &[u8]) -> bool {
+    !content.is_empty() && !content.contains(&0) && !content.windows(FAULT.len()).any(|part| part.eq_ignore_ascii_case(FAULT))
 }
 
-/// Counts the calls of a body as it passes by.
+/// Counts the calls of a body as it passes by, and charges its client with them at its end, however that comes.
 struct Counting {
     inner: Box<dyn RequestBody>,
-    calls: Rc<RefCell<Calls>>,
+    calls: Calls,
+    account: Account,
+    is_charged: bool,
+}
+
+impl Counting {
+    fn charge(&mut self) {
+        if !std::mem::replace(&mut self.is_charged, true) {
+            self.account.charge(self.calls.count() - 1);
+        }
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        self.charge();
+    }
 }
 
 impl RequestBody for Counting {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let polled = self.inner.poll_chunk(cx);
-        if let Poll::Ready(Some(Ok(chunk))) = &polled {
-            self.calls.borrow_mut().read(chunk.bytes());
+        match &polled {
+            Poll::Ready(Some(Ok(chunk))) => self.calls.read(chunk.bytes()),
+            Poll::Ready(_) => self.charge(),
+            Poll::Pending => {}
         }
         polled
     }
@@ -149,5 +238,9 @@ impl RequestBody for Counting {
 
     fn throttle(&mut self, throttle: &Throttle, site: usize) {
         self.inner.throttle(throttle, site);
+    }
+
+    fn limit(&mut self, bytes_max: u64) {
+        self.inner.limit(bytes_max);
     }
 }

@@ -105,6 +105,23 @@ fn visitor(exchange: &mut Exchange, services: &Services) -> Verdict {
     logins.map_or(Verdict::Pass, |rule| login::check(exchange, services, &rule))
 }
 
+/// Asks those of the guards once more that judge by what is asked in the end: the file that a path has turned out to be, or another server's path.
+/// `Some`: the answer in place of it.
+pub(crate) async fn check_program(exchange: &mut Exchange, services: &Services) -> Option<Response> {
+    let rule = exchange.settings.visitors.logins.clone()?;
+    if exchange.stands_in_for.is_some() {
+        return None;
+    }
+    match login::check(exchange, services, &rule) {
+        Verdict::Answer(response) => Some(response),
+        Verdict::Wait(pause) => {
+            pause.await;
+            None
+        }
+        Verdict::Pass | Verdict::Restart => None,
+    }
+}
+
 /// What programs look for that nobody could have do any work.
 pub(crate) fn is_for_robots(path: &[u8]) -> bool {
     path == b"/robots.txt" || path.starts_with(b"/.well-known/")

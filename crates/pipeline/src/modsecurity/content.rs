@@ -5,19 +5,20 @@
 
 use super::{LARGE_BYTES, Screening, Shared, Stage, gathered::Gathered, refuse};
 use crate::{BodyError, Exchange, LocalFuture, NoBody, RequestBody, Response, Services, Verdict};
+use saker_files::{BufferFiles, buffer_files::ClientKey};
+use saker_guard::Who;
 use saker_http::{Method, Status};
 use saker_net::modsecurity::{Intervention, Transaction};
 use saker_telemetry::{error_log, message};
 use std::{
     cell::RefCell,
     future::poll_fn,
-    path::Path,
     rc::Rc,
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Does work where it is in nobody's way.
-pub type Offload = fn(Box<dyn FnOnce() + Send>) -> LocalFuture<'static, ()>;
+/// Runs work on another thread. `false`: it was not carried through, and may still be running.
+pub type Offload = fn(Box<dyn FnOnce() + Send>) -> LocalFuture<'static, bool>;
 
 /// What has become of the reading; nothing as long as it goes on.
 pub(super) type Reading = Rc<RefCell<Option<Read>>>;
@@ -33,6 +34,8 @@ enum Outcome {
     /// More than anybody looks at.
     TooLarge,
     Broken(BodyError),
+    /// It has to be kept until it has been looked at, and can't be now.
+    NoRoom,
 }
 
 pub(crate) fn content(exchange: &mut Exchange, services: &Services) -> Verdict {
@@ -72,7 +75,8 @@ fn begin(exchange: &mut Exchange, services: &Services, mut screening: Box<Screen
     let job = Job {
         transaction: Rc::clone(&screening.transaction),
         bytes_max: screening.rules.request_bytes_max(),
-        folder: Arc::clone(&services.folder),
+        files: Arc::clone(&services.buffer_files),
+        client: Who::of(exchange.client.ip()).bytes(),
         offload: services.offload,
     };
     let into = Rc::clone(&reading);
@@ -88,6 +92,16 @@ fn finish(exchange: &mut Exchange, read: Read, enforcing: bool) -> Verdict {
     exchange.body = Box::new(read.body);
     match read.outcome {
         Outcome::Broken(error) => Verdict::Answer(Response::new(status_of(error))),
+        Outcome::NoRoom => {
+            error_log::log_about(
+                &message::RULE_REFUSED,
+                exchange,
+                format_args!("there is no room to read its content ahead (see buffer_files in [limits])"),
+            );
+            let mut response = Response::new(Status::SERVICE_UNAVAILABLE);
+            response.fields_mut().set("Retry-After", &b"5"[..]);
+            Verdict::Answer(response)
+        }
         Outcome::TooLarge if enforcing => {
             error_log::log_about(&message::RULE_REFUSED, exchange, format_args!("its content is larger than what is looked at"));
             Verdict::Answer(Response::new(Status::CONTENT_TOO_LARGE))
@@ -116,6 +130,7 @@ fn judged(exchange: &mut Exchange) -> Verdict {
 fn status_of(error: BodyError) -> Status {
     match error {
         BodyError::TooLarge => Status::CONTENT_TOO_LARGE,
+        BodyError::TrailersTooLarge => Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
         BodyError::TimedOut => Status::REQUEST_TIMEOUT,
         BodyError::Source => Status::INTERNAL_SERVER_ERROR,
         BodyError::Gone | BodyError::Malformed => Status::BAD_REQUEST,
@@ -125,7 +140,8 @@ fn status_of(error: BodyError) -> Status {
 struct Job {
     transaction: Shared,
     bytes_max: u64,
-    folder: Arc<Path>,
+    files: Arc<BufferFiles>,
+    client: ClientKey,
     offload: Offload,
 }
 
@@ -149,8 +165,8 @@ impl Job {
             };
             let wants_more =
                 self.transaction.borrow_mut().as_mut().is_some_and(|transaction| transaction.append_request_content(chunk.bytes()));
-            if body.keep(chunk, &self.folder).is_err() {
-                return Outcome::Broken(BodyError::Source);
+            if !body.keep(chunk, &self.files, self.client).await {
+                return Outcome::NoRoom;
             }
             if !wants_more {
                 return Outcome::Whole;
@@ -162,7 +178,7 @@ impl Job {
     }
 }
 
-/// Has the library look at what it was given, on another thread if that is much.
+/// Has the library look at what it was given, on another thread if that is much. Where that fails the transaction is lost, and the request refused.
 pub(super) async fn look(shared: &Shared, is_much: bool, offload: Offload, look: fn(&mut Transaction)) {
     let taken = shared.borrow_mut().take();
     let Some(mut transaction) = taken else { return };
@@ -173,11 +189,13 @@ pub(super) async fn look(shared: &Shared, is_much: bool, offload: Offload, look:
     }
     let place = Arc::new(Mutex::new(Some(transaction)));
     let there = Arc::clone(&place);
-    offload(Box::new(move || {
+    let is_done = offload(Box::new(move || {
         if let Some(transaction) = there.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             look(transaction);
         }
     }))
     .await;
-    *shared.borrow_mut() = place.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if is_done {
+        *shared.borrow_mut() = place.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
 }

@@ -3,20 +3,19 @@
 
 use crate::{BodyError, Chunk, RequestBody};
 use saker_config::model::Throttle;
-use saker_files::unnamed;
+use saker_files::{
+    BufferFile, BufferFiles,
+    buffer_files::{ClientKey, Share},
+};
 use saker_http::Fields;
 use std::{
     collections::VecDeque,
-    fs::File,
-    io,
-    os::unix::fs::FileExt,
-    path::Path,
+    future::poll_fn,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 const MEMORY_BYTES_MAX: u64 = 64 << 10;
-/// What is read back at once.
-const PIECE_BYTES: u64 = 64 << 10;
 
 pub(super) struct Gathered {
     inner: Box<dyn RequestBody>,
@@ -24,15 +23,13 @@ pub(super) struct Gathered {
     /// All that was read.
     bytes: u64,
     in_memory: u64,
-    file: Option<File>,
-    /// Of the file, what has been handed on.
-    handed: u64,
+    file: Option<BufferFile>,
     is_whole: bool,
 }
 
 impl Gathered {
     pub fn new(inner: Box<dyn RequestBody>) -> Gathered {
-        Gathered { inner, memory: VecDeque::new(), bytes: 0, in_memory: 0, file: None, handed: 0, is_whole: false }
+        Gathered { inner, memory: VecDeque::new(), bytes: 0, in_memory: 0, file: None, is_whole: false }
     }
 
     pub fn bytes(&self) -> u64 {
@@ -46,33 +43,22 @@ impl Gathered {
         polled
     }
 
-    pub fn keep(&mut self, chunk: Chunk, folder: &Path) -> io::Result<()> {
+    /// Keeps what was looked at. `false`: there is no room for it on disk.
+    pub async fn keep(&mut self, chunk: Chunk, files: &Arc<BufferFiles>, client: ClientKey) -> bool {
         let length = chunk.len() as u64;
+        self.bytes += length;
         if self.file.is_none() && self.in_memory + length <= MEMORY_BYTES_MAX {
             self.memory.push_back(chunk);
             self.in_memory += length;
-        } else {
-            let file = match &mut self.file {
-                Some(file) => file,
-                none => none.insert(unnamed(folder)?),
-            };
-            file.write_all_at(chunk.bytes(), self.bytes - self.in_memory)?;
+            return true;
         }
-        self.bytes += length;
-        Ok(())
-    }
-
-    fn in_file(&self) -> u64 {
-        self.bytes - self.in_memory
-    }
-
-    fn next_of_file(&mut self) -> Option<io::Result<Chunk>> {
-        let left = self.in_file().saturating_sub(self.handed);
-        let file = self.file.as_ref().filter(|_| left > 0)?;
-        let mut piece = vec![0; left.min(PIECE_BYTES) as usize];
-        let read = file.read_exact_at(&mut piece, self.handed);
-        self.handed += piece.len() as u64;
-        Some(read.map(|()| Chunk::from(piece)))
+        let file = self.file.get_or_insert_with(|| BufferFile::new(Arc::clone(files), client, Share::Request, u64::MAX));
+        if !file.has_room(chunk.len()) {
+            return false;
+        }
+        file.push(chunk.bytes());
+        poll_fn(|cx| file.poll_settled(cx)).await;
+        true
     }
 }
 
@@ -81,8 +67,13 @@ impl RequestBody for Gathered {
         if let Some(chunk) = self.memory.pop_front() {
             return Poll::Ready(Some(Ok(chunk)));
         }
-        if let Some(piece) = self.next_of_file() {
-            return Poll::Ready(Some(piece.map_err(|_| BodyError::Source)));
+        if let Some(file) = &mut self.file {
+            match file.poll_pop(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(Some(bytes))) => return Poll::Ready(Some(Ok(Chunk::from(bytes)))),
+                Poll::Ready(Ok(None)) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(Some(Err(BodyError::Source))),
+            }
         }
         if self.is_whole { Poll::Ready(None) } else { self.poll_inner(cx) }
     }
@@ -92,7 +83,8 @@ impl RequestBody for Gathered {
     }
 
     fn is_end(&self) -> bool {
-        self.memory.is_empty() && self.handed >= self.in_file() && (self.is_whole || self.inner.is_end())
+        let is_handed = self.file.as_ref().is_none_or(BufferFile::is_empty);
+        self.memory.is_empty() && is_handed && (self.is_whole || self.inner.is_end())
     }
 
     fn trailers(&mut self) -> Option<Fields> {
@@ -106,12 +98,42 @@ impl RequestBody for Gathered {
     fn throttle(&mut self, throttle: &Throttle, site: usize) {
         self.inner.throttle(throttle, site);
     }
+
+    fn limit(&mut self, bytes_max: u64) {
+        self.inner.limit(bytes_max);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::task::Waker;
+    use std::{
+        pin::pin,
+        task::{Wake, Waker},
+        thread,
+        time::Duration,
+    };
+
+    struct Unpark(thread::Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    /// What comes of it, waiting for threads only.
+    fn now<T>(future: impl Future<Output = T>) -> T {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut future = pin!(future);
+        for _ in 0..1000 {
+            if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return done;
+            }
+            thread::park_timeout(Duration::from_secs(20));
+        }
+        panic!("nobody is woken");
+    }
 
     struct Pieces(VecDeque<Vec<u8>>);
 
@@ -136,20 +158,29 @@ mod tests {
             let pieces: Vec<Vec<u8>> = sizes.iter().enumerate().map(|(seed, length)| piece(seed, *length)).collect();
             // All of it gathered, or all but the last piece.
             for gathered in [pieces.len() + 1, pieces.len() - 1] {
-                let mut cx = Context::from_waker(Waker::noop());
+                let files = BufferFiles::new(std::env::temp_dir().into());
                 let mut body = Gathered::new(Box::new(Pieces(pieces.clone().into())));
                 for _ in 0..gathered {
-                    if let Poll::Ready(Some(Ok(chunk))) = body.poll_inner(&mut cx) {
-                        body.keep(chunk, &std::env::temp_dir()).unwrap();
+                    if let Some(Ok(chunk)) = now(poll_fn(|cx| body.poll_inner(cx))) {
+                        assert!(now(body.keep(chunk, &files, [1; 9])));
                     }
                 }
                 assert!(!body.is_end());
                 let mut all = Vec::new();
-                while let Poll::Ready(Some(Ok(chunk))) = body.poll_chunk(&mut cx) {
+                while let Some(Ok(chunk)) = now(poll_fn(|cx| body.poll_chunk(cx))) {
                     all.extend_from_slice(chunk.bytes());
                 }
                 assert!(all == pieces.concat() && body.is_end(), "{sizes:?} {gathered}");
             }
         }
+    }
+
+    #[test]
+    fn what_finds_no_room_is_not_kept() {
+        let files = BufferFiles::new(std::env::temp_dir().into());
+        files.set_bounds(0, 0);
+        let mut body = Gathered::new(Box::new(Pieces(VecDeque::new())));
+        assert!(now(body.keep(Chunk::from(vec![0; 60 << 10]), &files, [1; 9])));
+        assert!(!now(body.keep(Chunk::from(vec![0; 60 << 10]), &files, [1; 9])));
     }
 }

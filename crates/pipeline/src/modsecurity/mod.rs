@@ -3,7 +3,8 @@
 //! Place in the walk: the head once it is known what is in force and the client is within its limits, before it is asked who he is; the content
 //! when that is settled, before anybody looks for something to answer; the response before filters. The log of the rules is written when
 //! the exchange is over, whatever became of it.
-//! Difficulty: content has to be looked at before the handler gets any of it, so it is read here and handed on as it came (`gathered`).
+//! Difficulty: content has to be looked at before the handler gets any of it, so it is read here and handed on as it came (`gathered`). And a
+//! response may be a part or a coding of what rules have to see: who makes such a response shows the whole besides ([`Exchange::show_whole`]).
 //! Absent on purpose: requests inside of others and error documents, which are part of a request that has been seen.
 
 mod content;
@@ -14,7 +15,7 @@ pub use content::Offload;
 pub(crate) use content::content;
 pub(crate) use response::response;
 
-use crate::{Asker, Exchange, Response};
+use crate::{Asker, Body, Exchange, Response};
 use content::Reading;
 use saker_config::{
     model::{ModSecurity, ModSecurityMode},
@@ -22,7 +23,7 @@ use saker_config::{
 };
 use saker_http::{KnownField, Status, Version};
 use saker_net::modsecurity::{Intervention, Transaction};
-use saker_telemetry::{error_log, message};
+use saker_telemetry::{error_log, httpd_message, message};
 use std::{
     cell::RefCell,
     rc::Rc,
@@ -53,6 +54,28 @@ pub struct Screening {
     transaction: Shared,
     stage: Stage,
     about: Rc<About>,
+    whole: Option<Whole>,
+}
+
+/// The representation that a response has been selected from (RFC 9110 sections 12 and 14): in the identity coding, from the first byte to the last.
+struct Whole {
+    content_type: Vec<u8>,
+    body: Body,
+}
+
+impl Exchange {
+    /// Says whether rules are going to look at responses of this type.
+    pub fn inspects(&self, content_type: &[u8]) -> bool {
+        self.screening.as_ref().is_some_and(|screening| screening.rules.wants_response_content(content_type))
+    }
+
+    /// Shows rules what the response is a part or a coding of, so that they judge that and not what the client has chosen to see of it. Nothing
+    /// happens where no rules are in force.
+    pub fn show_whole(&mut self, content_type: &[u8], body: impl FnOnce() -> Body) {
+        if let Some(screening) = &mut self.screening {
+            screening.whole = Some(Whole { content_type: content_type.to_vec(), body: body() });
+        }
+    }
 }
 
 /// Whose lines they are.
@@ -76,7 +99,10 @@ impl About {
         let found = transaction.intervention()?;
         if let Some(line) = &found.line {
             let line = self.rules.told(line, &self.host);
-            error_log::log_about(&message::RULE_REFUSED, &self.asker, format_args!("{line}"));
+            match error_log::speaks_httpd() {
+                true => error_log::log_httpd(&httpd_message::MODSECURITY_LINE, None, &self.asker, format_args!("{line}")),
+                false => error_log::log_about(&message::RULE_REFUSED, &self.asker, format_args!("{line}")),
+            }
         }
         Some(found)
     }
@@ -121,7 +147,7 @@ pub(crate) fn head(exchange: &mut Exchange) -> Option<Response> {
     let about = Rc::new(About { rules: Arc::clone(&rules), asker: exchange.asker(), host });
     let found = about.intervention(&mut transaction);
     let transaction = Rc::new(RefCell::new(Some(transaction)));
-    exchange.screening = Some(Box::new(Screening { rules, transaction, stage: Stage::Head, about }));
+    exchange.screening = Some(Box::new(Screening { rules, transaction, stage: Stage::Head, about, whole: None }));
     found.map(|found| refuse(exchange, found))
 }
 

@@ -1,12 +1,13 @@
 //! What is about to be answered, before filters change it and the page cache keeps it.
 //!
 //! Difficulty: rules want to see content before its head may go, and only some, so that is read up to a bound; a body that is made while it is sent
-//! begins with what was read of it.
+//! begins with what was read of it. Where the response is a range, several, or a coding of what the server has, rules look at what the server has: what
+//! is behind a refusal can't be had piece by piece.
 
 use super::{LARGE_BYTES, Stage, content::look, refuse};
 use crate::{Body, BodyError, BodyStream, Chunk, Exchange, FilePart, Response, Services};
 use saker_http::{Fields, Method};
-use saker_net::modsecurity::Transaction;
+use saker_net::modsecurity::{Intervention, Transaction};
 use std::{
     collections::VecDeque,
     future::poll_fn,
@@ -19,7 +20,9 @@ const PIECE_BYTES: u64 = 64 << 10;
 
 /// What is to be answered in its place, if anything.
 pub(crate) async fn response(exchange: &mut Exchange, services: &Services, response: &mut Response) -> Option<Response> {
-    let screening = exchange.screening.as_ref().filter(|screening| matches!(screening.stage, Stage::Passed))?;
+    let screening = exchange.screening.as_mut().filter(|screening| matches!(screening.stage, Stage::Passed))?;
+    // An error's page is not of it.
+    let whole = screening.whole.take().filter(|_| !response.status.is_error());
     let (rules, shared, about) = (screening.rules.clone(), Rc::clone(&screening.transaction), Rc::clone(&screening.about));
     let found = shared.borrow_mut().as_mut().and_then(|transaction| {
         for (name, value) in response.fields().iter() {
@@ -32,13 +35,21 @@ pub(crate) async fn response(exchange: &mut Exchange, services: &Services, respo
         return Some(refuse(exchange, found));
     }
     let has_content = exchange.head.view().method() != Method::Head && !response.status.forbids_content() && response.tunnel.is_none();
-    let is_wanted = has_content && rules.wants_response_content(response.fields().first("Content-Type").unwrap_or_default());
+    let is_wanted = has_content
+        && (rules.wants_response_content(response.fields().first("Content-Type").unwrap_or_default())
+            || whole.as_ref().is_some_and(|whole| rules.wants_response_content(&whole.content_type)));
     let mut sight = Sight { transaction: Rc::clone(&shared), left: if is_wanted { rules.response_bytes_max() } else { 0 }, seen: 0 };
-    if is_wanted {
-        sight.show_whole(&mut response.body).await;
+    match whole {
+        _ if !is_wanted => {}
+        Some(whole) => sight.show_there(&whole.body),
+        None => sight.show_all(&mut response.body).await,
     }
     look(&shared, sight.seen > LARGE_BYTES, services.offload, Transaction::response_content).await;
-    let found = shared.borrow_mut().as_mut().and_then(|transaction| about.intervention(transaction));
+    let found = match shared.borrow_mut().as_mut() {
+        Some(transaction) => about.intervention(transaction),
+        // It was lost with a thread.
+        None => Some(Intervention { status: 500, redirect: None, line: None }),
+    };
     found.map(|found| refuse(exchange, found))
 }
 
@@ -50,7 +61,7 @@ struct Sight {
 }
 
 impl Sight {
-    async fn show_whole(&mut self, body: &mut Body) {
+    async fn show_all(&mut self, body: &mut Body) {
         match body {
             Body::Stream(_) => {
                 if let Body::Stream(stream) = std::mem::take(body) {

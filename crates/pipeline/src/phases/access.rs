@@ -4,16 +4,17 @@
 //! it and not counted again; who may come at all is asked each time, because another path may have other rules.
 
 use crate::{
-    Client, Exchange, Response, Services, guard,
+    Client, Exchange, Response, Services, guard, held_policy,
     throttle::{Admission, Over, ProgramGate, requests},
 };
 use saker_addresses::place_of;
-use saker_config::model::{ClientCertificates, Consequence, Throttle};
+use saker_config::model::{Consequence, Throttle};
 use saker_http::Status;
 use std::{rc::Rc, sync::Arc};
 
 pub(super) fn access(exchange: &mut Exchange, services: &Services) -> Option<Response> {
-    if let Some(refused) = handshake(exchange)
+    // `select_host` has asked the same, but not for what a request leads to inside of the server.
+    if let Some(refused) = held_policy::refusal(exchange, services)
         .or_else(|| asker(exchange, services))
         .or_else(|| evade(exchange, services))
         .or_else(|| throttle(exchange, services))
@@ -21,6 +22,8 @@ pub(super) fn access(exchange: &mut Exchange, services: &Services) -> Option<Res
         return Some(refused);
     }
     let limit = body_bytes_max(exchange, services);
+    // For content whose length nobody has told, and for who reads more of it than was told.
+    exchange.body.limit(limit);
     match exchange.body.length() {
         Some(length) if limit != 0 && length > limit => {
             exchange.trace("access", None, || format!("a body of {length} bytes is over the limit of {limit}"));
@@ -28,16 +31,6 @@ pub(super) fn access(exchange: &mut Exchange, services: &Services) -> Option<Res
         }
         _ => None,
     }
-}
-
-/// A site that wants client certificates is only there for connections whose handshake could ask for them (the driver has seen to it that
-/// it was this site's).
-fn handshake(exchange: &mut Exchange) -> Option<Response> {
-    let wanted = exchange.site.tls.client_certificates == ClientCertificates::Required;
-    (wanted && !exchange.client.tls).then(|| {
-        exchange.trace("access", None, || "the site requires a client certificate, and this connection is not under TLS".into());
-        Response::new(Status::FORBIDDEN)
-    })
 }
 
 /// Who asks. Connections have been asked about bans already; a client whom a proxy names has not.

@@ -21,6 +21,7 @@ pub use server_rewrite::to_https;
 
 use crate::{Exchange, Response, Rules, Services, Verdict, guard, modsecurity, throttle::Admission};
 use saker_http::Status;
+use saker_telemetry::{error_log, message};
 use std::time::Duration;
 
 pub struct Phase {
@@ -92,7 +93,11 @@ async fn descend(exchange: &mut Exchange, services: &Services, mut from: usize) 
 
 async fn before_content(exchange: &mut Exchange, services: &Services, mut from: usize) -> Option<Response> {
     while let Some(phase) = PHASES.get(from) {
-        match (phase.run)(exchange, services) {
+        let verdict = (phase.run)(exchange, services);
+        if exchange.is_over_budget() {
+            return Some(Response::new(Status::INTERNAL_SERVER_ERROR));
+        }
+        match verdict {
             Verdict::Pass => from += 1,
             Verdict::Answer(response) => {
                 exchange.trace(phase.name, None, || format!("answers {}", response.status.0));
@@ -113,6 +118,9 @@ async fn before_content(exchange: &mut Exchange, services: &Services, mut from: 
 fn begins_again(exchange: &mut Exchange, phase: &'static str) -> bool {
     if exchange.redirects >= exchange.redirects_max {
         let times = exchange.redirects;
+        let path = String::from_utf8_lossy(&exchange.path);
+        let facts = format_args!("{path}: more than {times} internal redirects (LimitInternalRecursion)");
+        error_log::log_about(&message::RULES_GO_ROUND, &*exchange, facts);
         exchange.trace(phase, None, || format!("would begin again after {times} times: the rules go in circles"));
         return false;
     }

@@ -1,11 +1,15 @@
 //! Makes sense of the request line: target form, host, path; answers methods that are nobody's content.
+//!
+//! Drivers have settled the host of what clients send; requests of the server's own (warming, parts of pages, `explain`) are settled here.
 
 use crate::{Body, Chunk, Exchange, Response, Services};
 use saker_http::{
-    KnownField, Method, Status, host,
+    KnownField, Method, Status,
+    host::{self, parse_authority},
     path::{self, PathError},
     target::{self, Target},
 };
+use saker_telemetry::{error_log, httpd_message, message};
 
 pub(super) fn post_read(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     // A front-end has its own words for methods and for what it can't make sense of.
@@ -18,8 +22,28 @@ pub(super) fn post_read(exchange: &mut Exchange, services: &Services) -> Option<
         Ok(answer) => answer,
         Err(status) => {
             exchange.trace("post_read", None, || "the request-target can't be made sense of".into());
+            complain(exchange, status);
             Some(Response::new(status))
         }
+    }
+}
+
+/// Of what the path is wrong with, the access log shows no more than the answer.
+fn complain(exchange: &Exchange, status: Status) {
+    let line = String::from_utf8_lossy(exchange.head.view().start_line());
+    if !error_log::speaks_httpd() {
+        return error_log::log_about(
+            &message::REQUEST_REJECTED,
+            exchange,
+            format_args!("the request-target can't be made sense of: {line}"),
+        );
+    }
+    match status {
+        Status::NOT_FOUND => {
+            let text = format_args!("found %2f (encoded '/') in URI path ({line}), returning 404");
+            error_log::log_httpd(&httpd_message::ENCODED_SLASH, None, exchange, text);
+        }
+        _ => error_log::log_httpd(&httpd_message::INVALID_URI, None, exchange, format_args!("Invalid URI in request {line}")),
     }
 }
 
@@ -34,17 +58,16 @@ pub(super) fn unknown_method() -> Response {
 }
 
 fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Response>, Status> {
+    exchange.head.settle_host().map_err(|_| Status::BAD_REQUEST)?;
     let view = exchange.head.view();
     let method = view.method();
     let target = target::split(method, view.target()).map_err(|_| Status::BAD_REQUEST)?;
-    let field = view.known(KnownField::Host).unwrap_or_default();
-    // RFC 9112 section 3.2.2: the authority of an absolute-form target wins over Host.
-    let (authority, raw_path, query) = match target {
-        Target::Origin { path, query } => (field, path, query),
-        Target::Absolute { authority, path, query, .. } => (authority, path, query),
-        Target::Asterisk => (field, &b"/"[..], None),
+    let (raw_path, query) = match target {
+        // The host is settled: an authority of the target is that of the field by now.
+        Target::Origin { path, query } | Target::Absolute { path, query, .. } => (path, query),
+        Target::Asterisk => (&b"/"[..], None),
         // Whether we are a proxy is for rules to say.
-        Target::Authority(authority) if has_rules => (authority, &b"/"[..], None),
+        Target::Authority(_) if has_rules => (&b"/"[..], None),
         Target::Authority(_) => return Ok(Some(with_methods(Status::METHOD_NOT_ALLOWED))),
     };
     let asterisk = matches!(target, Target::Asterisk);
@@ -55,10 +78,8 @@ fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Respon
         Err(PathError::Nul) if has_rules => return Err(Status::NOT_FOUND),
         outcome => outcome.map_err(status_of).map(|()| false)?,
     };
-    let host = match authority {
-        b"" => Vec::new(),
-        text => host::canonical_host(host::parse_authority(text).ok_or(Status::BAD_REQUEST)?.host),
-    };
+    let authority = view.known(KnownField::Host).and_then(parse_authority);
+    let host = authority.map(|authority| host::canonical_host(authority.host)).unwrap_or_default();
     let query = query.map(<[u8]>::to_vec);
     (exchange.host, exchange.path, exchange.query, exchange.encoded_slash) = (host, decoded, query, encoded_slash);
     // `OPTIONS *` asks about the server as a whole (RFC 9110 section 9.3.7).
@@ -84,7 +105,7 @@ pub(super) fn with_methods(status: Status) -> Response {
 pub fn trace_answer(exchange: &Exchange) -> Response {
     let view = exchange.head.view();
     let mut text = Vec::new();
-    for part in [view.method_token(), b" ", view.target(), b" ", view.version().as_str().as_bytes(), b"\r\n"] {
+    for part in [view.method_token(), b" ", view.target_as_sent(), b" ", view.version().as_str().as_bytes(), b"\r\n"] {
         text.extend_from_slice(part);
     }
     let secret =

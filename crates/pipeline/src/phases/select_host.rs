@@ -4,7 +4,7 @@ use super::{
     by_host::by_host,
     post_read::{is_for_cache, trace_answer, unknown_method, with_methods},
 };
-use crate::{Exchange, Response, Services, Verdict};
+use crate::{Exchange, Response, Services, Verdict, held_policy};
 use saker_http::{Method, Status};
 use std::sync::Arc;
 
@@ -26,6 +26,9 @@ pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Verdi
     exchange.site = Arc::clone(&generation.model.sites[index]);
     exchange.site_index = index;
     exchange.settings = Arc::clone(&exchange.site.settings);
+    if let Some(refused) = held_policy::refusal(exchange, services) {
+        return Verdict::Answer(refused);
+    }
     let origin = exchange.site.origin.clone();
     let host = String::from_utf8_lossy(&exchange.host).into_owned();
     exchange.trace("select_host", Some(&origin), || format!("host `{host}` {choice}"));

@@ -193,7 +193,10 @@ impl Run<'_> {
     fn matches(&mut self, rule: &Rule) -> bool {
         self.spend(self.subject.len());
         self.dependencies.add(Dependency::Path);
-        let found = match rule.pattern.captures(&self.subject) {
+        let subject = std::mem::take(&mut self.subject);
+        let found = self.captures(&rule.pattern, &subject);
+        self.subject = subject;
+        let found = match found {
             Ok(found) => found,
             Err(_) => {
                 self.gave_up(rule.pattern.text());

@@ -2,7 +2,7 @@
 
 use super::Run;
 use crate::World;
-use saker_expressions::{Facts, FileFault, FileTest, LocalTime, Variable};
+use saker_expressions::{Facts, FileFault, FileTest, LocalTime, Variable, Work};
 use std::{borrow::Cow, net::IpAddr};
 
 /// Over the world, for expressions in conditions.
@@ -72,6 +72,10 @@ impl Facts for Overlay<'_> {
 
     fn peer_extensions(&self, object_id: &[u8]) -> Vec<Vec<u8>> {
         self.facts().peer_extensions(object_id)
+    }
+
+    fn work(&self) -> Option<&Work> {
+        self.facts().work()
     }
 
     fn client_address(&self) -> Option<IpAddr> {

@@ -34,7 +34,7 @@ impl Run<'_> {
     }
 
     fn matches_condition(&mut self, pattern: &Pattern, input: &[u8], negated: bool) -> bool {
-        match pattern.captures(input) {
+        match self.captures(pattern, input) {
             Ok(Some(spans)) => {
                 if !negated {
                     self.condition_groups.set(input, spans);

@@ -16,7 +16,6 @@ const WORKERS_MAX: usize = 1024;
     name = "saker",
     version,
     about = "Saker, a web server: serves files from a folder or by a configuration",
-    disable_help_subcommand = true,
     after_help = "\
 Examples:
   saker serve                        this folder on http://127.0.0.1:8080/
@@ -42,6 +41,7 @@ pub enum Command {
     Status(Status),
     Reload(Reload),
     Stop(Stop),
+    ReopenLogs(ReopenLogs),
     Purge(Purge),
     Cache(Cache),
     Ban(Ban),
@@ -106,7 +106,8 @@ pub struct Serve {
     /// Access log: a file, - for standard output, '|program', or off
     #[arg(long, value_name = "FILE|-|off", default_value = "off", value_parser = access_log, value_hint = ValueHint::FilePath)]
     pub access_log: AccessLogArgument,
-    /// PHP: auto (whichever is installed), off, or a php-fpm that runs already: unix:PATH or HOST:PORT
+    /// PHP: auto (whichever is installed), php-fpm, php-cgi, lsphp, a version (8.2), a program's path, off, or a php-fpm that runs already:
+    /// unix:PATH or HOST:PORT
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub php: String,
     /// Obey .htaccess files (not yet: auto is off; `saker run --apache` obeys them)
@@ -135,7 +136,7 @@ pub struct Run {
     /// Worker threads, over what the configuration says
     #[arg(long, value_name = "N", value_parser = workers)]
     pub workers: Option<WorkersArgument>,
-    /// With --apache, which PHP runs what is for mod_php: auto, lsphp, php-fpm, php-cgi or a path
+    /// With --apache, which PHP runs what is for mod_php: auto, php-fpm, php-cgi, lsphp, a version (8.2) or a program's path
     #[arg(long, value_name = "PROGRAM")]
     pub php: Option<String>,
     /// Control socket and pid file go here, over server.state_dir of the configuration
@@ -213,6 +214,13 @@ pub struct Stop {
     /// Cut running requests instead of finishing them
     #[arg(long)]
     pub now: bool,
+}
+
+/// Reopen log files, after a rotation has moved them away
+#[derive(Debug, Args)]
+pub struct ReopenLogs {
+    #[command(flatten)]
+    pub target: Target,
 }
 
 /// Throw pages out of the page cache
@@ -521,9 +529,15 @@ pub struct Target {
     /// The server's state directory [default: where a server runs, if it is one]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub state_dir: Option<PathBuf>,
-    /// The server's configuration, which names the state directory
-    #[arg(short, long, value_name = "FILE", conflicts_with = "state_dir", value_hint = ValueHint::FilePath)]
+    /// The server's configuration, which names the state directory; --state-dir overrides it
+    #[arg(short, long, value_name = "FILE", conflicts_with = "apache", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
+    /// The Apache configuration that the server runs by; --state-dir overrides it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub apache: Option<PathBuf>,
+    /// Define NAME for <IfDefine>
+    #[arg(short = 'D', value_name = "NAME", requires = "apache")]
+    pub define: Vec<String>,
 }
 
 /// `--http` and `--https` take several values, and so take the folder in `saker serve --http 8080 DIR` for one of them.

@@ -3,16 +3,16 @@
 use super::{
     CONFIGURATION_ERRORS, OK,
     arguments::{Check, Input},
-    cannot, output, place,
+    cannot, output, place, preflight,
 };
 use crate::{
     process::{ApacheInput, load_apache, load_native, settle_php},
     secured,
 };
-use saker_config::{Diagnostic, Diagnostics, Loaded, Model, Severity, model::AccessLogTarget};
+use saker_config::{Diagnostic, Diagnostics, Loaded, Model, Severity};
 use saker_tls::LoadProblem;
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode};
 
 pub fn check(check: &Check) -> ExitCode {
     let path = match &check.input.apache {
@@ -40,9 +40,14 @@ fn load(path: &Path, input: &Input) -> Result<(String, Diagnostics), Diagnostics
         Some(_) => apache(path, input)?,
         None => load_native(path)?,
     };
-    let of_certificates = secured::problems(&model).into_iter().map(diagnostic);
-    let all = Diagnostics(warnings.into_iter().chain(of_certificates).chain(homeless_logs(&model)).collect());
+    let all = Diagnostics(warnings.into_iter().chain(of_machine(&model)).collect());
     if all.iter().any(Diagnostic::is_error) { Err(all) } else { Ok((summary(model, input.apache.is_some()), all)) }
+}
+
+/// What the configuration names and this machine does not have, or not so that the server could use it.
+pub fn of_machine(model: &Model) -> Vec<Diagnostic> {
+    let of_certificates = secured::problems(model).into_iter().map(diagnostic);
+    of_certificates.chain(preflight::problems(model)).collect()
 }
 
 /// Notes too: they say what Apache would have done and we do not.
@@ -55,26 +60,10 @@ fn apache(path: &Path, input: &Input) -> Result<Loaded, Diagnostics> {
     }
 }
 
-/// Access logs in folders that are not there, with which the server would not start. Those of hosts make theirs.
-fn homeless_logs(model: &Model) -> Vec<Diagnostic> {
-    let logs = model.sites.iter().flat_map(|site| &site.access_logs);
-    let folders = logs.filter_map(|log| match &log.target {
-        AccessLogTarget::File(path) => Some((log, path.parent()?)),
-        AccessLogTarget::Stdout | AccessLogTarget::ByHost(_) | AccessLogTarget::Program(_) => None,
-    });
-    let mut told = BTreeSet::new();
-    let missing = folders.filter(|(_, folder)| !folder.as_os_str().is_empty() && !folder.is_dir() && told.insert(folder.to_owned()));
-    missing
-        .map(|(log, folder)| {
-            let mut diagnostic =
-                Diagnostic::without_source(log.origin.clone(), format!("there is no folder {} for this log", folder.display()));
-            diagnostic.help = Some("make it, and give it to the user that the server becomes".into());
-            diagnostic
-        })
-        .collect()
-}
-
 fn diagnostic(problem: LoadProblem) -> Diagnostic {
+    if problem.is_denied && !preflight::is_root() {
+        return preflight::not_looked_at(&problem.origin, problem.message.split(" can't be read").next().unwrap_or_default());
+    }
     let severity = if problem.is_error() { Severity::Error } else { Severity::Warning };
     let mut diagnostic = Diagnostic::without_source(problem.origin, problem.message);
     (diagnostic.severity, diagnostic.help) = (severity, problem.help);
@@ -134,7 +123,15 @@ fn json_diagnostic(diagnostic: &Diagnostic) -> Value {
 fn summary(mut model: Model, is_apache: bool) -> String {
     settle_php(&mut model, is_apache);
     let php = saker_php::explain(&model).map(|php| format!("\nPHP: {php}")).unwrap_or_default();
-    format!("{}, {}{php}", counted(model.listeners.len(), "listener"), counted(model.sites.len(), "site"))
+    let shared = match &model.server.user {
+        Some(user) if saker_php::shares_servers_user(&model) => format!(
+            "\nPHP runs as the server's own user {user}: a script may read and change what belongs to that user, logs among it. To keep them apart, \
+             name another user in [php] or for each site, or make a user {}",
+            saker_php::OWN_USER
+        ),
+        _ => String::new(),
+    };
+    format!("{}, {}{php}{shared}", counted(model.listeners.len(), "listener"), counted(model.sites.len(), "site"))
 }
 
 pub fn counted(count: usize, noun: &str) -> String {

@@ -2,7 +2,7 @@
 
 use super::{
     CANNOT, CONFIGURATION_ERRORS, NOT_RUNNING,
-    arguments::{Reload, Status, Stop, Target},
+    arguments::{Reload, ReopenLogs, Status, Stop, Target},
     output,
     place::{self, Absent},
     status_page,
@@ -40,6 +40,10 @@ pub fn stop(stop: &Stop) -> ExitCode {
     })
 }
 
+pub fn reopen_logs(reopen: &ReopenLogs) -> ExitCode {
+    ask(&reopen.target, |state_dir| client::reopen_logs(state_dir).map(|()| output::print("log files reopened\n")))
+}
+
 pub fn ask(target: &Target, question: impl FnOnce(&Path) -> Result<ExitCode, ClientError>) -> ExitCode {
     let asked = match place::running_server(target) {
         Ok(state_dir) => question(&state_dir).map_err(|error| explain_failure(&error)),
@@ -68,7 +72,7 @@ fn explain_absence(absent: &Absent) -> (u8, String) {
             (CONFIGURATION_ERRORS, format!("{}\nsaker: so the server can't be found; name it with --state-dir\n", diagnostics.trim_end()))
         }
         Absent::None(places) => {
-            (NOT_RUNNING, format!("saker: no server is running in {}; name it with -c or --state-dir\n", listed(places)))
+            (NOT_RUNNING, format!("saker: no server is running in {}; name it with -c, --apache or --state-dir\n", listed(places)))
         }
         Absent::Several(places) => (CANNOT, format!("saker: several servers are running; name one with --state-dir: {}\n", listed(places))),
     }

@@ -1,7 +1,7 @@
 //! `saker explain URL`: the walk of a request that is never sent, each step with what decided it.
 
 use super::{CONFIGURATION_ERRORS, arguments, cache, cannot, check, output, place, start};
-use crate::process::{ApacheInput, load_apache, load_native};
+use crate::process::{ApacheInput, load_apache_keeping_places, load_native};
 use saker_config::{Diagnostics, Model};
 use saker_pipeline::{FrontEnd, exchange::TraceStep};
 use std::{fmt::Write as _, process::ExitCode, sync::Arc};
@@ -48,7 +48,8 @@ fn configuration(explain: &arguments::Explain) -> Result<(Model, Option<FrontEnd
         ExitCode::from(CONFIGURATION_ERRORS)
     };
     if let Some(path) = &explain.input.apache {
-        let loaded = load_apache(&ApacheInput { file: path.clone(), defines: explain.input.define.clone(), ..ApacheInput::default() });
+        let input = ApacheInput { file: path.clone(), defines: explain.input.define.clone(), ..ApacheInput::default() };
+        let loaded = load_apache_keeping_places(&input, true);
         if loaded.has_errors() {
             return Err(refused(&Diagnostics(loaded.diagnostics)));
         }

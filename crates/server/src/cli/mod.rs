@@ -15,7 +15,9 @@ mod documents;
 mod explain;
 mod hosts;
 mod output;
+mod php;
 mod place;
+mod preflight;
 mod promises;
 mod sign_url;
 mod start;
@@ -23,8 +25,8 @@ mod status_page;
 mod warm;
 
 use arguments::{Cli, Command};
-use clap::Parser;
-use std::process::ExitCode;
+use clap::{Parser, error::ErrorKind};
+use std::{path::Path, process::ExitCode};
 
 const OK: u8 = 0;
 const CONFIGURATION_ERRORS: u8 = 1;
@@ -37,11 +39,16 @@ pub fn main() -> ExitCode {
         let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         return apache::main(&words);
     }
-    match Cli::try_parse_from(arguments) {
+    match Cli::try_parse_from(&arguments) {
         Ok(cli) => run(cli.command),
         // Help and version come as errors too, with an exit status of 0.
         Err(error) => {
             let _ = error.print();
+            if let Some(folder) =
+                arguments.get(1).map(Path::new).filter(|path| error.kind() == ErrorKind::InvalidSubcommand && path.is_dir())
+            {
+                output::error(format_args!("\nTo serve a folder: saker serve {}\n", folder.display()));
+            }
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(CANNOT))
         }
     }
@@ -56,6 +63,7 @@ fn run(command: Command) -> ExitCode {
         Command::Status(status) => daemon::status(&status),
         Command::Reload(reload) => daemon::reload(&reload),
         Command::Stop(stop) => daemon::stop(&stop),
+        Command::ReopenLogs(reopen) => daemon::reopen_logs(&reopen),
         Command::Purge(purge) => cache::purge(purge),
         Command::Cache(cache) => cache::cache(cache.command),
         Command::Ban(ban) => bans::ban(ban),

@@ -5,17 +5,27 @@
 //! Difficulty: below `/tmp` that user's directory may be an impostor's; it passes the checks of [`StateDir`] before anything in it counts.
 
 use super::{arguments::Target, output};
-use crate::control::{StateDir, state_dir};
+use crate::{
+    control::{StateDir, apache_state, state_dir},
+    process::{ApacheInput, load_apache},
+    secured::is_own_folder,
+};
 use rustix::process::getuid;
-use saker_config::model::{Address, Server};
+use saker_apache::Loaded;
+use saker_config::{
+    Diagnostics,
+    model::{Address, Server},
+};
 use std::{
     io,
     net::SocketAddr,
+    os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
     path::{Path, PathBuf},
 };
 
 const CONFIGURATIONS: [&str; 2] = ["saker.toml", "/etc/saker/saker.toml"];
-const NAME_BYTES_MAX: usize = 200;
+/// Of a Unix socket's name, for people who look for its state directory.
+const SHOWN_CHARS_MAX: usize = 40;
 
 /// The named configuration, or the first of the usual ones that is there.
 pub fn configuration(named: Option<&Path>) -> Result<PathBuf, String> {
@@ -26,6 +36,11 @@ pub fn configuration(named: Option<&Path>) -> Result<PathBuf, String> {
     found
         .map(Path::to_owned)
         .ok_or_else(|| format!("no configuration: name it with -c FILE ({} are not there)", CONFIGURATIONS.join(" and ")))
+}
+
+/// The same place, whatever becomes of the working directory.
+pub fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// For a `saker serve` that listens on `address`.
@@ -57,6 +72,15 @@ pub fn certificates_folder() -> Result<PathBuf, String> {
         .ok_or_else(|| "there is no HOME to keep certificates in: name a folder by --state-dir DIR".to_owned())
 }
 
+/// Makes the folder for data in the user's home, where a new machine has none yet: the local authority in a directory that is gone after the next
+/// start of the machine would have to be trusted again and again. Where it can't be made, it is there.
+pub fn make_data_folder() {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute() && is_own_folder(home));
+    if let Some(home) = home.filter(|_| std::env::var_os("XDG_DATA_HOME").is_none()) {
+        let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(home.join(".local/share"));
+    }
+}
+
 /// The state directory of the running server that is meant.
 pub fn running_server(target: &Target) -> Result<PathBuf, Absent> {
     if let Some(state_dir) = &target.state_dir {
@@ -68,7 +92,27 @@ pub fn running_server(target: &Target) -> Result<PathBuf, Absent> {
             Err(diagnostics) => Err(Absent::Configuration(diagnostics.to_string())),
         };
     }
+    if let Some(file) = &target.apache {
+        let loaded = load_apache(&ApacheInput { file: file.clone(), defines: target.define.clone(), ..ApacheInput::default() });
+        return match loaded.has_errors() {
+            true => Err(Absent::Configuration(Diagnostics(loaded.diagnostics).to_string())),
+            false => only_one(&apache_state_dirs(&loaded)),
+        };
+    }
     only_one(&candidates(&own_serve_base(), &Server::default().state_dir))
+}
+
+/// State directories of a server that runs by this Apache configuration: one that was started as `saker run --apache`, and one that was started as
+/// `apache2`.
+fn apache_state_dirs(loaded: &Loaded) -> Vec<PathBuf> {
+    let of_run = loaded.model.server.state_dir.clone();
+    let of_apache2 = loaded.overview.pid_file.as_deref().and_then(beside_pid_file).filter(|path| *path != of_run);
+    std::iter::once(of_run).chain(of_apache2).collect()
+}
+
+/// The state directory of a server that was started as `apache2`. Both go with the machine.
+pub fn beside_pid_file(pid_file: &Path) -> Option<PathBuf> {
+    Some(pid_file.parent()?.join("saker"))
 }
 
 /// Why there is no server to talk to.
@@ -91,25 +135,34 @@ fn serve_base(runtime_dir: Option<PathBuf>, uid: u32) -> PathBuf {
     }
 }
 
+/// Only characters that mean nothing anywhere: programs read a colon in a path as HOST:PORT, or as the end of an entry of a list.
 /// Port 0 means another port each time, so the process makes the name.
 fn serve_name(address: &Address, pid: u32) -> String {
     match address {
-        Address::Tcp(address) if address.port() == 0 => format!("{}:pid-{pid}", bracketed(address)),
-        Address::Tcp(address) => address.to_string(),
+        Address::Tcp(address) if address.port() == 0 => format!("{}-pid-{pid}", host_name(address)),
+        Address::Tcp(address) => format!("{}-{}", host_name(address), address.port()),
         Address::Unix(path) => {
-            let name = format!("unix:{}", path.display()).replace('/', "-");
-            // The end tells sockets apart better than the beginning.
-            let from = (name.len().saturating_sub(NAME_BYTES_MAX)..=name.len()).find(|&at| name.is_char_boundary(at));
-            name.get(from.unwrap_or(0)..).unwrap_or_default().to_owned()
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let is_safe = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            let shown: String = name.chars().filter(is_safe).take(SHOWN_CHARS_MAX).collect();
+            format!("unix-{shown}-{:016x}", hash(path.as_os_str().as_bytes()))
         }
     }
 }
 
-fn bracketed(address: &SocketAddr) -> String {
-    if address.is_ipv6() { format!("[{}]", address.ip()) } else { address.ip().to_string() }
+fn host_name(address: &SocketAddr) -> String {
+    match address {
+        SocketAddr::V4(address) => address.ip().to_string(),
+        SocketAddr::V6(address) => format!("ipv6-{}", address.ip().segments().map(|segment| format!("{segment:x}")).join("-")),
+    }
 }
 
-/// State directories in which something may run: those below `base`, and the default one of `saker run`.
+/// FNV-1a: the same for every start and every version.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// State directories in which something may run: those below `base`, the default one of `saker run`, and those beside it.
 fn candidates(base: &Path, of_run: &Path) -> Vec<PathBuf> {
     let mut found = match base.exists().then(|| StateDir::open(base)) {
         Some(Ok(_)) => entries(base),
@@ -120,6 +173,7 @@ fn candidates(base: &Path, of_run: &Path) -> Vec<PathBuf> {
         None => Vec::new(),
     };
     found.push(of_run.to_owned());
+    found.extend(apache_state::siblings(of_run));
     found
 }
 
@@ -152,15 +206,21 @@ mod tests {
     #[test]
     fn names_for_addresses() {
         for (address, name) in [
-            (Address::Tcp("127.0.0.1:8080".parse().unwrap()), "127.0.0.1:8080"),
-            (Address::Tcp("[::]:80".parse().unwrap()), "[::]:80"),
-            (Address::Tcp("[::1]:0".parse().unwrap()), "[::1]:pid-7"),
-            (Address::Unix("/run/a/http.sock".into()), "unix:-run-a-http.sock"),
+            (Address::Tcp("127.0.0.1:8080".parse().unwrap()), "127.0.0.1-8080"),
+            (Address::Tcp("[::]:80".parse().unwrap()), "ipv6-0-0-0-0-0-0-0-0-80"),
+            (Address::Tcp("[fe80::1]:0".parse().unwrap()), "ipv6-fe80-0-0-0-0-0-0-1-pid-7"),
+            (Address::Unix("/run/a/http.sock".into()), "unix-http.sock-5e87b704c1bb4556"),
         ] {
             assert_eq!(serve_name(&address, 7), name);
         }
-        let long = serve_name(&Address::Unix(format!("/{}/x.sock", "é".repeat(150)).into()), 7);
-        assert!(long.len() <= NAME_BYTES_MAX && long.ends_with("é-x.sock"), "{long}");
+        let of = |path: &str| serve_name(&Address::Unix(path.into()), 7);
+        assert_ne!(of("/run/a/http.sock"), of("/run/b/http.sock"));
+        for path in [format!("/{}/x.sock", "é".repeat(150)), "/run/a b:c;d'%$.sock".into(), format!("/run/{}", "x".repeat(100)), "/".into()]
+        {
+            let name = of(&path);
+            let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+            assert!(is_plain && name.len() <= 64, "{name}");
+        }
     }
 
     #[test]

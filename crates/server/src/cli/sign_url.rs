@@ -6,12 +6,11 @@ use super::{
     cannot, check, output, place,
 };
 use saker_config::{
-    Model,
+    HostTable, Model,
     model::{Route, SignForm, SignPart, SignedUrls},
 };
 use saker_guard::signed::{self, Asked};
 use saker_http::{host, path};
-use saker_pipeline::HostTable;
 use std::{
     net::{IpAddr, Ipv4Addr},
     path::Path,

@@ -3,14 +3,13 @@
 use super::{
     address,
     arguments::{AccessLogArgument, ListenArgument, Run, Serve, Switch},
-    cannot, place, promises,
+    cannot, php, place, promises,
 };
 use crate::process::{self, ApacheInput, Source};
 use clap::{Args, FromArgMatches};
 use saker_config::{
     ServeOptions,
-    model::{AccessLogTarget, Acme, AcmeDirectory, Address, CacheOffer, CacheUse, CertificateFiles, Origin, Workers},
-    parse_php_program, parse_php_use,
+    model::{AccessLogTarget, Acme, AcmeDirectory, Address, CacheOffer, CacheUse, CertificateFiles, Origin, PhpUse, Workers},
 };
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -19,16 +18,22 @@ use std::{
 };
 
 const HTTP_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
-const PHP_PROGRAMS: &str = "it has to be auto, lsphp, php-fpm, php-cgi or the path of such a program";
 const HTTPS_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
 
 pub fn serve(serve: Serve) -> ExitCode {
     let is_placed = serve.state_dir.is_some();
     let options = serve_options(serve).and_then(|options| if is_placed { Ok(options) } else { place::open_serve_base().map(|()| options) });
+    if options.as_ref().is_ok_and(|options| !is_placed && has_local_certificate(options)) {
+        place::make_data_folder();
+    }
     match options {
         Ok(options) => process::run(Source::Directory(Box::new(options))),
         Err(why) => cannot(why),
     }
+}
+
+fn has_local_certificate(options: &ServeOptions) -> bool {
+    !options.https.is_empty() && options.certificate.is_none() && options.domains.is_empty()
 }
 
 /// What `saker serve DIR` runs by, for those who only look: by the command line's own defaults, so that nobody says anything else.
@@ -41,15 +46,14 @@ pub fn options_of(directory: &Path, state_dir: Option<&Path>) -> Result<ServeOpt
 
 pub fn run(run: Run) -> ExitCode {
     let workers = run.workers.and_then(|workers| workers.count());
+    let state_dir = run.state_dir.as_deref().map(place::absolute);
     let source = match run.input.apache {
         Some(file) => {
             let input = ApacheInput { file, defines: run.input.define, ..ApacheInput::default() };
-            let php =
-                run.php.as_deref().map(|text| parse_php_program(text).ok_or_else(|| format!("--php {text}: {PHP_PROGRAMS}"))).transpose();
-            php.map(|php| Source::Apache { input, workers, state_dir: run.state_dir, php })
+            run.php.as_deref().map(php::program).transpose().map(|php| Source::Apache { input, workers, state_dir, php })
         }
         None if run.php.is_some() => Err("--php goes with --apache; saker.toml has `program` in [php]".into()),
-        None => place::configuration(run.input.config.as_deref()).map(|path| Source::File { path, workers, state_dir: run.state_dir }),
+        None => place::configuration(run.input.config.as_deref()).map(|path| Source::File { path, workers, state_dir }),
     };
     source.map_or_else(cannot, process::run)
 }
@@ -69,7 +73,7 @@ fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
     let folder = if serve.state_dir.is_none() && !domains.is_empty() { Some(place::certificates_folder()?) } else { None };
     let serve_is_placed = serve.state_dir.is_some();
     let state_dir = match (serve.state_dir, http.iter().chain(&https).next()) {
-        (Some(named), _) => named,
+        (Some(named), _) => place::absolute(&named),
         (None, first) => place::serve_state_dir(first.unwrap_or(&Address::Tcp(HTTP_DEFAULT))),
     };
     let root = document_root(&directory)?;
@@ -77,7 +81,8 @@ fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
     let (access_log, state_dir) = (target(serve.access_log), Some(state_dir));
     let acme = acme(serve.authority, serve.email, folder);
     let (cache, cache_folder) = cache(serve.cache, serve_is_placed, http.iter().chain(&https).next());
-    let php = parse_php_use(&serve.php).map_err(|reason| format!("--php {}: {reason}", serve.php))?;
+    let (php, php_program) = php::choose(&serve.php)?;
+    let php_user = if matches!(php, PhpUse::Managed) { saker_php::of_folder(&root) } else { None };
     Ok(ServeOptions {
         root,
         http,
@@ -89,6 +94,8 @@ fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
         access_log,
         state_dir,
         php,
+        php_program,
+        php_user,
         cache,
         cache_folder,
         ..ServeOptions::default()
@@ -108,9 +115,10 @@ fn cache(switch: Switch, is_placed: bool, first: Option<&Address>) -> (CacheUse,
     (cache, folder)
 }
 
-/// Names that a certificate can be had for without a helper for the zone; a folder behind them goes to the others.
+/// Names that a certificate can be had for without a helper for the zone; a folder behind them goes to the others. No such name is without a dot.
 fn domains(values: Vec<String>, directories: &mut Vec<PathBuf>) -> Result<Vec<String>, String> {
-    let (folders, names): (Vec<String>, Vec<String>) = values.into_iter().partition(|value| value.starts_with(['/', '.']));
+    let is_folder = |value: &String| value.contains('/') || value.starts_with('.') || (!value.contains('.') && Path::new(value).is_dir());
+    let (folders, names): (Vec<String>, Vec<String>) = values.into_iter().partition(is_folder);
     directories.extend(folders.into_iter().map(PathBuf::from));
     let is_label =
         |label: &str| !label.is_empty() && label.len() <= 63 && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
@@ -169,16 +177,20 @@ fn certificate(certificate: &Path, key: Option<&Path>) -> Result<CertificateFile
 fn document_root(directory: &Path) -> Result<PathBuf, String> {
     match std::fs::canonicalize(directory) {
         Ok(root) if root.is_dir() => Ok(root),
-        Ok(_) => Err(format!("{}: not a directory", directory.display())),
-        Err(error) => Err(format!("{}: {error}", directory.display())),
+        Ok(file) => Err(format!("{}: not a directory; its folder is served by: saker serve {}", directory.display(), folder_of(&file))),
+        Err(error) => Err(format!("cannot serve {}: {error}", directory.display())),
     }
+}
+
+fn folder_of(file: &Path) -> std::path::Display<'_> {
+    file.parent().unwrap_or(Path::new("/")).display()
 }
 
 fn target(argument: AccessLogArgument) -> Option<AccessLogTarget> {
     match argument {
         AccessLogArgument::Off => None,
         AccessLogArgument::Stdout => Some(AccessLogTarget::Stdout),
-        AccessLogArgument::File(path) => Some(AccessLogTarget::File(path)),
+        AccessLogArgument::File(path) => Some(AccessLogTarget::File(place::absolute(&path))),
         AccessLogArgument::Program(command) => Some(AccessLogTarget::Program(command)),
     }
 }
@@ -191,8 +203,6 @@ mod tests {
         control::state_dir::tests::Scratch,
     };
     use clap::Parser;
-    use saker_config::model::PhpUse;
-
     fn options(arguments: &[&str]) -> Result<ServeOptions, String> {
         let cli = Cli::try_parse_from(["saker", "serve"].iter().chain(arguments)).map_err(|error| error.to_string())?;
         match cli.command {
@@ -313,6 +323,8 @@ mod tests {
         assert!(matches!(php("auto"), Ok(PhpUse::Managed)) && matches!(php("off"), Ok(PhpUse::Off)));
         assert!(matches!(php("unix:/run/php.sock"), Ok(PhpUse::Upstream(_))));
         assert!(php("on").unwrap_err().starts_with("--php on: "));
+        let below = options(&["--state-dir", "some/where", path]).unwrap().state_dir.unwrap();
+        assert_eq!(below, std::env::current_dir().unwrap().join("some/where"), "whatever becomes of the working directory");
     }
 
     #[test]
@@ -325,14 +337,14 @@ mod tests {
         ] {
             assert_eq!(format!("{:?}", looked_at.unwrap()), format!("{:?}", runs.unwrap()));
         }
-        assert!(options_of(Path::new("--http"), None).unwrap_err().starts_with("--http: "), "a folder, whatever its name");
+        assert!(options_of(Path::new("--http"), None).unwrap_err().starts_with("cannot serve --http: "), "a folder, whatever its name");
     }
 
     #[test]
     fn roots() {
         let scratch = Scratch::new();
         std::fs::write(scratch.join("file"), "").unwrap();
-        assert!(document_root(&scratch.join("file")).unwrap_err().ends_with("not a directory"));
+        assert!(document_root(&scratch.join("file")).unwrap_err().contains("not a directory; its folder"));
         assert!(document_root(&scratch.join("missing")).is_err());
         assert!(document_root(Path::new(".")).unwrap().is_absolute());
     }

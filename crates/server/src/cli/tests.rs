@@ -62,7 +62,7 @@ fn lines_that_are_refused() {
         ("saker explain / -H nocolon", ErrorKind::ValueValidation),
         ("saker explain / -c a --serve b", ErrorKind::ArgumentConflict),
         ("saker status --json --prometheus", ErrorKind::ArgumentConflict),
-        ("saker stop -c a --state-dir b", ErrorKind::ArgumentConflict),
+        ("saker stop -c a --apache b", ErrorKind::ArgumentConflict),
         ("saker start", ErrorKind::InvalidSubcommand),
         ("saker -V", ErrorKind::DisplayVersion),
     ] {

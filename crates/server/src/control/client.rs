@@ -27,6 +27,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(120);
 /// Over what the server itself allows for running requests.
 const STOP_GRACE: Duration = Duration::from_secs(5);
+/// Of a server that hands over: its addresses are in it.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
 const STOP_POLL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -100,6 +102,21 @@ pub fn reopen_logs(state_dir: &Path) -> Result<(), ClientError> {
     ask(state_dir, &json!({ "verb": "reopen-logs" }), ANSWER_TIMEOUT).map(drop)
 }
 
+/// Asks a server that is stopping for its state directory. The connection stays, and its answer comes with it.
+pub fn take_over(state_dir: &Path) -> Result<(UnixStream, Value), ClientError> {
+    let failed = |error| ClientError::Io(state_dir.join(state_dir::SOCKET), error);
+    let mut stream = connect(state_dir)?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(failed)?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT)).map_err(failed)?;
+    stream.write_all(format!("{}\n", json!({ "verb": "hand-over" })).as_bytes()).map_err(failed)?;
+    // No byte beyond the line: the rest of the conversation is another's.
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while line.last() != Some(&b'\n') && line.len() < ANSWER_BYTES_MAX && stream.read(&mut byte).map_err(failed)? > 0 {
+        line.push(byte[0]);
+    }
+    answer(&String::from_utf8_lossy(&line)).map(|answer| (stream, answer))
+}
+
 /// Returns once the process is gone, with the pid that it had.
 pub fn stop(state_dir: &Path, graceful: bool) -> Result<Option<u32>, ClientError> {
     let before = status(state_dir)?;
@@ -118,8 +135,11 @@ pub fn stop(state_dir: &Path, graceful: bool) -> Result<Option<u32>, ClientError
 
 /// The answer where it says `"ok": true`.
 fn ask(state_dir: &Path, request: &Value, patience: Duration) -> Result<Value, ClientError> {
-    let line = exchange(state_dir, request, patience)?;
-    let answer: Value = serde_json::from_str(&line).map_err(|error| ClientError::Garbled(error.to_string()))?;
+    answer(&exchange(state_dir, request, patience)?)
+}
+
+fn answer(line: &str) -> Result<Value, ClientError> {
+    let answer: Value = serde_json::from_str(line).map_err(|error| ClientError::Garbled(error.to_string()))?;
     match (answer.get("ok").and_then(Value::as_bool), answer.get("error").and_then(Value::as_str)) {
         (Some(true), _) => Ok(answer),
         (Some(false), Some(reason)) if answer.get("configuration") == Some(&Value::Bool(true)) => {
@@ -147,6 +167,7 @@ fn connect(state_dir: &Path) -> Result<UnixStream, ClientError> {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::NotADirectory => {
             ClientError::NotRunning(state_dir.to_owned())
         }
+        io::ErrorKind::PermissionDenied => ClientError::Refused(super::server::NOT_ALLOWED.into()),
         _ => ClientError::Io(state_dir.join(state_dir::SOCKET), error),
     })
 }

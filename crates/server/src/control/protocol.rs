@@ -15,7 +15,11 @@ pub enum Verb {
     Metrics,
     Reload,
     ReopenLogs,
-    Stop { graceful: bool },
+    Stop {
+        graceful: bool,
+    },
+    /// A successor asks a server that is stopping for the state directory.
+    HandOver,
     Cache(CacheVerb),
     Bans(BanVerb),
     Hosts(HostsVerb),
@@ -112,7 +116,7 @@ fn parse_scrape(line: &[u8]) -> Request {
     }
 }
 
-const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, purge, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans, hosts-stat, hosts-purge";
+const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, hand-over, purge, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans, hosts-stat, hosts-purge";
 
 fn parse_verb(line: &[u8]) -> Result<Verb, String> {
     let request: Value = serde_json::from_slice(line).map_err(|error| format!("not a line of JSON: {error}"))?;
@@ -122,6 +126,7 @@ fn parse_verb(line: &[u8]) -> Result<Verb, String> {
         "metrics" => Ok(Verb::Metrics),
         "reload" => Ok(Verb::Reload),
         "reopen-logs" => Ok(Verb::ReopenLogs),
+        "hand-over" => Ok(Verb::HandOver),
         "stop" => match request.get("graceful") {
             None => Ok(Verb::Stop { graceful: true }),
             Some(Value::Bool(graceful)) => Ok(Verb::Stop { graceful: *graceful }),

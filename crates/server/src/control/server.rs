@@ -6,15 +6,16 @@
 //! Absent on purpose: keep-alive. Whoever asks often enough to mind should scrape less often.
 
 use super::{
-    Control,
+    CLOSED, Control, LISTENING, Peers,
     protocol::{self, Page, REQUEST_BYTES_MAX, Request, Verb},
 };
+use saker_telemetry::{error_log, message};
 use serde_json::{Value, json};
-use std::{io, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::RefCell, io, rc::Rc, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{UnixListener, UnixStream},
-    sync::{Mutex, Semaphore},
+    sync::{Mutex, Notify, Semaphore},
     task::LocalSet,
     time::{sleep, timeout},
 };
@@ -28,18 +29,29 @@ const DRAIN_BYTES_MAX: usize = 1 << 20;
 /// Out of descriptors: accepting pauses.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers until it is dropped.
-pub async fn serve(listener: UnixListener, control: Rc<dyn Control>) {
-    LocalSet::new().run_until(accept(listener, control)).await;
+pub(super) const NOT_ALLOWED: &str = "only root, the user that started the server, and users of `control_users` may control it";
+
+/// Answers until it is dropped. `peers` may change meanwhile.
+pub async fn serve(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: Rc<dyn Control>) {
+    LocalSet::new().run_until(accept(listener, peers, control)).await;
 }
 
-async fn accept(listener: UnixListener, control: Rc<dyn Control>) {
+async fn accept(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: Rc<dyn Control>) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let reloading = Rc::new(Mutex::new(()));
+    let (reloading, handed_over) = (Rc::new(Mutex::new(())), Rc::new(Notify::new()));
     while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
-        match listener.accept().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = handed_over.notified() => break,
+        };
+        match accepted {
             Ok((stream, _)) => {
-                let conversation = Conversation { control: Rc::clone(&control), reloading: Rc::clone(&reloading) };
+                let conversation = Conversation {
+                    peers: Rc::clone(&peers),
+                    control: Rc::clone(&control),
+                    reloading: Rc::clone(&reloading),
+                    handed_over: Rc::clone(&handed_over),
+                };
                 tokio::task::spawn_local(async move {
                     conversation.hold(stream).await;
                     drop(permit);
@@ -48,20 +60,28 @@ async fn accept(listener: UnixListener, control: Rc<dyn Control>) {
             Err(_) => sleep(ACCEPT_PAUSE).await,
         }
     }
+    // The conversation with the successor goes on; nobody else is answered.
+    drop(listener);
+    std::future::pending::<()>().await;
 }
 
 struct Conversation {
+    peers: Rc<RefCell<Peers>>,
     control: Rc<dyn Control>,
     /// One reload at a time; the next one sees the files as they are then.
     reloading: Rc<Mutex<()>>,
+    handed_over: Rc<Notify>,
 }
 
 impl Conversation {
     async fn hold(&self, mut stream: UnixStream) {
-        let request = match peer_may_ask(&stream) {
-            true => read_request(&mut stream).await,
-            false => Request::Refused("only the server's own user and root may ask".into()),
+        let request = match self.refusal(&stream) {
+            None => read_request(&mut stream).await,
+            Some(refusal) => Request::Refused(refusal),
         };
+        if request == Request::Verb(Verb::HandOver) {
+            return self.hand_over(stream).await;
+        }
         let answer = self.answer(&request).await;
         // Whether or not somebody still listens: what was asked is done.
         let _ = timeout(WRITE_TIMEOUT, write_answer(&mut stream, &answer)).await;
@@ -69,6 +89,37 @@ impl Conversation {
             self.control.stop(graceful);
         }
         let _ = timeout(DRAIN_TIMEOUT, drain(&mut stream)).await;
+    }
+
+    /// Goes on until this server ends, which its successor sees by the end of the connection.
+    async fn hand_over(&self, mut stream: UnixStream) {
+        let (answer, is_done) = match self.control.hand_over() {
+            Ok(answer) => (answer, true),
+            Err(reason) => (protocol::refusal(&reason), false),
+        };
+        let _ = timeout(WRITE_TIMEOUT, stream.write_all(&protocol::json_line(&answer))).await;
+        if !is_done {
+            return;
+        }
+        self.handed_over.notify_one();
+        let mut said = [0; LISTENING.len()];
+        let listens = stream.read_exact(&mut said).await.is_ok() && said == *LISTENING.as_bytes();
+        self.control.successor_listens(listens);
+        self.control.listeners_closed().await;
+        let _ = timeout(WRITE_TIMEOUT, stream.write_all(CLOSED.as_bytes())).await;
+        std::future::pending::<()>().await;
+    }
+
+    /// By the credentials that the kernel has taken down when the peer connected (unix(7), SO_PEERCRED): the socket's mode lets nobody else
+    /// connect, and this holds where the mode was changed.
+    fn refusal(&self, stream: &UnixStream) -> Option<String> {
+        let shown = match stream.peer_cred() {
+            Ok(peer) if self.peers.borrow().may_ask(peer.uid()) => return None,
+            Ok(peer) => format!("user {}", peer.uid()),
+            Err(error) => format!("a peer without credentials ({error})"),
+        };
+        error_log::log(&message::CONTROL_REFUSED, format_args!("{shown}"));
+        Some(format!("{NOT_ALLOWED} ({shown})"))
     }
 
     async fn answer(&self, request: &Request) -> Vec<u8> {
@@ -95,6 +146,8 @@ impl Conversation {
             Verb::Bans(verb) => self.control.bans(verb).unwrap_or_else(|error| protocol::refusal(&error)),
             Verb::Hosts(verb) => self.control.hosts(verb).unwrap_or_else(|error| protocol::refusal(&error)),
             Verb::Cache(verb) => self.control.cache(verb).await.unwrap_or_else(|error| protocol::refusal(&error)),
+            // Not answered here: `hand_over`.
+            Verb::HandOver => protocol::refusal("asked twice"),
             Verb::Stop { .. } => json!({ "ok": true, "pid": std::process::id() }),
         }
     }
@@ -106,12 +159,6 @@ impl Conversation {
         };
         protocol::http_response("200 OK", content_type, &body, head_only)
     }
-}
-
-/// The socket's mode lets nobody else connect; this holds where the mode was changed, or in the instant before it was set.
-fn peer_may_ask(stream: &UnixStream) -> bool {
-    let ours = rustix::process::geteuid().as_raw();
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == ours || peer.uid() == 0)
 }
 
 async fn read_request(stream: &mut UnixStream) -> Request {

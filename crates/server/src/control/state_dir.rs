@@ -4,15 +4,19 @@
 //! still there while the lock is free belongs to a dead one and is replaced.
 //! Difficulty: the default directory of `saker serve` may lie in `/tmp`, where anyone can put a directory of that name first. So the
 //! entry itself (not only what a link leads to) has to belong to us or to root, and nobody else may write into it.
+//! A server that root starts keeps its directory from the user that it becomes: that user's other processes (PHP, programs of sites) are not to
+//! read keys in it. Only a group that this server alone holds may enter.
 //! Absent on purpose: the pid file is never trusted to say that a server runs; only the lock says so.
 
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::{
+    collections::BTreeSet,
     fmt,
+    hash::{BuildHasher, Hasher, RandomState},
     io::{self, Read, Write},
     os::{
-        fd::{AsRawFd, OwnedFd},
+        fd::OwnedFd,
         unix::{
             fs::{DirBuilderExt, PermissionsExt},
             net::UnixListener,
@@ -22,11 +26,10 @@ use std::{
     time::Duration,
 };
 
-pub const PID_FILE: &str = "saker.pid";
-pub const SOCKET: &str = "control.sock";
+pub use saker_broker::control::{PID_FILE, SOCKET};
 
-/// `sun_path` holds 108 bytes, a NUL among them.
-const SOCKET_PATH_BYTES_MAX: usize = 107;
+/// The mark of a directory that is open to the group of the server's user (set-group-ID).
+const SHARED: u32 = 0o2000;
 /// A client that asks whether a server runs holds the lock for an instant; a server that stops lets go of it last.
 const LOCK_ATTEMPTS: u32 = 6;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
@@ -72,7 +75,8 @@ impl fmt::Display for StateDirError {
                 write!(f, "state directory {}: other users may write into it (mode {mode:04o}); chmod go-w it", path.display())
             }
             StateDirError::Running { path, pid: Some(pid) } => {
-                write!(f, "already running with pid {pid} (state directory {})", path.display())
+                let path = path.display();
+                write!(f, "already running with pid {pid} (state directory {path}); to end it: saker stop --state-dir '{path}'")
             }
             StateDirError::Running { path, pid: None } => write!(f, "already running (state directory {})", path.display()),
         }
@@ -95,12 +99,14 @@ impl StateDir {
         StateDir::open_for(path, None)
     }
 
-    /// The directory may also belong to `service_uid`: the user that a server started as root changes to.
+    /// The directory may also belong to `service_uid`: the user that a server started as root changes to, who has to pass parents that are made.
     pub fn open_for(path: &Path, service_uid: Option<u32>) -> Result<StateDir, StateDirError> {
         let failed = |doing| move |error: io::Error| StateDirError::Io { path: path.to_owned(), doing, error };
         let created = std::fs::symlink_metadata(path).is_err();
         if created {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("create it"))?;
+            let make = |path: &Path, mode: u32| std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
+            let parents = path.parent().filter(|parent| service_uid.is_some() && !parent.as_os_str().is_empty());
+            parents.map_or(Ok(()), |parents| make(parents, 0o755)).and_then(|()| make(path, 0o700)).map_err(failed("create it"))?;
         }
         let owned = |uid: u32| is_ours(uid) || service_uid == Some(uid);
         let entry = fs::lstat(path).map_err(|errno| failed("look at it")(errno.into()))?;
@@ -115,8 +121,11 @@ impl StateDir {
         if !owned(stat.st_uid) {
             return Err(StateDirError::Foreign { path: path.to_owned(), owner: stat.st_uid });
         }
+        // Ours of an earlier start: the group is nobody's but the server's ([`Lock::guard`]), or that of the server's user.
+        let is_guarded = stat.st_uid == 0 && saker_net::process::GUARD_GROUPS.contains(&stat.st_gid) && stat.st_mode & 0o002 == 0;
+        let is_shared = stat.st_uid == 0 && stat.st_mode & 0o002 == 0 && is_shared(stat.st_mode, stat.st_gid);
         match stat.st_mode & 0o7777 {
-            mode if mode & 0o022 != 0 => Err(StateDirError::Writable { path: path.to_owned(), mode }),
+            mode if mode & 0o022 != 0 && !is_guarded && !is_shared => Err(StateDirError::Writable { path: path.to_owned(), mode }),
             _ => Ok(StateDir { path: path.to_owned(), dir, created }),
         }
     }
@@ -154,8 +163,11 @@ impl StateDir {
             return Ok(Attempt::Busy(None));
         }
         file.set_len(0)?;
-        writeln!(file, "{}", std::process::id())?;
-        Ok(Attempt::Held(file))
+        match writeln!(file, "{}", std::process::id()) {
+            // The lock holds without it, and a full disk is no reason not to serve.
+            Err(error) if !matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => Err(error),
+            _ => Ok(Attempt::Held(file)),
+        }
     }
 
     fn is_named(&self, file: &std::fs::File) -> bool {
@@ -181,6 +193,34 @@ pub struct Lock {
 impl Lock {
     pub fn path(&self) -> &Path {
         self.state.path()
+    }
+
+    /// The group that guards the directory: that of an earlier start, or one that nobody has.
+    pub fn guard_group(&self) -> u32 {
+        let groups = saker_net::process::GUARD_GROUPS;
+        let before = fs::fstat(&self.state.dir).ok().filter(|stat| stat.st_uid == 0).map(|stat| stat.st_gid);
+        before.filter(|gid| groups.contains(gid)).unwrap_or_else(|| {
+            let random = RandomState::new().build_hasher().finish() as u32;
+            groups.start() + random % (groups.end() - groups.start())
+        })
+    }
+
+    /// As root: from now on only root, and who holds this group, finds anything in the directory, whoever owns it.
+    pub fn guard(&self, gid: u32) -> io::Result<()> {
+        fs::fchown(&self.state.dir, Some(rustix::process::Uid::ROOT), Some(rustix::process::Gid::from_raw(gid)))?;
+        Ok(fs::fchmod(&self.state.dir, Mode::from(0o770))?)
+    }
+
+    /// As root, where no group can guard the directory: opens it to the group of the server's user, and marks it, so that a later start knows
+    /// why others may write into it.
+    pub fn share(&self, gid: u32) -> io::Result<()> {
+        fs::fchown(&self.state.dir, Some(rustix::process::Uid::ROOT), Some(rustix::process::Gid::from_raw(gid)))?;
+        Ok(fs::fchmod(&self.state.dir, Mode::from(0o770 | SHARED))?)
+    }
+
+    /// Lets these users through the directory to the control socket, and to nothing else in it. After [`Lock::guard`].
+    pub fn admit(&self, users: &BTreeSet<u32>) -> io::Result<()> {
+        saker_broker::control::admit(&self.state.dir, users)
     }
 
     /// Binds the control socket (mode 0600, not blocking) in place of a dead server's.
@@ -238,27 +278,22 @@ pub struct Running {
     pub pid: Option<u32>,
 }
 
-/// A path to the control socket that fits an address: through `/proc/self/fd` where the plain one is too long.
-pub struct SocketPath {
-    path: PathBuf,
-    /// Keeps `/proc/self/fd/N` what it is.
-    _dir: Option<OwnedFd>,
-}
+/// A path to the control socket that fits an address, however long the state directory's is.
+pub struct SocketPath(saker_net::socket_path::SocketPath);
 
 impl SocketPath {
     pub fn new(state_dir: &Path) -> io::Result<SocketPath> {
-        let path = state_dir.join(SOCKET);
-        if path.as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
-            return Ok(SocketPath { path, _dir: None });
-        }
-        let dir = fs::open(state_dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let path = PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd()));
-        Ok(SocketPath { path, _dir: Some(dir) })
+        saker_net::socket_path::SocketPath::new(&state_dir.join(SOCKET)).map(SocketPath)
     }
 
     pub fn as_path(&self) -> &Path {
-        &self.path
+        self.0.as_path()
     }
+}
+
+/// Whether an earlier start has opened a directory of root's to its user's group ([`Lock::share`]). For that user it has to be his own.
+fn is_shared(mode: u32, gid: u32) -> bool {
+    mode & SHARED != 0 && (rustix::process::geteuid().is_root() || rustix::process::getegid().as_raw() == gid)
 }
 
 /// Ours, or root's, who could do anything anyway.

@@ -22,6 +22,16 @@ struct Fake {
 }
 
 impl Control for Fake {
+    fn hand_over(&self) -> Result<Value, String> {
+        Err("the server is running".into())
+    }
+
+    fn successor_listens(&self, _: bool) {}
+
+    fn listeners_closed(&self) -> LocalFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     fn status(&self) -> StatusReport {
         StatusReport {
             version: "0.1.0".into(),
@@ -127,7 +137,7 @@ fn run(path: &Path, ready: &mpsc::Sender<()>) -> Option<bool> {
         let listener = tokio::net::UnixListener::from_std(listener).unwrap();
         ready.send(()).unwrap();
         tokio::select! {
-            () = serve(listener, Rc::clone(&fake) as Rc<dyn Control>) => {}
+            () = serve(listener, Rc::new(std::cell::RefCell::new(Peers::new(&[]).unwrap())), Rc::clone(&fake) as Rc<dyn Control>) => {}
             () = stopped.notified() => {}
         }
         fake.graceful.get()

@@ -8,17 +8,18 @@ use super::{
 };
 use crate::{
     driver_h2::Beginning,
-    serving::{Begun, Busy, Cause, Facts, Pending, Session, Throttled, fast_key, log},
+    freshness::ReadOrigin,
+    serving::{Begun, Busy, Cause, Facts, Pending, Session, Throttled, fast_key, log, rejected},
     worker::Worker,
 };
 use saker_config::model::{Limits, Settings};
 use saker_http::{HeadIndex, HeadView, KnownField, Method, Status, Version};
 use saker_http1::{
     Connection as ConnectionLine, HeadExtra, Parsed, Reject, RequestLimits, ResponseFraming, check_request, encode_head, keep_alive,
-    parse_request,
+    parse_request, settled,
 };
 use saker_pipeline::{Body, Generation, Response, ResponseHead, field_edits, respond, throttle::Admission};
-use saker_telemetry::{Metric, error_log, message};
+use saker_telemetry::Metric;
 
 /// Bodies up to this size are copied behind their head; beyond it a second buffer in the same write is cheaper.
 const INLINE_BYTES_MAX: usize = 16 << 10;
@@ -66,7 +67,13 @@ impl Next {
 }
 
 /// Serves what is in `bytes`; responses are appended to `out`.
-pub fn serve(worker: &Worker, session: &mut Session, bytes: &[u8], index: &mut HeadIndex, out: &mut Vec<u8>) -> Next {
+pub fn serve(
+    worker: &Worker,
+    session: &mut Session,
+    (bytes, origin): (&[u8], &mut ReadOrigin),
+    index: &mut HeadIndex,
+    out: &mut Vec<u8>,
+) -> Next {
     let services = worker.services.borrow();
     let request_limits = request_limits(session.limits(&services.generation));
     let mut at = 0;
@@ -92,12 +99,14 @@ pub fn serve(worker: &Worker, session: &mut Session, bytes: &[u8], index: &mut H
         let request = &bytes[at..at + head_bytes];
         let view = HeadView::new(request, index);
         at += head_bytes;
+        worker.freshness.settle(origin);
         if session.http2.upgrade
             && view.has(KnownField::Upgrade)
             && let Some(settings) = upgrade::h2c_settings(view)
+            && let Ok(request) = settled(view)
         {
             out.extend_from_slice(upgrade::SWITCHING);
-            return Next::Http2 { beginning: Beginning::Upgrade { request: Box::new(view.to_owned()), settings }, rest: at };
+            return Next::Http2 { beginning: Beginning::Upgrade { request: Box::new(request), settings }, rest: at };
         }
         let begun = session.begin_request(&services.generation, Metric::RequestsHttp1);
         if begun == Begun::Banned {
@@ -105,10 +114,6 @@ pub fn serve(worker: &Worker, session: &mut Session, bytes: &[u8], index: &mut H
         }
         let may_stay = begun == Begun::Stays;
         let stays = may_stay && keep_alive(view);
-        if session.is_misdirected(view) {
-            refuse_with(session, Status::MISDIRECTED_REQUEST, request, out);
-            return Next::Close { cause: Cause::Unread };
-        }
         match resolved(worker, session, &services.generation, view, stays, out) {
             Some(Fast::Done { stays: true }) => {}
             Some(Fast::Done { stays: false }) => return Next::Close { cause: Cause::Done },
@@ -129,8 +134,8 @@ fn walk(
     rest: usize,
     out: &mut Vec<u8>,
 ) -> Next {
-    match check_request(view) {
-        Ok(framing) => Next::Walk { request: Box::new(WalkRequest { head: view.to_owned(), framing, may_stay, admission }), rest },
+    match check_request(view).and_then(|framing| Ok((framing, settled(view)?))) {
+        Ok((framing, head)) => Next::Walk { request: Box::new(WalkRequest { head, framing, may_stay, admission }), rest },
         Err(reject) => refuse(session, reject, request, out),
     }
 }
@@ -169,6 +174,9 @@ fn resolved(
     let now = saker_net::clock::turn_s();
     let mut resources = worker.resources.borrow_mut();
     let (mut response, entry) = resources.answer(&key, view, now, saker_net::clock::turn_ms())?;
+    if !session.is_good_for(generation, entry.site_index) {
+        return None;
+    }
     let throttled = match entry.throttled {
         true => session.throttle(&entry.settings, entry.site_index, response.body.length().unwrap_or(0)),
         false => Throttled::No,
@@ -284,7 +292,7 @@ pub fn framing_of(response: &Response, view: HeadView<'_>) -> ResponseFraming {
 pub fn refuse(session: &mut Session, reject: Reject, bytes: &[u8], out: &mut Vec<u8>) -> Next {
     let worker = &session.worker;
     worker.counters.increment(Metric::RequestsRejected);
-    error_log::log_about(&message::REQUEST_REJECTED, &*session.client, format_args!("{}", reject.reason.as_str()));
+    rejected::log(session, reject.reason, log::request_line(bytes));
     session.note_bad_request();
     refuse_with(session, reject.status, bytes, out);
     Next::Close { cause: Cause::Rejected }

@@ -39,6 +39,8 @@ struct Connection {
     drained: bool,
     /// The head limit is running.
     in_head: bool,
+    /// The server stops, and waits a moment for the first request of a connection that has just come.
+    awaits_first: bool,
     /// The write limit is running.
     writing: bool,
     /// A response that is under way.
@@ -60,6 +62,7 @@ impl Connection {
             unseen_input: false,
             drained: false,
             in_head: false,
+            awaits_first: false,
             writing: false,
             sending: None,
         }

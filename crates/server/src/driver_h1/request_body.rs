@@ -9,8 +9,8 @@ use crate::{
     worker::Worker,
 };
 use saker_config::model::Throttle;
-use saker_http::Fields;
-use saker_http1::{BodyFraming, ChunkLimits, ChunkedDecoder, Decoded};
+use saker_http::{Fields, Status};
+use saker_http1::{BodyFraming, ChunkLimits, ChunkedDecoder, Decoded, RequestLimits};
 use saker_net::Deadline;
 use saker_pipeline::{BodyError, Chunk, RequestBody};
 use saker_telemetry::{Metric, error_log, message};
@@ -48,11 +48,12 @@ enum Framing {
 }
 
 impl BodyState {
-    pub fn new(framing: BodyFraming, expects_continue: bool) -> BodyState {
+    /// `limits`: of the connection's heads; trailers are under them, too.
+    pub fn new(framing: BodyFraming, expects_continue: bool, limits: &RequestLimits) -> BodyState {
         let (framing, declared) = match framing {
             BodyFraming::None | BodyFraming::Length(0) => (Framing::End, Some(0)),
             BodyFraming::Length(length) => (Framing::Length(length), Some(length)),
-            BodyFraming::Chunked => (Framing::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default()))), None),
+            BodyFraming::Chunked => (Framing::Chunked(Box::new(ChunkedDecoder::new(chunk_limits(limits)))), None),
         };
         let interim_left = if expects_continue { CONTINUE.len() } else { 0 };
         BodyState {
@@ -101,6 +102,15 @@ impl BodyState {
                 Framing::Length(left) => !waits_for_us && *left <= drain_bytes_max,
                 Framing::Chunked(_) => !waits_for_us,
             }
+    }
+}
+
+fn chunk_limits(limits: &RequestLimits) -> ChunkLimits {
+    ChunkLimits {
+        trailer_bytes_max: limits.head_bytes_max,
+        trailer_count_max: limits.header_count_max,
+        trailer_line_bytes_max: limits.field_bytes_max,
+        ..ChunkLimits::default()
     }
 }
 
@@ -160,6 +170,10 @@ impl RequestBody for Http1Body {
 
     fn throttle(&mut self, throttle: &Throttle, site: usize) {
         self.state.borrow_mut().pace = Pace::new(Direction::In, throttle, &self.accounts, site);
+    }
+
+    fn limit(&mut self, bytes_max: u64) {
+        self.state.borrow_mut().limit(bytes_max);
     }
 }
 
@@ -223,6 +237,7 @@ impl Http1Body {
                 (0..bytes, bytes)
             }
             Framing::Chunked(decoder) => match decoder.decode(&io.input) {
+                Err(reject) if reject.status == Status::REQUEST_HEADER_FIELDS_TOO_LARGE => return Err(BodyError::TrailersTooLarge),
                 Err(_) => return Err(BodyError::Malformed),
                 Ok(Decoded::NeedMore) => (0..0, io.input.len()),
                 Ok(Decoded::Data { consumed_before, len }) => (consumed_before..consumed_before + len, consumed_before + len),

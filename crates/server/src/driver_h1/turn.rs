@@ -12,6 +12,7 @@ use super::{
 use crate::{
     buffers::Buffers,
     driver_h2::Beginning,
+    freshness::ReadOrigin,
     serving::{Busy, Cause, Pace, Pending, Session},
 };
 use saker_http::{RequestHead, Status};
@@ -26,6 +27,9 @@ use std::{
 
 /// Turns that a connection which always has more to say gets before the others have theirs.
 const TURNS_MAX: usize = 16;
+
+/// For the first request of a connection that has come just before the server closed its listeners.
+const FIRST_REQUEST_MS: u64 = 1000;
 
 /// A request that takes the walk.
 pub struct WalkRequest {
@@ -120,7 +124,7 @@ impl Connection {
         out.clear();
         let next = if self.unseen_input {
             let input = std::mem::take(&mut self.io.borrow_mut().input);
-            let next = inbound::serve(&worker, &mut self.session, &input, index, out);
+            let next = inbound::serve(&worker, &mut self.session, (&input, &mut ReadOrigin::Unknown), index, out);
             self.keep(&input, next.rest());
             next
         } else {
@@ -130,6 +134,7 @@ impl Connection {
                 Ok(bytes) => bytes,
             };
             self.drained = bytes < read.len();
+            let mut origin = self.io.borrow().transport.origin();
             worker.counters.add(Metric::BytesIn, bytes as u64);
             if self.deadline.is_over() && !self.in_head {
                 // The request came at the same moment as the end of the idle time, and comes first.
@@ -137,7 +142,7 @@ impl Connection {
             }
             match self.joined(&read[..bytes]) {
                 Joined::Whole => {
-                    let next = inbound::serve(&worker, &mut self.session, &read[..bytes], index, out);
+                    let next = inbound::serve(&worker, &mut self.session, (&read[..bytes], &mut origin), index, out);
                     self.keep(&read[..bytes], next.rest());
                     next
                 }
@@ -232,10 +237,17 @@ impl Connection {
         if self.session.is_banned() {
             return Poll::Ready(Some(Step::Close(Cause::Banned)));
         }
-        if !partial && self.session.worker.draining.get() {
-            return Poll::Ready(Some(Step::Close(Cause::Done)));
-        }
         let now_ms = super::now_ms();
+        if !partial && self.session.is_draining() {
+            if self.session.requests > 0 {
+                return Poll::Ready(Some(Step::Close(Cause::Done)));
+            }
+            if !std::mem::replace(&mut self.awaits_first, true) {
+                self.deadline.arm(now_ms + FIRST_REQUEST_MS);
+            }
+            self.deadline.register(cx);
+            return Poll::Pending;
+        }
         let services = self.session.worker.services.borrow();
         match (partial, self.in_head) {
             (false, _) => self.deadline.arm(now_ms + self.session.idle_timeout_ms(&services.generation)),

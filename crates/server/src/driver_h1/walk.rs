@@ -33,7 +33,8 @@ impl Connection {
         self.deadline.disarm();
         let view = request.head.view();
         let expectation = expectation(view);
-        let state = Rc::new(RefCell::new(BodyState::new(request.framing, expectation == Expectation::Continue)));
+        let limits = inbound::request_limits(self.session.limits(&services.generation));
+        let state = Rc::new(RefCell::new(BodyState::new(request.framing, expectation == Expectation::Continue, &limits)));
         let mut exchange = self.exchange(request.head.clone(), &services, &state);
         exchange.admission = request.admission;
         let outlives_client = Rc::clone(&exchange.outlives_client);

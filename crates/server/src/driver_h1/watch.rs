@@ -1,20 +1,29 @@
 //! A client that goes while its answer is made: nobody waits for that answer any more, so its making ends.
 //!
 //! Used by the walk. A request that is answered at once is not watched at all; one that waits costs nothing until something comes on its connection.
-//! Difficulty: what comes may be the next request (pipelining), which is kept, up to a bound; beyond it we no longer look. The end of the
-//! client's stream is taken for its leave, as nginx takes it: that a client only ends its half can't be told from that.
+//! Difficulty: what comes may be the next request (pipelining), which is kept, up to a bound; beyond it we no longer look. And the end of the
+//! client's stream is not its leave: a client may end its half and wait for the answer (RFC 9112 section 9.6), as scripts and health checks do,
+//! and Apache serves it. Only a connection that is over both ways has lost its client. TCP tells of a client that closed its socket in good
+//! order no sooner than with the reset that our first bytes bring back; until then its request goes on.
 
 use super::{Connection, request_body::BodyState};
 use saker_telemetry::Metric;
 use std::{
     cell::{Cell, RefCell},
     future::{Future, poll_fn},
-    pin::pin,
+    pin::{Pin, pin},
     task::{Context, Poll, ready},
+    time::Duration,
 };
+use tokio::time::{Instant, Sleep, sleep};
 
 /// Bytes of further requests that are taken while an answer is made.
 const AHEAD_BYTES_MAX: usize = 64 << 10;
+/// A connection whose client has ended its half is looked at this often. No event tells of a reset behind such an end.
+const HALF_CLOSED_LOOK: Duration = Duration::from_millis(500);
+
+/// Time of the next look at a half-closed connection.
+type NextLook = Option<Pin<Box<Sleep>>>;
 
 impl Connection {
     /// The outcome of `making`, or `None` if the client has gone before it. A body that is still coming is watched by whoever reads it. Once
@@ -26,6 +35,7 @@ impl Connection {
         making: impl Future<Output = T>,
     ) -> Option<T> {
         let mut making = pin!(making);
+        let mut next_look = NextLook::None;
         poll_fn(|cx| {
             if let Poll::Ready(made) = making.as_mut().poll(cx) {
                 return Poll::Ready(Some(made));
@@ -34,13 +44,21 @@ impl Connection {
             if !state.borrow().is_end() || outlives_client.get() {
                 return Poll::Pending;
             }
-            self.poll_gone(cx).map(|()| None)
+            self.poll_gone(cx, &mut next_look).map(|()| None)
         })
         .await
     }
 
-    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_gone(&self, cx: &mut Context<'_>, next_look: &mut NextLook) -> Poll<()> {
         loop {
+            if let Some(look) = next_look {
+                ready!(look.as_mut().poll(cx));
+                if self.io.borrow().transport.is_hung_up() {
+                    return Poll::Ready(());
+                }
+                look.as_mut().reset(Instant::now() + HALF_CLOSED_LOOK);
+                continue;
+            }
             let mut io = self.io.borrow_mut();
             if io.input.len() >= AHEAD_BYTES_MAX {
                 return Poll::Pending;
@@ -50,7 +68,9 @@ impl Connection {
             }
             let mut buffers = self.session.worker.buffers.borrow_mut();
             match ready!(io.transport.poll_read(cx, &mut buffers.read)) {
-                Ok(0) | Err(_) => return Poll::Ready(()),
+                Err(_) => return Poll::Ready(()),
+                Ok(0) if io.transport.is_hung_up() => return Poll::Ready(()),
+                Ok(0) => *next_look = Some(Box::pin(sleep(HALF_CLOSED_LOOK))),
                 Ok(bytes) => {
                     self.session.worker.counters.add(Metric::BytesIn, bytes as u64);
                     io.input.extend_from_slice(buffers.read.get(..bytes).unwrap_or_default());

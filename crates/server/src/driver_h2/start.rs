@@ -43,6 +43,9 @@ pub async fn run(mut session: Session, io: Io, beginning: Beginning) {
 impl Connection {
     fn new(session: Session, io: Io, machine: saker_http2::Connection) -> Connection {
         let unseen_input = !io.input.is_empty();
+        if unseen_input {
+            session.worker.freshness.look();
+        }
         let (backlog, awaits_preface, ending) = (Vec::new(), false, None);
         Connection { exchanges: Exchanges::new(session), io, machine, backlog, unseen_input, awaits_preface, ending }
     }

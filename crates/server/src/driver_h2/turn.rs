@@ -1,7 +1,7 @@
 //! One turn of a connection: everything that a wake-up may be about, once, then one write.
 
 use super::{Connection, OUT_BYTES_MAX};
-use crate::{buffers::Buffers, serving::Cause, worker::Worker};
+use crate::{buffers::Buffers, freshness::ReadOrigin, serving::Cause, worker::Worker};
 use saker_telemetry::Metric;
 use std::{
     rc::Rc,
@@ -58,7 +58,7 @@ impl Connection {
         if !awaits_preface {
             exchanges.pump(cx, &mut wire);
         }
-        if worker.draining.get() || self.machine.peer_is_going_away() || self.exchanges.session.is_banned() {
+        if self.exchanges.session.is_draining() || self.machine.peer_is_going_away() || self.exchanges.session.is_banned() {
             self.machine.shut_down(out);
         }
         match read {
@@ -81,6 +81,11 @@ impl Connection {
                 Ok(bytes) => bytes,
             };
             worker.counters.add(Metric::BytesIn, bytes as u64);
+            // Frames behind the first may be younger than the wake-up.
+            match self.io.input.is_empty() && self.io.transport.origin() == ReadOrigin::WakeUp && is_one_frame(&read[..bytes]) {
+                true => worker.freshness.hear(),
+                false => worker.freshness.look(),
+            }
             if self.io.input.is_empty() {
                 let used = self.serve(&read[..bytes], head, out);
                 self.io.input.extend_from_slice(&read[used..bytes]);
@@ -152,6 +157,11 @@ impl Connection {
     pub(super) fn is_blocked(&self) -> bool {
         !self.backlog.is_empty() || self.io.transport.has_unsent()
     }
+}
+
+/// RFC 9113 section 4.1: its length comes first, without the head of nine bytes.
+fn is_one_frame(bytes: &[u8]) -> bool {
+    matches!(bytes, [high, middle, low, ..] if u32::from_be_bytes([0, *high, *middle, *low]) as usize + 9 == bytes.len())
 }
 
 const _: () = assert!(OUT_BYTES_MAX >= 32 << 10);

@@ -92,7 +92,7 @@ impl Connection {
     /// section 5.2).
     fn go_away(&mut self, cx: &mut Context<'_>, quic: &saker_quic::Connection) {
         let session = &mut self.exchanges.session;
-        if self.final_goaway_ms.is_none() && (self.out.wants_shut_down || session.worker.draining.get() || session.is_banned()) {
+        if self.final_goaway_ms.is_none() && (self.out.wants_shut_down || session.is_draining() || session.is_banned()) {
             self.machine.shut_down();
             self.final_goaway_ms = Some(super::now_ms() + linger_ms(quic));
         }

@@ -2,8 +2,9 @@
 //! hands content to the uploads it belongs to.
 
 use super::{Exchanges, INLINE_BYTES_MAX, Reset, StreamId, Wire, stream::Stream};
-use crate::serving::{Begun, Busy, Facts, Pending, Throttled, fast_key, log};
+use crate::serving::{Begun, Busy, Facts, Pending, Throttled, fast_key, log, rejected};
 use saker_http::{HeadView, Method, Status};
+use saker_http1::RejectReason;
 use saker_pipeline::{Body, BodyError, Response, ResponseHead, field_edits, respond, throttle::Admission};
 use saker_telemetry::{Metric, access_log::ConnectionStatus};
 use std::rc::Rc;
@@ -16,9 +17,6 @@ impl Exchanges {
     pub fn request(&mut self, id: StreamId, end_stream: bool, view: HeadView<'_>, wire: &mut impl Wire) {
         if !self.begin_request(wire) {
             return self.drop_client(id, wire);
-        }
-        if self.session.is_misdirected(view) {
-            return self.refuse(id, Status::MISDIRECTED_REQUEST, view, wire);
         }
         let held = match end_stream {
             true => self.resolved(id, view, wire),
@@ -57,6 +55,9 @@ impl Exchanges {
         let now = saker_net::clock::turn_s();
         let mut resources = worker.resources.borrow_mut();
         let Some((mut response, entry)) = resources.answer(&key, view, now, saker_net::clock::turn_ms()) else { return Resolved::No };
+        if !self.session.is_good_for(&worker.services.borrow().generation, entry.site_index) {
+            return Resolved::No;
+        }
         let throttled = match entry.throttled {
             true => self.session.throttle(&entry.settings, entry.site_index, response.body.length().unwrap_or(0)),
             false => Throttled::No,
@@ -109,6 +110,12 @@ impl Exchanges {
     pub fn refuse(&mut self, id: StreamId, status: Status, view: HeadView<'_>, wire: &mut impl Wire) {
         let worker = Rc::clone(&self.session.worker);
         worker.counters.increment(Metric::RequestsRejected);
+        let reason = match status {
+            Status::URI_TOO_LONG => RejectReason::TargetTooLong,
+            Status::REQUEST_HEADER_FIELDS_TOO_LARGE => RejectReason::HeadTooLarge,
+            _ => RejectReason::BadTarget,
+        };
+        rejected::log(&self.session, reason, log::request_line(view.start_line()));
         let mut response = respond::built_in_page(Response::new(status));
         let body = std::mem::take(&mut response.body);
         let start = wire.made();

@@ -51,9 +51,6 @@ impl Exchanges {
         if end_stream {
             return self.refuse(id, Status::BAD_REQUEST, view, wire);
         }
-        if self.session.is_misdirected(view) {
-            return self.refuse(id, Status::MISDIRECTED_REQUEST, view, wire);
-        }
         let key = protocol.eq_ignore_ascii_case(b"websocket").then(websocket_key);
         let head = as_upgrade(view, protocol, key.as_deref());
         let services = self.session.worker.services();

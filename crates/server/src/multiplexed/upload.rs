@@ -93,6 +93,15 @@ impl Upload {
         self.wake();
     }
 
+    /// Bounds the whole. More of it may be here than that, even all of it.
+    pub fn limit(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+        if bytes_max > 0 && self.received > bytes_max {
+            self.failed.get_or_insert(BodyError::TooLarge);
+            self.wake();
+        }
+    }
+
     pub fn fail(&mut self, error: BodyError) {
         if !self.ended {
             self.failed.get_or_insert(error);
@@ -224,5 +233,9 @@ impl RequestBody for StreamBody {
 
     fn throttle(&mut self, throttle: &Throttle, site: usize) {
         self.pace = Pace::new(Direction::In, throttle, &self.accounts, site);
+    }
+
+    fn limit(&mut self, bytes_max: u64) {
+        self.upload.borrow_mut().limit(bytes_max);
     }
 }

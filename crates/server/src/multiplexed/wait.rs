@@ -103,10 +103,10 @@ impl Exchanges {
         }
     }
 
-    /// A request has come: the time without one is over.
+    /// A request has come: the time without one is over, and must not end while the answer is made.
     pub(super) fn end_idleness(&mut self) {
         if matches!(self.limit, Limit::Idle | Limit::Resting) {
-            self.limit = Limit::None;
+            self.rest_from_limits();
         }
     }
 

@@ -19,7 +19,7 @@ use saker_handlers::page_cache::{
     tally::{Count, Tallies},
     visit::{self, PRIVATE},
 };
-use saker_http::{escape, path};
+use saker_http::{escape, host::canonical_host, path};
 use saker_store::{Coding, EntryHead, Purge, Store, TagMark};
 use serde_json::{Value, json};
 use std::{
@@ -233,15 +233,16 @@ struct Asked {
 /// An absolute URL, or a path of the site (or of every name of every site).
 fn asked(url: &str, model: &Model, site: Option<&str>) -> Result<Vec<Asked>, String> {
     let (host, target) = split(url).ok_or_else(|| format!("{url} is neither a URL nor a path"))?;
+    // As it stands in keys.
+    let host = host.map(|host| String::from_utf8_lossy(&canonical_host(host.as_bytes())).into_owned());
     let target = canonical(target);
     let ports = ports(url, model);
     let tags = |host: &str| {
         let each = |port: &u16| ["http", "https"].map(|scheme| [format!("{scheme}://{host}:{port}").as_bytes(), &target].concat());
         ports.iter().flat_map(each).map(|url| names::url_tag(&url)).collect::<Vec<_>>()
     };
-    // In keys, hosts are in lower case.
     let one = |host: &str, scope: Vec<u8>| Asked { scope, tags: tags(&host.to_ascii_lowercase()) };
-    match (host, site) {
+    match (host.as_deref(), site) {
         (Some(host), _) => Ok(scopes_of(model, host)?.into_iter().map(|scope| one(host, scope)).collect()),
         (None, Some(host)) => Ok(scopes_named(model, host)?.into_iter().map(|scope| one(host, scope)).collect()),
         (None, None) => {

@@ -42,6 +42,7 @@ fn keep(store: &Arc<Store>, url: &str, site: &str, tags: &[&str]) -> EntryHead {
         tags: all,
         keep_until_ms: (now_ms() + 600_000) as u64,
         moment: store.moment(),
+        began: 0,
         probes: [0, 0],
         status: 200,
         rules: Record::Page { by: By::Http, is_private: false, is_template: false, life: life.clone() }.encode(),
@@ -84,6 +85,17 @@ fn urls_are_spelled_as_in_keys() {
         assert_eq!((found, String::from_utf8(canonical(rest)).unwrap().as_str()), (host, target), "{url}");
     }
     assert!(split("a.example/x").is_none() && split("http:///x").is_none());
+}
+
+#[test]
+fn a_host_is_the_same_in_every_spelling() {
+    let model = model();
+    let tags = |url: &str| asked(url, &model, None).unwrap().into_iter().map(|asked| (asked.scope, asked.tags)).collect::<Vec<_>>();
+    let usual = tags("http://a.example:80/x");
+    assert!(!usual.is_empty());
+    for url in ["http://A.Example:80/x", "http://a.example.:80/x", "http://A.EXAMPLE.:80/x"] {
+        assert_eq!(tags(url), usual, "{url}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const FILE: &str = "guard.keys";
+pub(super) const FILE: &str = "guard.keys";
 const NEW_FILE: &str = "guard.keys.new";
 
 /// Where they are kept.

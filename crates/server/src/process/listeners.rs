@@ -3,6 +3,7 @@
 //! TCP sockets share an address by SO_REUSEPORT, so that the kernel spreads connections over the workers; Unix sockets and sockets that
 //! systemd handed over exist once, and each worker gets a duplicate.
 
+use super::succession::{GRACE, Predecessor};
 use rustix::io::Errno;
 use saker_config::model::{Address, Listener};
 use saker_net::{Bind, BindOptions, BoundSocket, BoundUdp, LocalAddress, UdpOptions};
@@ -12,7 +13,14 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
+    time::{Duration, Instant},
 };
+
+/// Ports that are tried for one to propose in place of one that is taken.
+const PORTS_TRIED: u16 = 20;
+/// Beyond the time that a predecessor listens beside its successor.
+const PREDECESSOR_CLOSES_MAX: Duration = GRACE.saturating_add(Duration::from_secs(9));
+const PREDECESSOR_POLL: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 pub struct Listeners {
@@ -20,6 +28,8 @@ pub struct Listeners {
     activated: HashMap<Address, BoundSocket>,
     bound: Vec<Bound>,
     quic: Vec<BoundQuic>,
+    /// At the start: addresses that it listens on are to be shared with it.
+    predecessor: Option<Predecessor>,
 }
 
 /// UDP sockets of a listener with HTTP/3.
@@ -41,8 +51,27 @@ struct Bound {
 }
 
 impl Listeners {
+    /// At the start: takes what systemd and a predecessor have, and binds the rest.
+    pub fn open(listeners: &[Listener], workers: usize, predecessor: Option<Predecessor>) -> Result<Listeners, String> {
+        let mut all = Listeners { predecessor, ..Listeners::default() };
+        all.adopt_activated();
+        all.bind_all(listeners, workers)?;
+        all.bind_quic(listeners, workers);
+        all.report_unclaimed();
+        Ok(all)
+    }
+
+    pub fn has_predecessor(&self) -> bool {
+        self.predecessor.is_some()
+    }
+
+    /// From now on addresses are this server's alone.
+    pub fn take_predecessor(&mut self) -> Option<Predecessor> {
+        self.predecessor.take()
+    }
+
     /// Takes what a socket unit opened; it is used for listeners of the same address.
-    pub fn adopt_activated(&mut self) {
+    fn adopt_activated(&mut self) {
         for socket in saker_net::systemd::activated_sockets() {
             match socket.local_address() {
                 Ok(LocalAddress::Ip(address)) => drop(self.activated.insert(Address::Tcp(address), socket)),
@@ -83,6 +112,10 @@ impl Listeners {
     /// because everything is served over TCP, too, and other programs may have good reasons to sit on a UDP port.
     pub fn bind_quic(&mut self, listeners: &[Listener], workers: usize) -> Vec<Arc<Address>> {
         let mut added = Vec::new();
+        // Packets of connections that a predecessor still has would come here.
+        if self.predecessor.is_some() {
+            return added;
+        }
         for listener in listeners.iter().filter(|listener| listener.http3.is_some()) {
             let Some(bound) = self.bound.iter().find(|one| *one.address == listener.address && !self.has_quic(&one.address)) else {
                 continue;
@@ -153,13 +186,20 @@ impl Listeners {
         self.bound.iter().map(|one| Arc::clone(&one.address)).collect()
     }
 
+    /// Of each TCP address that is shared with the predecessor the socket that listened first, by another descriptor. To be asked before they are handed out.
+    pub fn shared(&self) -> Vec<BoundSocket> {
+        let Some(predecessor) = &self.predecessor else { return Vec::new() };
+        let shared = self.bound.iter().filter(|one| one.unix.is_none() && predecessor.has(&one.address));
+        shared.filter_map(|one| one.sockets.first()?.try_clone().ok()).collect()
+    }
+
     /// Where connections really come in, for people.
     pub fn shown(&self) -> Vec<&Address> {
         self.bound.iter().map(|one| &one.actual).collect()
     }
 
     /// Says which of systemd's sockets nobody listens on: their clients would wait for ever.
-    pub fn report_unclaimed(&self) {
+    fn report_unclaimed(&self) {
         for address in self.activated.keys().filter(|address| !self.has(address)) {
             error_log::log(
                 &message::CONFIG_WARNING,
@@ -190,7 +230,10 @@ impl Listeners {
         match &listener.address {
             Address::Tcp(tcp) => {
                 options.v6_only = has_ipv4_twin(tcp, all);
-                let sockets = tcp_sockets(*tcp, options, workers)?;
+                let sockets = match self.predecessor.as_ref().filter(|predecessor| predecessor.has(&listener.address)) {
+                    None => tcp_sockets(*tcp, options, workers)?,
+                    Some(predecessor) => beside(predecessor, *tcp, options, workers)?,
+                };
                 let actual = sockets.first().and_then(|socket| socket.local_address().ok());
                 let mut bound = Bound::new(listener, sockets);
                 if let Some(LocalAddress::Ip(address)) = actual {
@@ -199,6 +242,9 @@ impl Listeners {
                 Ok(bound)
             }
             Address::Unix(path) => {
+                if self.predecessor.as_ref().is_some_and(|predecessor| predecessor.has(&listener.address)) {
+                    let _ = std::fs::remove_file(path);
+                }
                 let socket =
                     saker_net::bind(Bind::Unix(path, listener.mode), BindOptions { reuse_port: false, defer_accept: false, ..options })?;
                 let mut bound = Bound::new(listener, duplicates(&socket, workers)?);
@@ -256,15 +302,42 @@ fn tcp_sockets(address: SocketAddr, options: BindOptions, workers: usize) -> io:
     std::iter::once(Ok(first)).chain(others).collect()
 }
 
+/// Shares the port with a server that is stopping. The sockets of two users don't share: then it has to close its own first.
+fn beside(predecessor: &Predecessor, address: SocketAddr, options: BindOptions, workers: usize) -> io::Result<Vec<BoundSocket>> {
+    let bind = || (0..workers.max(1)).map(|_| saker_net::bind(Bind::Tcp(address), options)).collect::<io::Result<Vec<_>>>();
+    let until = Instant::now() + PREDECESSOR_CLOSES_MAX;
+    loop {
+        match bind() {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
+                predecessor.say_listening();
+                std::thread::sleep(PREDECESSOR_POLL);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
 /// What the operator can do about it.
-fn way_out(address: &Address, error: &io::Error) -> &'static str {
-    match (error.kind(), address) {
-        (io::ErrorKind::AddrInUse, Address::Tcp(_)) => "; another program listens there (`ss -ltnp` shows which)",
+fn way_out(address: &Address, error: &io::Error) -> String {
+    let text = match (error.kind(), address) {
+        (io::ErrorKind::AddrInUse, Address::Tcp(address)) => {
+            let free = free_port_after(*address).map(|free| format!("; {free} is free")).unwrap_or_default();
+            return format!("; another program listens there (`ss -ltnp` shows which){free}");
+        }
         (io::ErrorKind::AddrInUse, Address::Unix(_)) => "; another program listens there, or something that is not a socket has its name",
-        (io::ErrorKind::PermissionDenied, Address::Tcp(_)) => "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
+        (io::ErrorKind::PermissionDenied, Address::Tcp(_)) => {
+            "; ports below 1024 need root or CAP_NET_BIND_SERVICE, others such as 8080 don't"
+        }
         (io::ErrorKind::AddrNotAvailable, _) => "; this machine has no such address",
         _ => "",
-    }
+    };
+    text.to_owned()
+}
+
+/// The same address with the first port behind it that could be had.
+fn free_port_after(address: SocketAddr) -> Option<SocketAddr> {
+    let ports = (1..=PORTS_TRIED).filter_map(|step| address.port().checked_add(step));
+    ports.map(|port| SocketAddr::new(address.ip(), port)).find(|address| std::net::TcpListener::bind(address).is_ok())
 }
 
 /// `:80` is written for both families; where the kernel has no IPv6, IPv4 is what was meant.

@@ -1,17 +1,16 @@
 //! Log programs of Apache's configuration are started by whoever started the server, as apache2 does it: before privileges are dropped, and
-//! again when they end. The process that stays root for programs of other users starts them (`saker_net::starter`).
+//! again when they end. The privileged broker starts them (`saker_broker`).
 //!
-//! Difficulty: it must not be a way back to root for somebody who has taken over the server. The starter takes an order for a program with
-//! exactly the arguments that the configuration has, reads that itself after a reload, and uses nothing else of the order. Where it can't be
+//! Difficulty: it must not be a way back to root for somebody who has taken over the server. The broker starts a program with
+//! exactly the arguments that the configuration has, reads that itself after a reload, and uses nothing else of the request. Where it can't be
 //! asked, or does not know the command yet, the server's user starts the program, as it would have without one: lines are not lost over that.
 //!
 //! Absent on purpose: a change of user under `saker.toml`, where log programs have been the server's user's from the start.
 
+use saker_broker::{Grant, SpawnKind, SpawnRequest};
+use saker_broker_client::BrokerClient;
 use saker_config::{Model, model::AccessLogTarget};
-use saker_net::{
-    program::ProgramLimits,
-    starter::{Grant, Order, OrderKind, Starter},
-};
+use saker_net::program::ProgramLimits;
 use saker_telemetry::{
     access_log::{LogTarget, log_program, start_programs_with},
     error_log::ErrorLogTarget,
@@ -44,7 +43,7 @@ pub fn grants(model: &Model) -> Vec<Grant> {
     });
     let grant = |command: &String| {
         let (file, arguments) = parts(command)?;
-        Some(Grant::Program { user: USER.into(), group: None, file, arguments: Some(arguments) })
+        Some(Grant::LogProgram { file, arguments })
     };
     let mut all: Vec<Grant> = of_sites.chain(of_errors).chain(of_forensics).filter_map(grant).collect();
     all.sort();
@@ -58,13 +57,13 @@ pub fn error_log_targets(model: &Model) -> impl Iterator<Item = &ErrorLogTarget>
     std::iter::once(&model.server.error_log.target).chain(of_sites)
 }
 
-/// From here on the starter is asked first, wherever a log program is started.
-pub fn start_by(starter: &Arc<Starter>) {
-    let starter = Arc::clone(starter);
+/// From here on the broker is asked first, wherever a log program is started.
+pub fn start_by(broker: &Arc<BrokerClient>) {
+    let broker = Arc::clone(broker);
     start_programs_with(move |command| {
         let (file, arguments) = parts(command)?;
-        match start(&starter, file, arguments) {
-            // What the kernel says is so for every user; anything else is the starter's own refusal.
+        match start(&broker, file, arguments) {
+            // What the kernel says is so for every user; anything else is the broker's own refusal.
             Err(error) if error.raw_os_error().is_none() => None,
             outcome => Some(outcome),
         }
@@ -78,11 +77,11 @@ fn parts(command: &str) -> Option<(PathBuf, Vec<OsString>)> {
 }
 
 /// The end of a pipe to a program that reads its other end.
-fn start(starter: &Starter, file: PathBuf, arguments: Vec<OsString>) -> io::Result<OwnedFd> {
+fn start(broker: &BrokerClient, file: PathBuf, arguments: Vec<OsString>) -> io::Result<OwnedFd> {
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let nowhere = File::options().write(true).open("/dev/null")?;
-    let order = Order {
-        kind: OrderKind::LogProgram,
+    let request = SpawnRequest {
+        kind: SpawnKind::LogProgram,
         user: USER.into(),
         group: None,
         name: file.clone().into(),
@@ -92,6 +91,6 @@ fn start(starter: &Starter, file: PathBuf, arguments: Vec<OsString>) -> io::Resu
         folder: PathBuf::new(),
         limits: ProgramLimits::default(),
     };
-    starter.start_log_program(&order, [reader.as_fd(), nowhere.as_fd(), io::stderr().as_fd()])?;
+    broker.start_log_program(&request, [reader.as_fd(), nowhere.as_fd(), io::stderr().as_fd()])?;
     Ok(writer)
 }

@@ -1,7 +1,10 @@
 //! The process: configuration, listeners, workers, signals, reload, end. Runs on the main thread, which serves no request.
 
+mod broker;
 mod cache_control;
+mod greeting;
 mod guard_keys;
+mod hand_on;
 mod known_hosts;
 mod listeners;
 mod log_programs;
@@ -12,22 +15,22 @@ mod pid_file;
 mod privileges;
 mod signals;
 mod source;
-mod starter;
+mod succession;
 mod warming;
 mod workers;
 
 use crate::{
     automatic::Automatic,
-    control::{self, Lock, StateDir},
+    control::{self, Lock, StateDir, StateDirError},
     log_files::LogFiles,
     secured::Secured,
     shared::{OpenRequests, Shared},
 };
 use listeners::Listeners;
-use operator::Operator;
-use saker_config::{Model, model};
-use saker_files::Watcher;
-use saker_net::starter::Starter;
+use operator::{Held, Operator};
+use saker_broker_client::BrokerClient;
+use saker_config::{HostTable, Model, model};
+use saker_files::{BufferFiles, Watcher};
 use saker_pipeline::{
     Generation,
     throttle::{AddressTable, Neighbours},
@@ -37,14 +40,16 @@ use saker_telemetry::{
     error_log::{self, ErrorLogTarget},
     message,
 };
-pub use source::{ApacheInput, Source, load_apache, load_native, settle_php};
+pub use source::{ApacheInput, Source, load_apache, load_apache_keeping_places, load_native, settle_php};
 use std::{
+    cell::RefCell,
     os::unix::net::UnixListener,
     process::ExitCode,
     rc::Rc,
     sync::{Arc, Mutex, OnceLock},
     time::{Duration, Instant},
 };
+use succession::Predecessor;
 use tokio::runtime::Runtime;
 use workers::Workers;
 
@@ -59,7 +64,7 @@ enum Failure {
 
 /// Runs a server until it is told to stop.
 pub fn run(source: Source) -> ExitCode {
-    if let Some(status) = starter::take_part(&source) {
+    if let Some(status) = broker::take_part(&source) {
         return status;
     }
     match try_run(source) {
@@ -88,38 +93,41 @@ fn try_run(source: Source) -> Result<(), Failure> {
         signals::Signals::new().map_err(|error| Failure::Start(error.to_string()))?
     };
     saker_config::modsecurity::write_logs();
+    if rustix::process::geteuid().is_root() {
+        saker_net::privileged::record();
+    }
     let read = source.read().map_err(Failure::Configuration)?;
     let server = read.model.server.clone();
     let server = &server;
     report_panics();
-    read.warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{}", warning.trim_end())));
+    read.warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{}", source::on_one_line(warning))));
     // Before there are keys in memory, and while we are root.
-    let starter = starter::split(&read).map_err(Failure::Start)?;
-    starter.iter().for_each(log_programs::start_by);
-    let lock = lock_state(server).map_err(Failure::Start)?;
+    let broker = broker::start(&read).map_err(Failure::Start)?;
+    broker.iter().for_each(log_programs::start_by);
+    let (lock, predecessor) = lock_state(server).map_err(Failure::Start)?;
     let descriptors_max = check_descriptors(&read.model);
-    let mut listeners = Listeners::default();
-    listeners.adopt_activated();
     let workers = workers::count(&server.workers);
-    listeners.bind_all(&read.model.listeners, workers).map_err(Failure::Start)?;
-    listeners.bind_quic(&read.model.listeners, workers);
-    listeners.report_unclaimed();
+    let listeners = Listeners::open(&read.model.listeners, workers, predecessor).map_err(Failure::Start)?;
     // Keys are often root's alone.
-    let (secured, warnings) = Secured::build(&read.model, None).map_err(Failure::Configuration)?;
+    let hosts = Arc::new(HostTable::new(&read.model));
+    let (secured, warnings) = Secured::build(&read.model, &hosts, None).map_err(Failure::Configuration)?;
     warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{warning}")));
     let secured = Arc::new(secured);
-    let mut pid_file = pid_file::PidFile::make(&read.model.server).map_err(Failure::Start)?;
-    // The control socket belongs to whoever the server is later, so it is bound after the change of user where that is allowed.
-    let after_apache = matches!(source, Source::Apache { .. });
-    privileges::drop(&read.model, lock.path(), after_apache).map_err(Failure::Start)?;
+    let pid_file = pid_file::PidFile::make(&read.model.server).map_err(Failure::Start)?;
+    // It belongs to who starts the server, and so does the right to use it: what runs as the user that the server becomes is not asked for more.
+    let peers = control::Peers::new(&server.control_users).map_err(Failure::Start)?;
     let control_socket = lock.bind_control().map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}"))).ok();
-    let shared = shared(workers, started, descriptors_max, starter).map_err(Failure::Start)?;
+    privileges::drop(&read.model, &lock, &peers).map_err(Failure::Start)?;
+    let shared = shared(workers, started, descriptors_max, broker).map_err(Failure::Start)?;
     let core_of = workers::placement(&server.affinity);
     let known_hosts = shared.known_hosts(&read.model).map_err(Failure::Start)?;
-    let generation = Generation::new(1, read.model).with_front_end(read.front_end).with_known_hosts(known_hosts);
+    let generation = Generation::with_hosts(1, read.model, hosts).with_front_end(read.front_end).with_known_hosts(known_hosts);
+    let generation = generation.with_identities(&secured.identities);
     let generation = Arc::new(generation);
     operator::open_logs(&generation, &shared).map_err(Failure::Start)?;
-    page_cache::open(&generation.model, &shared);
+    if !listeners.has_predecessor() {
+        page_cache::open(&generation.model, &shared);
+    }
     // By the user whose state it is from now on, and before the first handshake.
     let automatic = Automatic::new(&shared, secured.identities.run_time());
     let prepared = automatic.prepare(&generation).map_err(Failure::Start)?;
@@ -127,7 +135,9 @@ fn try_run(source: Source) -> Result<(), Failure> {
     // who will have to open it again.
     start_error_log(&generation.model).map_err(Failure::Start)?;
     let workers = Workers::start(&shared, &generation, &secured, workers, core_of).map_err(|error| Failure::Start(error.to_string()))?;
-    let operator = Operator::new(source, shared, generation, secured, workers, listeners, automatic);
+    let peers = Rc::new(RefCell::new(peers));
+    let held = Held { listeners, lock, pid_file, peers: Rc::clone(&peers) };
+    let operator = Operator::new(source, shared, generation, secured, workers, held, automatic);
     {
         let _inside = runtime.enter();
         operator.begin_automatic(prepared);
@@ -135,23 +145,30 @@ fn try_run(source: Source) -> Result<(), Failure> {
         operator.begin_health();
     }
     crate::cli::apache::detach::let_go();
-    pid_file.iter_mut().for_each(pid_file::PidFile::fill);
+    operator.fill_pid_file();
     saker_net::process::give_back_freed_memory();
-    serve(&runtime, signals, operator, control_socket);
-    drop(lock);
+    serve(&runtime, signals, operator, control_socket.map(|socket| (socket, peers)));
+    // What its threads still wait for (a name server, a file system) is not waited for.
+    runtime.shutdown_background();
     Ok(())
 }
 
 /// The main thread's loop. Ends when the server has ended.
-fn serve(runtime: &Runtime, mut signals: signals::Signals, operator: Operator, control_socket: Option<UnixListener>) {
+fn serve(
+    runtime: &Runtime,
+    mut signals: signals::Signals,
+    operator: Operator,
+    control_socket: Option<(UnixListener, Rc<RefCell<control::Peers>>)>,
+) {
     let operator = Rc::new(operator);
     runtime.block_on(async {
+        let shared = operator.shared_sockets();
         operator.listen_all();
         operator.announce();
-        let control = control_socket.and_then(|socket| tokio::net::UnixListener::from_std(socket).ok());
+        let control = control_socket.and_then(|(socket, peers)| Some((tokio::net::UnixListener::from_std(socket).ok()?, peers)));
         let conversations = async {
             match control {
-                Some(listener) => control::serve(listener, Rc::clone(&operator) as Rc<dyn control::Control>).await,
+                Some((listener, peers)) => control::serve(listener, peers, Rc::clone(&operator) as Rc<dyn control::Control>).await,
                 None => std::future::pending().await,
             }
         };
@@ -169,6 +186,7 @@ fn serve(runtime: &Runtime, mut signals: signals::Signals, operator: Operator, c
             () = operator.fetch_staples() => {}
             () = operator.warm_up() => {}
             () = operator.look_after_neighbours() => {}
+            () = operator.follow_predecessor(shared) => {}
             () = signals.obey(&operator) => {}
         }
     });
@@ -184,10 +202,7 @@ fn start_error_log(model: &Model) -> Result<(), String> {
         ErrorLogTarget::Syslog(_) => "syslog".into(),
     };
     tune_error_log(model);
-    error_log::init(&log.target, log.level.into()).map_err(|error| {
-        let whose = server.user.as_ref().map(|user| format!(" (as user {user})")).unwrap_or_default();
-        format!("error log {name}: {error}{whose}")
-    })
+    error_log::init(&log.target, log.level.into()).map_err(|error| crate::log_files::cannot_open("error log", &name, &error))
 }
 
 /// What a reload may change of it.
@@ -196,6 +211,7 @@ fn tune_error_log(model: &Model) {
     error_log::set_sites(model.sites.iter().filter_map(|site| site.error_log.as_ref()));
     error_log::set_areas(&log.areas.iter().map(|(area, own)| (*area, (*own).into())).collect::<Vec<_>>());
     error_log::set_formats(&log.formats);
+    error_log::set_httpd(log.speaks_httpd);
     error_log::set_level(log.level.into());
 }
 
@@ -204,9 +220,18 @@ fn report_panics() {
     std::panic::set_hook(Box::new(|info| error_log::log(&message::WORKER_PANIC, format_args!("{info}"))));
 }
 
-fn lock_state(server: &model::Server) -> Result<Lock, String> {
+/// A server that is stopping lets go of the directory.
+fn lock_state(server: &model::Server) -> Result<(Lock, Option<Predecessor>), String> {
     let uid = server.user.as_deref().and_then(privileges::uid_of);
-    StateDir::open_for(&server.state_dir, uid).and_then(StateDir::lock).map_err(|error| error.to_string())
+    let lock = || StateDir::open_for(&server.state_dir, uid).and_then(StateDir::lock);
+    match lock() {
+        Ok(lock) => Ok((lock, None)),
+        Err(error @ StateDirError::Running { .. }) => {
+            let predecessor = Predecessor::ask(&server.state_dir).ok_or_else(|| error.to_string())?;
+            lock().map(|lock| (lock, Some(predecessor))).map_err(|error| error.to_string())
+        }
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Each connection needs a descriptor, and so do open files; a low limit is raised as far as it goes.
@@ -218,14 +243,24 @@ fn check_descriptors(model: &Model) -> u64 {
     limit
 }
 
-fn shared(workers: usize, started: Instant, descriptors_max: u64, starter: Option<Arc<Starter>>) -> Result<Arc<Shared>, String> {
+fn shared(workers: usize, started: Instant, descriptors_max: u64, broker: Option<Arc<BrokerClient>>) -> Result<Arc<Shared>, String> {
     let watcher = Watcher::start().map_err(|error| format!("inotify: {error}"))?;
+    if !watcher.is_watching() {
+        error_log::log(
+            &message::CONFIG_WARNING,
+            format_args!(
+                "cannot watch files for changes: no inotify instance is left for this user; each request looks at its files \
+                 (raise the sysctl fs.inotify.max_user_instances)"
+            ),
+        );
+    }
     Ok(Arc::new(Shared {
         watcher,
         counters: (0..workers).map(|_| Counters::new()).collect(),
         tallies: (0..workers).map(|_| Arc::default()).collect(),
         main_counters: Counters::new(),
         connections: Default::default(),
+        late_connections: Default::default(),
         busy: Default::default(),
         quic: OnceLock::new(),
         neighbours: Arc::new(Neighbours {
@@ -239,7 +274,8 @@ fn shared(workers: usize, started: Instant, descriptors_max: u64, starter: Optio
         open_requests: OpenRequests::new(workers),
         page_cache: OnceLock::new(),
         known_hosts: Mutex::new(None),
-        starter,
+        buffer_files: BufferFiles::new(std::env::temp_dir().into()),
+        broker,
         started,
         descriptors_max,
     }))

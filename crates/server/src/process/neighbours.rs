@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-const FILE: &str = "bans";
+pub(super) const FILE: &str = "bans";
 const NEW_FILE: &str = "bans.new";
 const FOR_GOOD: &str = "-";
 

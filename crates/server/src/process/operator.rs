@@ -1,17 +1,25 @@
 //! What an operator can ask of the running server: status, reload, reopening logs, stopping. By signal and by control socket alike.
 
 use super::{
-    Source, cache_control,
+    Source, broker, cache_control,
+    greeting::{self, Shown},
     guard_keys::KeyFile,
     known_hosts,
     listeners::Listeners,
     neighbours::{self, BanFile},
-    page_cache, starter, warming,
+    page_cache,
+    pid_file::PidFile,
+    source::on_one_line,
+    succession::{self, Successor},
+    warming,
     workers::Workers,
 };
 use crate::{
     automatic::{Automatic, Prepared},
-    control::{self, BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, LastReload, ReloadReport, StatusReport, UpstreamReport},
+    control::{
+        self, BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, LastReload, Lock, Peers, ReloadReport, StatusReport,
+        UpstreamReport,
+    },
     log_files,
     secured::{Secured, Watch},
     shared::Shared,
@@ -21,6 +29,7 @@ use crate::{
 use saker_config::model::{Address, Listener};
 use saker_gateway::HealthChecks;
 use saker_handlers::page_cache::warm::Jobs;
+use saker_net::BoundSocket;
 use saker_pipeline::{Generation, LocalFuture};
 use saker_telemetry::{
     Counters, Metric, Snapshot, error_log, message,
@@ -30,6 +39,7 @@ use saker_tls::Installed;
 use std::{
     cell::{Cell, RefCell},
     io::Write as _,
+    rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -42,6 +52,21 @@ const NEIGHBOURS_LOOK: Duration = Duration::from_secs(1);
 /// How often it is looked whether it is time for a warm-up.
 const WARM_LOOK: Duration = Duration::from_secs(1);
 
+/// How often it is looked whether the server may stop.
+const STOP_POLL: Duration = Duration::from_millis(20);
+/// Beyond the time for requests: workers and PHP end.
+const END_TIME_MS: u64 = 30_000;
+/// Of the time for stopping, left for requests that came last.
+const FINISH_TIME: Duration = Duration::from_secs(10);
+
+/// What one server at a time can have.
+pub struct Held {
+    pub listeners: Listeners,
+    pub lock: Lock,
+    pub pid_file: Option<PidFile>,
+    pub peers: Rc<RefCell<Peers>>,
+}
+
 pub struct Operator {
     source: Source,
     shared: Arc<Shared>,
@@ -51,6 +76,8 @@ pub struct Operator {
     listeners: RefCell<Listeners>,
     last_reload: RefCell<Option<LastReload>>,
     automatic: Automatic,
+    /// Users of the control socket, if there is one.
+    peers: Rc<RefCell<Peers>>,
     ban_file: RefCell<BanFile>,
     key_file: RefCell<KeyFile>,
     warm_ups: Jobs,
@@ -61,7 +88,15 @@ pub struct Operator {
     stopping: Cell<bool>,
     /// Asked not to wait for open requests.
     at_once: Cell<bool>,
+    /// Asked to take no new connections while it waits.
+    refuses: Cell<bool>,
     stop: Notify,
+    /// Until a successor has asked for it.
+    lock: RefCell<Option<Lock>>,
+    pid_file: RefCell<Option<PidFile>>,
+    successor: Successor,
+    /// A predecessor still has the page cache and UDP ports.
+    follows: Cell<bool>,
 }
 
 /// Opens every access log of a generation, so that what can't be written is known before anything is served.
@@ -69,11 +104,11 @@ pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String>
     let failed = generation.model.sites.iter().flat_map(|site| {
         let logs = site.access_logs.iter().filter_map(|log| {
             let error = shared.logs.open(&log.target).err()?;
-            Some(format!("{}: access log {}: {error}\n", log.origin, log_files::name(&log.target)))
+            Some(format!("{}: {}\n", log.origin, log_files::cannot_open("access log", &log_files::name(&log.target), &error)))
         });
         let errors = site.error_log.iter().filter_map(|log| shared.logs.open_error_log(log).err());
         let forensic = site.forensic_log.iter().filter_map(|log| shared.logs.open_forensic_log(log).err());
-        logs.chain(errors.chain(forensic).map(|error| format!("{}: log {error}\n", site.origin)))
+        logs.chain(errors.chain(forensic).map(|error| format!("{}: {error}\n", site.origin)))
     });
     match failed.collect::<String>() {
         text if text.is_empty() => Ok(()),
@@ -88,11 +123,13 @@ impl Operator {
         generation: Arc<Generation>,
         secured: Arc<Secured>,
         workers: Workers,
-        listeners: Listeners,
+        held: Held,
         automatic: Automatic,
     ) -> Operator {
+        let Held { listeners, lock, pid_file, peers } = held;
         let ban_file = BanFile::open(&generation.model.server.state_dir, &shared.neighbours.bans, saker_net::clock::realtime_s());
         shared.neighbours.addresses.set_ipv6_prefix(generation.model.guard.ipv6_prefix);
+        let follows = listeners.has_predecessor();
         let mut key_file = KeyFile::new(&generation.model.server.state_dir);
         key_file.keep(&generation.model, &shared.guard.keys, saker_net::clock::realtime_s());
         Operator {
@@ -104,6 +141,7 @@ impl Operator {
             listeners: RefCell::new(listeners),
             last_reload: RefCell::new(None),
             automatic,
+            peers,
             ban_file: RefCell::new(ban_file),
             key_file: RefCell::new(key_file),
             warm_ups: Jobs::default(),
@@ -111,7 +149,12 @@ impl Operator {
             php: RefCell::default(),
             stopping: Cell::new(false),
             at_once: Cell::new(false),
+            refuses: Cell::new(false),
             stop: Notify::new(),
+            lock: RefCell::new(Some(lock)),
+            pid_file: RefCell::new(pid_file),
+            successor: Successor::default(),
+            follows: Cell::new(follows),
         }
     }
 
@@ -133,13 +176,13 @@ impl Operator {
 
     /// PHP can be asked for from here on. To be called within the runtime.
     pub fn begin_php(&self) {
-        self.php.borrow_mut().apply(&self.generation.borrow().model, self.shared.starter.as_ref());
+        self.php.borrow_mut().apply(&self.generation.borrow().model, self.shared.broker.as_ref());
     }
 
     /// After the last request has ended.
     pub async fn stop_php(&self) {
         let mut php = self.php.take();
-        php.stop().await;
+        php.stop(!self.successor.has_asked()).await;
         error_log::log(&message::STOPPED, format_args!(""));
         error_log::flush(Duration::from_secs(1));
     }
@@ -150,6 +193,16 @@ impl Operator {
         addresses.iter().for_each(|address| self.listen(address));
         let with_quic = self.listeners.borrow().quic_addresses();
         with_quic.iter().for_each(|address| self.listen_quic(address));
+    }
+
+    /// To be called when the server serves.
+    pub fn fill_pid_file(&self) {
+        self.pid_file.borrow_mut().iter_mut().for_each(PidFile::fill);
+    }
+
+    /// Of each address that a predecessor listens on, too, one socket.
+    pub fn shared_sockets(&self) -> Vec<BoundSocket> {
+        self.listeners.borrow().shared()
     }
 
     fn listen_quic(&self, address: &Arc<Address>) {
@@ -189,21 +242,15 @@ impl Operator {
     /// `saker serve` says to whoever typed it what is served where. Nobody may be reading.
     fn greet(&self) {
         let Source::Directory(options) = &self.source else { return };
-        let mut out = std::io::stdout();
-        for address in self.listeners.borrow().shown() {
-            let _ = match address {
-                Address::Tcp(address) => {
-                    let http3 = if self.listeners.borrow().has_quic_at(&Address::Tcp(*address)) { " (and HTTP/3)" } else { "" };
-                    writeln!(out, "Serving {} on {}://{address}/{http3}", options.root.display(), self.scheme(&Address::Tcp(*address)))
-                }
-                Address::Unix(path) => writeln!(out, "Serving {} on the socket {}", options.root.display(), path.display()),
-            };
-        }
-        let _ = match (&self.secured.borrow().authority, options.domains.as_slice()) {
-            (Some(authority), _) => writeln!(out, "The certificate is by an authority of your own; to trust it: {}", authority.display()),
-            (None, []) => Ok(()),
-            (None, names) => writeln!(out, "The certificate for {} comes by itself; standard error says when", names.join(", ")),
-        };
+        let listeners = self.listeners.borrow();
+        let shown = listeners.shown().into_iter().map(|address| Shown {
+            address,
+            scheme: self.scheme(address),
+            has_http3: listeners.has_quic_at(address),
+        });
+        let authority = self.secured.borrow().authority.clone();
+        let text = greeting::text(options, &self.generation.borrow().model, shown, authority.as_deref());
+        let _ = std::io::stdout().write_all(text.as_bytes());
     }
 
     fn scheme(&self, address: &Address) -> &'static str {
@@ -247,6 +294,9 @@ impl Operator {
         let mut told = 0;
         loop {
             tokio::time::sleep(NEIGHBOURS_LOOK).await;
+            if self.successor.has_asked() {
+                return std::future::pending().await;
+            }
             let (bans, now_s) = (&self.shared.neighbours.bans, saker_net::clock::realtime_s());
             bans.sweep(now_s);
             // What can't be written was said, and is tried again.
@@ -284,6 +334,12 @@ impl Operator {
         matches!(self.source, Source::Apache { .. })
     }
 
+    /// As Apache's graceful-stop: requests may finish, and nothing new comes in.
+    pub fn ask_stop_refusing(&self) {
+        self.refuses.set(true);
+        self.ask_stop(true);
+    }
+
     pub fn is_stopping(&self) -> bool {
         self.stopping.get()
     }
@@ -293,20 +349,69 @@ impl Operator {
     }
 
     pub async fn stop_workers(&self) {
-        notify("STOPPING=1");
+        let limit_ms = self.generation.borrow().model.server.shutdown_timeout_ms;
+        // A service manager that waits for less would cut what may still finish.
+        let needed_us = limit_ms.saturating_add(END_TIME_MS).saturating_mul(1000);
+        notify(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={needed_us}"));
         error_log::log(&message::STOPPING, format_args!(""));
+        if self.is_apache() {
+            // As Apache: who starts another one while requests finish does not take this one for it.
+            drop(self.pid_file.take());
+        }
+        let limit = Duration::from_millis(limit_ms);
+        let until = Instant::now() + limit;
+        if !self.refuses.get() {
+            self.let_in_while_waiting(until - FINISH_TIME.min(limit / 2)).await;
+        }
         // What we still hold of Unix sockets would keep clients waiting in a queue that nobody looks at.
         drop(self.listeners.borrow_mut().remove_all_but(&[]));
-        let limit_ms = self.generation.borrow().model.server.shutdown_timeout_ms;
-        let finished = self.workers.end(&self.shared, Duration::from_millis(limit_ms), &self.at_once).await;
+        self.workers.refuse().await;
+        self.successor.set_listeners_closed();
+        let finished = self.workers.end(&self.shared, until, &self.at_once).await;
         if !finished && !self.at_once.get() {
             error_log::log(&message::SHUTDOWN_TIMED_OUT, format_args!("after {limit_ms} ms"));
         }
     }
 
+    /// New connections are served for as long as older ones keep the server from ending, or until a successor listens.
+    async fn let_in_while_waiting(&self, until: Instant) {
+        self.workers.tell_all(|| Command::WindDown);
+        loop {
+            tokio::time::sleep(STOP_POLL).await;
+            let is_waited_for = self.shared.earlier_connections() > 0 || self.successor.is_awaited();
+            if !is_waited_for || self.successor.is_there() || self.at_once.get() || Instant::now() >= until {
+                return;
+            }
+        }
+    }
+
+    /// Says to a predecessor that it may go, and takes over what only one server can have, when it has.
+    pub async fn follow_predecessor(&self, shared: Vec<BoundSocket>) {
+        let Some(predecessor) = self.listeners.borrow_mut().take_predecessor() else { return std::future::pending().await };
+        predecessor.prefer(&shared);
+        predecessor.say_listening();
+        error_log::log(&message::TOOK_OVER, format_args!("pid {}", predecessor.pid));
+        succession::until_gone(predecessor, shared).await;
+        self.take_rest().await;
+        std::future::pending().await
+    }
+
+    /// The page cache and UDP ports, which the predecessor had until now.
+    async fn take_rest(&self) {
+        let model = Arc::clone(&self.generation.borrow());
+        page_cache::open_emptied(&model.model, &self.shared).await;
+        self.follows.set(false);
+        // A reload may have come meanwhile.
+        let generation = Arc::clone(&self.generation.borrow());
+        let with_quic = self.listeners.borrow_mut().bind_quic(&generation.model.listeners, self.workers.len());
+        let secured = Arc::clone(&self.secured.borrow());
+        self.workers.tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
+        with_quic.iter().for_each(|address| self.listen_quic(address));
+    }
+
     pub fn reopen(&self) -> Result<(), String> {
         let mut failures = self.shared.logs.reopen();
-        failures.extend(error_log::reopen().err().map(|error| format!("error log: {error}")));
+        failures.extend(error_log::reopen().err().map(|error| log_files::cannot_open("error log", "", &error)));
         match failures.is_empty() {
             true => {
                 error_log::log(&message::LOG_REOPENED, format_args!(""));
@@ -344,28 +449,43 @@ impl Operator {
         if self.is_stopping() {
             return Err("the server is stopping".into());
         }
+        // First, because reading needs them; in force only when the new configuration is.
+        let (grants, ungranted) = broker::prepare(self.shared.broker.as_deref())?;
+        self.load(grants, ungranted.clone()).map_err(|text| match ungranted {
+            Some(warning) => format!("{}\n{warning}\n", text.trim_end()),
+            None => text,
+        })
+    }
+
+    /// What it returns early on leaves everything as it was.
+    fn load(&self, grants: broker::Prepared<'_>, ungranted: Option<String>) -> Result<ReloadReport, String> {
         let mut read = self.source.read()?;
         let old = Arc::clone(&self.generation.borrow());
         let has_store = self.shared.page_cache.get().is_some();
         read.warnings.extend(fixed_until_restart(&old, &read.model, has_store));
-        let unstarted = starter::read_again(self.shared.starter.as_deref(), &read);
+        read.warnings.extend(ungranted.or_else(|| broker::missing(self.shared.broker.as_deref(), &read)));
+        let users = &read.model.server.control_users;
+        let peers = self.peers.borrow().with_users(users)?;
         let known_hosts = self.shared.known_hosts(&read.model)?;
         let generation = Generation::new(old.number + 1, read.model).with_front_end(read.front_end).with_known_hosts(known_hosts);
-        let generation = Arc::new(generation);
-        open_logs(&generation, &self.shared)?;
-        let (secured, warnings) = Secured::build(&generation.model, Some(&self.secured.borrow()))?;
+        let (secured, warnings) = Secured::build(&generation.model, &generation.hosts, Some(&self.secured.borrow()))?;
         read.warnings.extend(warnings);
         let secured = Arc::new(secured);
+        let generation = Arc::new(generation.with_identities(&secured.identities));
+        open_logs(&generation, &self.shared)?;
         let automatic = self.automatic.prepare(&generation)?;
         let added = self.listeners.borrow_mut().bind_all(&generation.model.listeners, self.workers.len())?;
-        read.warnings.extend(unstarted);
         // From here on nothing fails.
-        page_cache::open(&generation.model, &self.shared);
+        read.warnings.extend(grants.commit());
+        self.peers.replace(peers);
+        if !self.follows.get() {
+            page_cache::open(&generation.model, &self.shared);
+        }
         super::tune_error_log(&generation.model);
         self.shared.neighbours.addresses.set_ipv6_prefix(generation.model.guard.ipv6_prefix);
         self.workers.tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
         *self.secured.borrow_mut() = secured;
-        self.php.borrow_mut().apply(&generation.model, self.shared.starter.as_ref());
+        self.php.borrow_mut().apply(&generation.model, self.shared.broker.as_ref());
         self.automatic.apply(automatic);
         self.look_after(&generation);
         for address in &added {
@@ -377,14 +497,16 @@ impl Operator {
         for address in gone {
             self.workers.tell_all(|| Command::UnlistenQuic((*address).clone()));
         }
-        let with_quic = self.listeners.borrow_mut().bind_quic(&generation.model.listeners, self.workers.len());
-        with_quic.iter().for_each(|address| self.listen_quic(address));
+        if !self.follows.get() {
+            let with_quic = self.listeners.borrow_mut().bind_quic(&generation.model.listeners, self.workers.len());
+            with_quic.iter().for_each(|address| self.listen_quic(address));
+        }
         let removed = self.listeners.borrow_mut().remove_all_but(&generation.model.listeners);
         for address in removed {
             error_log::log(&message::LISTENER_REMOVED, format_args!("{address}"));
             self.workers.tell_all(|| Command::Unlisten((*address).clone()));
         }
-        read.warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{}", warning.trim_end())));
+        read.warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{}", on_one_line(warning))));
         let report = ReloadReport {
             generation: generation.number,
             listeners: generation.model.listeners.len() as u64,
@@ -494,6 +616,36 @@ impl Control for Operator {
 
     fn stop(&self, graceful: bool) {
         self.ask_stop(graceful);
+    }
+
+    fn hand_over(&self) -> Result<serde_json::Value, String> {
+        if !self.is_stopping() {
+            return Err("the server is running".into());
+        }
+        let lock = self.lock.borrow_mut().take().ok_or("another server has taken over")?;
+        let answer = serde_json::json!({
+            "ok": true,
+            "pid": std::process::id(),
+            "workers": self.workers.len(),
+            "listeners": self.listeners.borrow().addresses().iter().map(|address| address.to_string()).collect::<Vec<_>>(),
+        });
+        // What can't be written was said.
+        let _ = self.ban_file.borrow_mut().keep(&self.shared.neighbours.bans, saker_net::clock::realtime_s());
+        self.successor.set_asked();
+        drop(lock);
+        error_log::log(&message::HANDED_OVER, format_args!(""));
+        Ok(answer)
+    }
+
+    fn successor_listens(&self, listens: bool) {
+        match listens {
+            true => self.successor.set_listening(),
+            false => self.successor.set_failed(),
+        }
+    }
+
+    fn listeners_closed(&self) -> LocalFuture<'_, ()> {
+        Box::pin(self.successor.listeners_closed())
     }
 
     fn reopen_logs(&self) -> Result<(), String> {

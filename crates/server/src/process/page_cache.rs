@@ -4,6 +4,7 @@
 //! only one who can make it, so root does ([`hand_over`]), and what exists already is the administrator's to give away.
 //! A server without its cache answers all the same, only slower: what goes wrong here is said, and stops nothing.
 
+use super::hand_on::{hand_on, is_guard};
 use crate::shared::{PageCache, Shared};
 use saker_config::{Model, model::CacheStore};
 use saker_store::{Bounds, Store};
@@ -11,13 +12,18 @@ use saker_telemetry::{error_log, message};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, lchown},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown},
     path::{Path, PathBuf},
 };
 
 /// Who reads other people's pages there reads what they see when they are logged in.
 const FOLDER_MODE: u32 = 0o700;
+/// Of root's, for a group that is the server's alone.
+const GUARDED_MODE: u32 = 0o770;
 const LOCK: &str = "lock";
+/// A server lets go of its cache last of all.
+const PREDECESSOR_ATTEMPTS: u32 = 200;
+const PREDECESSOR_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 
 pub fn folder(model: &Model) -> PathBuf {
     model.cache.folder.clone().unwrap_or_else(|| model.server.state_dir.join("cache"))
@@ -30,11 +36,13 @@ pub fn bounds(cache: &CacheStore) -> Bounds {
         site_bytes_max: cache.site_bytes_max,
         site_entries_max: cache.site_entries_max,
         entry_bytes_max: cache.entry_bytes_max,
+        disk_reserve_bytes: cache.disk_reserve_bytes,
     }
 }
 
 /// While we are root: makes a folder that is missing, and gives it to the user. What fails here fails again, and is said, when it is opened.
-pub fn hand_over(model: &Model, uid: u32) {
+/// `guard`: the group that the server alone has, which keeps other processes of the user from reading pages of people who are logged in.
+pub fn hand_over(model: &Model, uid: u32, guard: Option<u32>) {
     if !model.wants_cache() || model.cache.folder.is_none() {
         return;
     }
@@ -43,9 +51,29 @@ pub fn hand_over(model: &Model, uid: u32) {
         let _ = fs::create_dir_all(parent);
     }
     // Only what did not exist: mkdir(2) follows no link, and neither does lchown(2).
-    if DirBuilder::new().mode(FOLDER_MODE).create(&folder).is_ok() {
-        let _ = lchown(&folder, Some(uid), None);
+    let is_new = DirBuilder::new().mode(FOLDER_MODE).create(&folder).is_ok();
+    match guard {
+        Some(gid) if is_new || is_guarded(&folder) => close_to(&folder, gid),
+        None if is_new || is_guarded(&folder) => drop(lchown(&folder, Some(uid), None)),
+        _ => {}
     }
+}
+
+/// While we are root: what is in a folder that root made at an earlier start becomes this user's, whoever had it since.
+pub fn hand_on_left(model: &Model, uid: u32) {
+    if let Some(folder) = model.cache.folder.as_ref().filter(|folder| is_guarded(folder)) {
+        hand_on(folder, uid);
+    }
+}
+
+/// Made by root at an earlier start, with the group of that start.
+fn is_guarded(folder: &Path) -> bool {
+    fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir() && is_guard(found.uid(), found.gid()))
+}
+
+/// The folder is root's, so that nobody has laid anything else there.
+fn close_to(folder: &Path, gid: u32) {
+    let _ = lchown(folder, Some(0), Some(gid)).and_then(|()| fs::set_permissions(folder, fs::Permissions::from_mode(GUARDED_MODE)));
 }
 
 /// Opens it, where something uses it and it is not open yet.
@@ -58,6 +86,23 @@ pub fn open(model: &Model, shared: &Shared) {
         Ok(cache) => drop(shared.page_cache.set(cache)),
         Err(error) => error_log::log(&message::CACHE_OFF, format_args!("{}: {error}", folder.display())),
     }
+}
+
+/// After a predecessor that had it open: nothing in it is used, for purges have come meanwhile that nobody could write down.
+pub async fn open_emptied(model: &Model, shared: &Shared) {
+    let folder = folder(model);
+    for _ in 0..PREDECESSOR_ATTEMPTS {
+        match lock(&folder) {
+            Ok(_held) => {
+                saker_store::forget(&folder);
+                break;
+            }
+            // Another server's still.
+            Err(error) if error.kind() == io::ErrorKind::Other => tokio::time::sleep(PREDECESSOR_PAUSE).await,
+            Err(_) => break,
+        }
+    }
+    open(model, shared);
 }
 
 fn open_in(folder: &Path, bounds: Bounds) -> io::Result<PageCache> {
@@ -86,6 +131,7 @@ pub fn fixed_until_restart(old: &Model, new: &Model) -> impl Iterator<Item = &'s
         ("cache.site_size", before.site_bytes_max != after.site_bytes_max),
         ("cache.site_entries", before.site_entries_max != after.site_entries_max),
         ("cache.entry_size", before.entry_bytes_max != after.entry_bytes_max),
+        ("cache.reserve", before.disk_reserve_bytes != after.disk_reserve_bytes),
     ];
     rows.into_iter().filter(|row| row.1).map(|row| row.0)
 }
@@ -94,7 +140,6 @@ pub fn fixed_until_restart(old: &Model, new: &Model) -> impl Iterator<Item = &'s
 mod tests {
     use super::*;
     use crate::control::state_dir::tests::Scratch;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_folder_is_nobody_elses() {

@@ -1,9 +1,8 @@
 //! The file that scripts find the process by.
 //!
-//! Made by root before the change of user, like the sockets, and filled when the server serves: a number in it says so. At the end the folder may
-//! refuse to have it removed; then it is emptied.
+//! Made by root before the change of user, like the sockets, and root's for good; filled when the server serves: a number in it says so. At the end the
+//! broker removes it where the folder is root's, however the server ended.
 
-use super::privileges;
 use saker_config::model::Server;
 use std::{
     fs::{self, File},
@@ -26,9 +25,6 @@ impl PidFile {
         let fresh = path.with_extension("new");
         let _ = fs::remove_file(&fresh);
         let file = File::options().write(true).create_new(true).open(&fresh).map_err(failed)?;
-        if let Some(uid) = server.user.as_deref().and_then(privileges::uid_of).filter(|_| rustix::process::geteuid().is_root()) {
-            let _ = std::os::unix::fs::fchown(&file, Some(uid), None);
-        }
         fs::rename(&fresh, path).map_err(failed)?;
         Ok(Some(PidFile { path: path.clone(), file }))
     }
@@ -42,7 +38,7 @@ impl PidFile {
 impl Drop for PidFile {
     fn drop(&mut self) {
         let ours = fs::read_to_string(&self.path).is_ok_and(|text| text.trim() == std::process::id().to_string());
-        if ours && fs::remove_file(&self.path).is_err() {
+        if ours && saker_net::privileged::remove_file(&self.path).is_err() {
             let _ = self.file.set_len(0);
         }
     }

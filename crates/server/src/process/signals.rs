@@ -36,7 +36,7 @@ impl Signals {
                 _ = self.terminate.recv() => operator.ask_stop(!operator.is_stopping() && !operator.is_apache()),
                 _ = self.interrupt.recv() => operator.ask_stop(!operator.is_stopping()),
                 _ = self.quit.recv() => operator.ask_stop(false),
-                _ = self.window.recv() => if operator.is_apache() { operator.ask_stop(true) },
+                _ = self.window.recv() => if operator.is_apache() { operator.ask_stop_refusing() },
                 _ = self.hangup.recv() => begin_again(operator),
                 _ = self.user1.recv() => match operator.is_apache() {
                     true => begin_again(operator),
@@ -48,8 +48,9 @@ impl Signals {
 }
 
 fn begin_again(operator: &Operator) {
-    let reloaded = operator.reload_now();
-    if reloaded.is_ok() && operator.is_apache() {
+    drop(operator.reload_now());
+    // After a refused reload, too: logrotate has moved the files away.
+    if operator.is_apache() {
         drop(operator.reopen());
     }
 }

@@ -1,11 +1,12 @@
 //! Where the configuration comes from; asked again at each reload.
 
+use crate::control::apache_state;
 use saker_apache::Loaded;
 use saker_config::{
     Diagnostic, Diagnostics, Model, ServeOptions, Severity,
     model::{PhpProgram, Workers},
 };
-use saker_config_apache::{OnDisk, Setup, read_envvars};
+use saker_config_apache::{OnDiskPrivileged, Setup, read_envvars};
 use saker_expressions::{Pattern, PatternOptions};
 use saker_pipeline::FrontEnd;
 use std::{
@@ -103,6 +104,14 @@ fn with(mut model: Model, workers: Option<usize>, state_dir: Option<&Path>) -> M
     model
 }
 
+/// A diagnostic for the log, which has a line for each event: without the picture of the place.
+pub fn on_one_line(rendered: &str) -> String {
+    let mut lines = rendered.lines();
+    let first = lines.next().unwrap_or_default();
+    let help = lines.filter_map(|line| line.strip_prefix("help: ")).map(|help| format!("; {help}"));
+    [first.to_owned()].into_iter().chain(help).collect()
+}
+
 /// Reads `saker.toml`, and asks those whose knowledge is above the reader's what they make of it.
 pub fn load_native(path: &Path) -> Result<saker_config::Loaded, Diagnostics> {
     let loaded = saker_config::load(path)?;
@@ -116,6 +125,11 @@ pub fn load_native(path: &Path) -> Result<saker_config::Loaded, Diagnostics> {
 /// Reads Apache's configuration: its folder is the ServerRoot until the file says otherwise, and Debian's `envvars` beside it is read as its
 /// start script would.
 pub fn load_apache(input: &ApacheInput) -> Loaded {
+    load_apache_keeping_places(input, false)
+}
+
+/// `keeps_places`: each section is known by its own lines, even where another one says the same.
+pub fn load_apache_keeping_places(input: &ApacheInput, keeps_places: bool) -> Loaded {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let file = absolute(&input.server_root.as_deref().unwrap_or(Path::new("")).join(&input.file));
     let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
@@ -124,12 +138,27 @@ pub fn load_apache(input: &ApacheInput) -> Loaded {
     let mut setup = Setup::new(&root, &file);
     (setup.defines, setup.before, setup.after) = (lines(&input.defines), lines(&input.before), lines(&input.after));
     setup.environment = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec())).collect();
-    if let Ok(text) = std::fs::read(folder.join("envvars")) {
+    if let Ok(text) = saker_net::privileged::read(&folder.join("envvars")) {
         read_envvars(&text, &mut setup.environment);
     }
+    setup.keeps_places = keeps_places;
     setup.matches = |pattern, version| {
         let pattern = Pattern::compile(pattern, PatternOptions::default()).map_err(|error| error.to_string())?;
         pattern.is_match(version).map_err(|_| "the pattern takes too long".to_owned())
     };
-    saker_apache::load(&setup, &OnDisk)
+    let mut loaded = saker_apache::load(&setup, &OnDiskPrivileged);
+    loaded.model.server.state_dir = apache_state::of_configuration(&file);
+    loaded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diagnostic_on_one_line() {
+        let rendered = "saker.toml:6:8: warning: no folder\n  |\n6 | root = \"/x\"\n  |        ^^^^\nhelp: make it\n";
+        assert_eq!(on_one_line(rendered), "saker.toml:6:8: warning: no folder; make it");
+        assert_eq!(on_one_line("one"), "one");
+    }
 }

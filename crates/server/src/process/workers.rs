@@ -12,12 +12,16 @@ use std::{
     cell::{Cell, RefCell},
     io,
     sync::Arc,
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
 pub struct Workers {
     handles: RefCell<Vec<WorkerHandle>>,
 }
+
+/// Time for threads to end after they were told to. The end of the process takes along what is left of them.
+const THREADS_END_MAX: Duration = Duration::from_secs(5);
 
 /// How often the end of the workers is looked for.
 const POLL: Duration = Duration::from_millis(20);
@@ -56,6 +60,18 @@ impl Workers {
         self.handles.borrow().len()
     }
 
+    /// `false`: some threads are held up by something, and are left behind.
+    async fn join(&self) -> bool {
+        let threads: Vec<_> = self.handles.borrow_mut().iter_mut().filter_map(|handle| handle.thread.take()).collect();
+        let until = Instant::now() + THREADS_END_MAX;
+        while !threads.iter().all(JoinHandle::is_finished) && Instant::now() < until {
+            tokio::time::sleep(POLL).await;
+        }
+        let (ended, held_up): (Vec<_>, Vec<_>) = threads.into_iter().partition(JoinHandle::is_finished);
+        ended.into_iter().for_each(|thread| drop(thread.join()));
+        held_up.is_empty()
+    }
+
     /// Tells one worker; a worker that has ended is reported.
     pub fn tell(&self, index: usize, command: Command) {
         if let Some(handle) = self.handles.borrow().get(index)
@@ -69,23 +85,20 @@ impl Workers {
         (0..self.len()).for_each(|index| self.tell(index, command()));
     }
 
-    /// Lets connections finish for at most `timeout`, or until somebody is `tired` of waiting; then ends the threads. `false`: some were
-    /// cut.
-    pub async fn end(&self, shared: &Shared, timeout: Duration, tired: &Cell<bool>) -> bool {
+    /// Has the listeners closed. A worker counts what it accepts in its last turn; the pause makes sure that it has.
+    pub async fn refuse(&self) {
         self.tell_all(|| Command::Drain);
-        let until = Instant::now() + timeout;
-        // A worker counts what it accepts in its last turn; one pause more makes sure that it has.
         tokio::time::sleep(POLL).await;
+    }
+
+    /// Lets connections finish at most `until` then, or until somebody is `tired` of waiting; then ends the threads. `false`: some were
+    /// cut.
+    pub async fn end(&self, shared: &Shared, until: Instant, tired: &Cell<bool>) -> bool {
         while shared.connections.now() > 0 && Instant::now() < until && !tired.get() {
             tokio::time::sleep(POLL).await;
         }
         let finished = shared.connections.now() == 0;
         self.tell_all(|| Command::Stop);
-        for handle in self.handles.borrow_mut().iter_mut() {
-            if let Some(thread) = handle.thread.take() {
-                let _ = thread.join();
-            }
-        }
-        finished
+        finished & self.join().await
     }
 }

@@ -1,7 +1,10 @@
 //! Who may come in over UDP: the server's limit on connections. The limit per address is asked when the address is proved (`guest`).
 
 use super::{Driver, guest::Guest, qlog_file};
-use crate::{connection::Opened, worker::Worker};
+use crate::{
+    connection::Opened,
+    worker::{Draining, Worker},
+};
 use saker_quic::{Door, Recording};
 use saker_telemetry::Metric;
 use std::{net::SocketAddr, path::Path, rc::Rc};
@@ -18,7 +21,7 @@ impl<D: Driver> Door<Guest<D>> for WorkersDoor<'_> {
     fn admit(&mut self, _: SocketAddr) -> Option<Guest<D>> {
         let worker = self.worker;
         let connections_max = worker.shared.connections_max(worker.services().generation.model.limits.connections_max);
-        if self.is_closing || worker.draining.get() || !worker.shared.connections.enter(connections_max) {
+        if self.is_closing || worker.draining.get() == Draining::All || !worker.shared.connections.enter(connections_max) {
             return None;
         }
         worker.counters.increment(Metric::ConnectionsAccepted);

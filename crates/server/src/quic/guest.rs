@@ -6,14 +6,14 @@
 use super::{Driver, Turn};
 use crate::{
     connection::Opened,
-    serving::{Http2Terms, Secure, Session},
+    serving::{Http2Terms, Session},
     worker::Worker,
 };
 use saker_config::model::Address;
 use saker_pipeline::Client;
 use saker_quic::{Connection, Event, Lost};
 use saker_telemetry::{Metric, error_log, message};
-use saker_tls::{Acceptor, Agreed};
+use saker_tls::{Acceptor, Agreed, PolicyDigest};
 use std::{
     net::{IpAddr, SocketAddr},
     rc::Rc,
@@ -145,14 +145,14 @@ fn session(connection: &mut Connection, host: &Host<'_>, mut opened: Opened) -> 
         group: hello.group,
         kind: hello.kind,
         client_certificates: hello.client_certificates,
+        policy: PolicyDigest::from_bytes(hello.label),
         shown: hello.shown,
     };
     let info = acceptor.session_info_of_quic(agreed);
     worker.counters.increment(if info.resumed { Metric::TlsHandshakesResumed } else { Metric::TlsHandshakesFull });
-    let secure = Secure::new(&info, acceptor.identities());
     client.session = Some(Arc::new(info));
     let listeners = &worker.services().generation.model.listeners;
     let websockets = listeners.iter().find(|listener| listener.address == **host.address).is_none_or(|listener| listener.http2_websockets);
     let terms = Http2Terms { direct: false, upgrade: false, extended_connect: websockets };
-    Some(Session::new(Rc::clone(worker), client, opened, terms, Some(secure)))
+    Some(Session::new(Rc::clone(worker), client, opened, terms))
 }

@@ -32,6 +32,11 @@ impl QuicListener {
         self.bell.ring();
     }
 
+    /// The worker's draining has changed: connections look at it.
+    pub fn look(&self) {
+        self.bell.ring();
+    }
+
     /// What clients over TCP are told (RFC 9114 section 3.1.1); `None`: nothing.
     pub fn alt_svc(&self, http3: &Http3) -> Option<String> {
         let lifetime_s = http3.advertised_s.filter(|_| !self.is_closing.get())?;

@@ -5,7 +5,12 @@ use crate::worker::Worker;
 use saker_config::model::{Address, Congestion, Http3, Limits, Listener, Model};
 use saker_quic::{ChooseConfig, Chosen, Secrets, ServerCrypto, Settings, Unusable};
 use saker_tls::{Acceptor, EarlySessions, QuicAnswer, QuicConfigurations, take_shown};
-use std::{collections::BTreeSet, iter, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    iter,
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
 
 /// Of the process: all workers', and kept over reloads.
 pub struct QuicShared {
@@ -23,6 +28,7 @@ impl QuicShared {
 /// What a listener's endpoint follows; made anew after a reload.
 pub struct Terms {
     pub acceptor: Acceptor,
+    address: Address,
     pub http3: Http3,
     pub settings: Settings,
     /// What clients remember of it for early data.
@@ -43,7 +49,7 @@ impl Terms {
         let certificates = acceptor.identities().version();
         let settings = settings(&http3, &model.limits);
         let promises = promises::<D>(&settings, listener, model);
-        Some(Terms { acceptor, http3, settings, promises, generation: services.generation.number, certificates })
+        Some(Terms { acceptor, address: address.clone(), http3, settings, promises, generation: services.generation.number, certificates })
     }
 
     /// Costs two comparisons while nothing has changed.
@@ -54,20 +60,32 @@ impl Terms {
     pub fn crypto(&self, shared: &QuicShared) -> Result<ServerCrypto, Unusable> {
         let sessions = self.http3.early_data.then_some((&shared.sessions, self.promises.as_bytes()));
         let configurations = self.acceptor.for_quic(sessions).map_err(|error| Unusable(error.to_string()))?;
-        ServerCrypto::new(Arc::new(BySite(configurations)), take_shown)
+        let address = match &self.address {
+            Address::Tcp(address) => address.ip(),
+            Address::Unix(_) => Ipv4Addr::UNSPECIFIED.into(),
+        };
+        ServerCrypto::new(Arc::new(BySite { configurations, address }), take_shown)
     }
 }
 
 /// Sites differ in what they demand of a handshake.
-struct BySite(QuicConfigurations);
+struct BySite {
+    configurations: QuicConfigurations,
+    /// The listener's; as routing has it where the socket does not tell.
+    address: IpAddr,
+}
 
 impl ChooseConfig for BySite {
-    fn choose(&self, message: &[u8]) -> Chosen {
-        match self.0.answer(message) {
+    fn choose(&self, message: &[u8], local: Option<IpAddr>) -> Chosen {
+        match self.configurations.answer(message, local.unwrap_or(self.address)) {
             QuicAnswer::NotYet => Chosen::NotYet,
-            QuicAnswer::Configuration(config) => Chosen::Config(config),
+            QuicAnswer::Configuration(config, policy) => Chosen::Config(config, *policy.as_bytes()),
             QuicAnswer::Refused { alert, reason } => Chosen::Refused { alert, reason },
         }
+    }
+
+    fn depends_on_local(&self) -> bool {
+        self.configurations.depends_on_local()
     }
 }
 

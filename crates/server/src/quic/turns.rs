@@ -12,7 +12,7 @@ use super::{
     publish::{publish, publish_standing},
     terms::Terms,
 };
-use crate::worker::Worker;
+use crate::worker::{Draining, Worker};
 use saker_config::model::Address;
 use saker_net::{Arrivals, BoundUdp, UdpSocket};
 use saker_quic::{Endpoint, Id, Place, Settled, Standing, Unusable};
@@ -45,8 +45,10 @@ pub struct Turns<D> {
     /// What the sleep is set to.
     wakes_at: Option<Instant>,
     is_full: bool,
-    /// All connections know that the server drains.
-    is_drain_told: bool,
+    /// The last batch was as large as can be: the next one may come without a wake-up.
+    was_full: bool,
+    /// What connections have been told of the end.
+    drain_told: Draining,
     /// What the worker's gauges have of this endpoint's connections.
     told: Standing,
     is_qlog_failure_said: bool,
@@ -80,7 +82,8 @@ impl<D: Driver> Turns<D> {
             sleep: Box::pin(tokio::time::sleep_until(tokio::time::Instant::now())),
             wakes_at: None,
             is_full: false,
-            is_drain_told: false,
+            was_full: false,
+            drain_told: Draining::Nothing,
             told: Standing::default(),
             is_qlog_failure_said: false,
         })
@@ -126,6 +129,7 @@ impl<D: Driver> Turns<D> {
     /// Whether something came.
     fn receive(&mut self, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
         let mut has_received = false;
+        let mut is_one = true;
         for _ in 0..BATCHES_MAX {
             match self.socket.poll_receive(cx, &mut self.arrivals) {
                 Poll::Pending => break,
@@ -135,6 +139,8 @@ impl<D: Driver> Turns<D> {
                 }
                 Poll::Ready(Ok(())) => {}
             }
+            is_one &= !has_received && self.arrivals.is_one() && !self.was_full;
+            self.was_full = self.arrivals.is_full();
             if !std::mem::replace(&mut has_received, true) {
                 self.follow();
             }
@@ -146,6 +152,12 @@ impl<D: Driver> Turns<D> {
             if !self.arrivals.is_full() {
                 break;
             }
+        }
+        // Requests are looked at when all has been taken in. What came behind the first datagram may be younger than the wake-up.
+        match is_one {
+            _ if !has_received => {}
+            true => self.worker.freshness.hear(),
+            false => self.worker.freshness.look(),
         }
         Ok(has_received)
     }
@@ -169,7 +181,8 @@ impl<D: Driver> Turns<D> {
         self.endpoint.expire(now);
         let endpoint = &mut self.endpoint;
         self.bell.take(|id| endpoint.wake(id));
-        if self.worker.draining.get() && !std::mem::replace(&mut self.is_drain_told, true) {
+        let draining = self.worker.draining.get();
+        if std::mem::replace(&mut self.drain_told, draining) != draining {
             endpoint.wake_all();
         }
     }

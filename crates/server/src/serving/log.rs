@@ -299,7 +299,7 @@ fn start_time(precise: bool) -> (i64, u32) {
     }
 }
 
-fn request_line(bytes: &[u8]) -> &[u8] {
+pub fn request_line(bytes: &[u8]) -> &[u8] {
     let text = bytes.trim_ascii_start();
     &text[..text.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(text.len()).min(8192)]
 }

@@ -5,11 +5,12 @@
 mod body_time;
 mod busy;
 mod cause;
+mod held_policy;
 pub mod log;
 mod outcome;
 mod pace;
+pub mod rejected;
 mod relay;
-mod secure;
 mod session;
 
 pub use body_time::BodyTime;
@@ -19,5 +20,4 @@ pub use log::{Facts, Pending, log_facts};
 pub use outcome::{fast_key, refusal, remember, without_query};
 pub use pace::{Accounts, Direction, Pace};
 pub use relay::{Relay, RelayEnd};
-pub use secure::Secure;
 pub use session::{Begun, Http2Terms, Session, Throttled};

@@ -65,6 +65,7 @@ pub fn refusal(error: BodyError, response: Response) -> Response {
     let status = match error {
         BodyError::Malformed => Status::BAD_REQUEST,
         BodyError::TooLarge => Status::CONTENT_TOO_LARGE,
+        BodyError::TrailersTooLarge => Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
         BodyError::TimedOut => Status::REQUEST_TIMEOUT,
         BodyError::Gone | BodyError::Source => return response,
     };

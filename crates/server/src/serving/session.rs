@@ -1,7 +1,7 @@
 //! What a connection knows about its client and itself, whether it is on the event loop yet or not.
 
 use super::{
-    Secure,
+    held_policy::HeldPolicy,
     pace::{self, Accounts, Direction, Pace},
 };
 use crate::{
@@ -34,7 +34,7 @@ pub struct Session {
     limits: Option<Arc<Limits>>,
     /// KeepAliveTimeout of the host that was asked last, where hosts differ.
     idle_timeout_ms: Option<u64>,
-    secure: Option<Secure>,
+    held_policy: HeldPolicy,
     /// Made when a limit first asks for them.
     accounts: Option<Accounts>,
     /// The change of the table of bans that the client was last looked up under.
@@ -72,7 +72,7 @@ pub enum Throttled {
 }
 
 impl Session {
-    pub fn new(worker: Rc<Worker>, mut client: Client, opened: Opened, http2: Http2Terms, secure: Option<Secure>) -> Session {
+    pub fn new(worker: Rc<Worker>, mut client: Client, opened: Opened, http2: Http2Terms) -> Session {
         client.account = opened.account().map(Arc::clone);
         let services = worker.services();
         let limits = services.generation.connection_limits(&client, b"").cloned();
@@ -91,7 +91,7 @@ impl Session {
             tail,
             limits,
             idle_timeout_ms: None,
-            secure,
+            held_policy: HeldPolicy::default(),
             accounts: None,
             bans_seen,
         }
@@ -109,7 +109,7 @@ impl Session {
             tail: self.tail,
             limits: self.limits.clone(),
             idle_timeout_ms: self.idle_timeout_ms,
-            secure: self.secure.take(),
+            held_policy: self.held_policy,
             accounts: self.accounts.take(),
             bans_seen: self.bans_seen,
         }
@@ -121,9 +121,9 @@ impl Session {
         RefMut::map(self.worker.tails.borrow_mut(), |tails| tails.at(number))
     }
 
-    /// Whether this connection's handshake was not for the host of that request.
-    pub fn is_misdirected(&self, view: HeadView<'_>) -> bool {
-        self.secure.as_ref().is_some_and(|secure| secure.is_misdirected(view))
+    /// Whether this connection's handshake was held to what the site demands. Costs two comparisons where all sites demand the same.
+    pub fn is_good_for(&mut self, generation: &Generation, site: usize) -> bool {
+        self.held_policy.is_good_for(&self.client, generation, site)
     }
 
     /// Asks the limits of a site for a response of known length. Costs one comparison where none is set.
@@ -193,9 +193,15 @@ impl Session {
         let goes_on = requests_max == 0 || u64::from(self.requests) < requests_max;
         match self.is_banned() {
             true => Begun::Banned,
-            false if goes_on && !self.worker.draining.get() && !self.opened.is_over_soft(generation) => Begun::Stays,
+            _ if self.held_policy.is_outdated(&self.client, generation) => Begun::Last,
+            false if goes_on && !self.opened.is_draining() && !self.opened.is_over_soft(generation) => Begun::Stays,
             false => Begun::Last,
         }
+    }
+
+    /// Whether the connection is to end as soon as nothing is under way on it.
+    pub fn is_draining(&self) -> bool {
+        self.opened.is_draining()
     }
 
     /// Costs a comparison where the table of bans has not changed.
@@ -256,9 +262,9 @@ impl Session {
 
     /// From now on the limits are those of the host that the handshake was for.
     pub fn take_limits_of_name(&mut self) {
-        let Some(name) = self.secure.as_ref().and_then(Secure::server_name) else { return };
+        let Some(name) = self.client.session.as_ref().and_then(|session| session.server_name.as_deref()) else { return };
         let services = self.worker.services();
-        self.limits = services.generation.connection_limits(&self.client, name.to_ascii_lowercase().as_bytes()).cloned();
+        self.limits = services.generation.connection_limits(&self.client, name.as_bytes()).cloned();
     }
 }
 

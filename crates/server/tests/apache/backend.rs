@@ -25,7 +25,7 @@ struct Backends {
     _dir: TempDir,
 }
 
-const NAMES: &[&str] = &["{one}", "{two}", "{fcgi}", "{scgi}", "{uwsgi}", "{socket}", "{php}"];
+const NAMES: &[&str] = &["{one}", "{two}", "{fcgi}", "{scgi}", "{uwsgi}", "{socket}", "{uwsgi-socket}", "{fcgi-socket}", "{php}"];
 
 /// Values that are each server's own.
 const OWN: &[&str] = &["REMOTE_PORT", "SERVER_ADDR", "SERVER_SOFTWARE", "UNIQUE_ID", "PATH"];
@@ -61,6 +61,11 @@ fn start() -> io::Result<Backends> {
     let socket = dir.join("http.sock");
     on_unix(UnixListener::bind(&socket)?, http, "socket");
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o777))?;
+    for (name, answer) in [("uwsgi", uwsgi as Answer), ("fcgi", fastcgi)] {
+        let path = dir.join(format!("{name}.sock"));
+        on_unix(UnixListener::bind(&path)?, answer, name);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777))?;
+    }
     let php = start_php(&dir)?;
     let names = vec![
         ("{one}", on_tcp(http, "one")?),
@@ -69,6 +74,8 @@ fn start() -> io::Result<Backends> {
         ("{scgi}", on_tcp(scgi, "scgi")?),
         ("{uwsgi}", on_tcp(uwsgi, "uwsgi")?),
         ("{socket}", socket.display().to_string()),
+        ("{uwsgi-socket}", dir.join("uwsgi.sock").display().to_string()),
+        ("{fcgi-socket}", dir.join("fcgi.sock").display().to_string()),
         ("{php}", dir.join("php.sock").display().to_string()),
     ];
     Ok(Backends { names, _php: php, _dir: dir })

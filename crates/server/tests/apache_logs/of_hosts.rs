@@ -32,9 +32,11 @@ fn hosts_have_error_logs_of_their_own() {
         assert_eq!(kinds(&saker.join("\n")), kinds(&apache.join("\n")), "{log}: {apache:#?}\n{saker:#?}");
         assert_eq!(saker.len(), count, "{saker:#?}");
     }
-    assert!(site.lines("saker", "one-error.log", 2)[1].starts_with(">one 2 error one.test SK"));
+    assert!(
+        site.lines("saker", "one-error.log", 2)[1].starts_with(">one 2 error one.test AH01630: client denied by server configuration: ")
+    );
     let main = fs::read_to_string(site.dir.join("saker/error.log")).unwrap();
-    assert!(main.matches("/closed").count() == 1 && main.contains(">error three.test SK") && main.contains("SK0102"), "{main}");
+    assert!(main.matches("/closed").count() == 1 && main.contains(">error three.test AH01630") && main.contains("SK0102"), "{main}");
 }
 
 #[test]

@@ -10,7 +10,11 @@ pub mod site;
 use bytes::Bytes;
 use quinn_proto::ClientConfig;
 use rustls::{
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    NamedGroup,
+    client::{
+        ClientSessionMemoryCache, ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
     crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
@@ -22,7 +26,10 @@ use std::{
     io::ErrorKind,
     net::{SocketAddr, UdpSocket},
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -34,6 +41,7 @@ const DATAGRAM_BYTES: usize = 65_536;
 #[derive(Clone)]
 pub struct Client {
     tls: Arc<rustls::ClientConfig>,
+    tickets: Arc<Tickets>,
     pub name: String,
     pub limits: Limits,
     pub settings: Settings,
@@ -66,7 +74,9 @@ impl Client {
         };
         tls.alpn_protocols = vec![b"h3".to_vec()];
         tls.enable_early_data = true;
-        Client { tls: Arc::new(tls), name: "localhost".into(), limits: Limits::default(), settings: Settings::default() }
+        let tickets = Arc::new(Tickets { sessions: ClientSessionMemoryCache::new(256), received: AtomicUsize::new(0) });
+        tls.resumption = Resumption::store(Arc::<Tickets>::clone(&tickets));
+        Client { tls: Arc::new(tls), tickets, name: "localhost".into(), limits: Limits::default(), settings: Settings::default() }
     }
 }
 
@@ -85,6 +95,19 @@ impl Client {
         http3
     }
 
+    /// Tickets received so far, over all connections.
+    pub fn tickets_received(&self) -> usize {
+        self.tickets.received.load(Ordering::Relaxed)
+    }
+
+    /// Connects and waits for a ticket, so that the next connection may send early data.
+    pub fn connect_for_ticket(&self, server: &str) -> Http3 {
+        let before = self.tickets_received();
+        let mut http3 = self.begin(server);
+        http3.until(|peer| peer.is_established && self.tickets_received() > before);
+        http3
+    }
+
     /// A connection that is ready.
     pub fn connect(&self, server: &str) -> Http3 {
         let mut http3 = self.begin(server);
@@ -95,6 +118,44 @@ impl Client {
 
 fn bind() -> UdpSocket {
     UdpSocket::bind("127.0.0.1:0").unwrap()
+}
+
+/// Session store that counts the tickets it received, so that a test can wait for one.
+#[derive(Debug)]
+struct Tickets {
+    sessions: ClientSessionMemoryCache,
+    received: AtomicUsize,
+}
+
+impl ClientSessionStore for Tickets {
+    fn set_kx_hint(&self, server: ServerName<'static>, group: NamedGroup) {
+        self.sessions.set_kx_hint(server, group);
+    }
+
+    fn kx_hint(&self, server: &ServerName<'_>) -> Option<NamedGroup> {
+        self.sessions.kx_hint(server)
+    }
+
+    fn set_tls12_session(&self, server: ServerName<'static>, session: Tls12ClientSessionValue) {
+        self.sessions.set_tls12_session(server, session);
+    }
+
+    fn tls12_session(&self, server: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        self.sessions.tls12_session(server)
+    }
+
+    fn remove_tls12_session(&self, server: &ServerName<'static>) {
+        self.sessions.remove_tls12_session(server);
+    }
+
+    fn insert_tls13_ticket(&self, server: ServerName<'static>, ticket: Tls13ClientSessionValue) {
+        self.sessions.insert_tls13_ticket(server, ticket);
+        self.received.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn take_tls13_ticket(&self, server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.sessions.take_tls13_ticket(server)
+    }
 }
 
 /// What has come on a stream.
@@ -138,7 +199,8 @@ pub struct Peer {
     pub goaway: Option<u64>,
     /// Content is left with QUIC.
     pub is_lazy: bool,
-    control: [Option<u64>; 3],
+    /// Our control, encoder and decoder streams, those that have been opened.
+    pub control: [Option<u64>; 3],
     unsent: BTreeMap<u64, (Vec<u8>, bool)>,
     behind: BTreeMap<u64, Vec<u8>>,
     lost: Option<Lost>,
@@ -283,6 +345,15 @@ impl Http3 {
             if holds(self.peer()) {
                 return;
             }
+            assert!(Instant::now() < patience, "nothing more comes; so far: {:?}", short(&self.peer().responses));
+            self.step(patience);
+        }
+    }
+
+    /// Drives the connection until the stream is over, be it with the connection.
+    pub fn settle(&mut self, stream: u64) {
+        let patience = Instant::now() + PATIENCE;
+        while !self.gone && !self.peer().responses.get(&stream).is_some_and(Response::is_over) {
             assert!(Instant::now() < patience, "nothing more comes; so far: {:?}", short(&self.peer().responses));
             self.step(patience);
         }

@@ -15,9 +15,8 @@ use crate::error_log;
 use crate::message;
 use crate::queue_writer::{Outlet, QueueWriter, Stalled};
 use crate::syslog::{Syslog, SyslogOutlet};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -80,7 +79,7 @@ enum Way {
 }
 
 impl LogFile {
-    /// Opens for appending; a file that is made has mode 0640.
+    /// Opens for appending; a file that is made has mode 0640. By the broker, where there is one.
     pub fn open(path: &Path) -> io::Result<Arc<LogFile>> {
         let file = open_append(path)?;
         let name = path.display().to_string();
@@ -238,7 +237,7 @@ impl Drop for LogBuffer {
 
 /// std sets O_CLOEXEC on all it opens.
 pub(super) fn open_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+    saker_net::privileged::open_append(path, error_log::LOG_MODE)
 }
 
 #[derive(Debug)]

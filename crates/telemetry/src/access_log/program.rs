@@ -22,13 +22,13 @@ const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// Starts a command, whose standard input is the other end of what is returned. `None`: that is not its business.
-type Starter = Box<dyn Fn(&str) -> Option<io::Result<OwnedFd>> + Send + Sync>;
+type StartProgram = Box<dyn Fn(&str) -> Option<io::Result<OwnedFd>> + Send + Sync>;
 
-static STARTER: OnceLock<Starter> = OnceLock::new();
+static START_PROGRAM: OnceLock<StartProgram> = OnceLock::new();
 
 /// From here on this is asked first. The first one stays.
-pub fn start_programs_with(starter: impl Fn(&str) -> Option<io::Result<OwnedFd>> + Send + Sync + 'static) {
-    let _ = STARTER.set(Box::new(starter));
+pub fn start_programs_with(start_program: impl Fn(&str) -> Option<io::Result<OwnedFd>> + Send + Sync + 'static) {
+    let _ = START_PROGRAM.set(Box::new(start_program));
 }
 
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl Drop for Program {
 
 impl Running {
     fn start(command: &str) -> io::Result<Running> {
-        if let Some(started) = STARTER.get().and_then(|starter| starter(command)) {
+        if let Some(started) = START_PROGRAM.get().and_then(|start_program| start_program(command)) {
             return started.map(|input| Running { child: None, input: input.into(), since: Instant::now() });
         }
         let mut child = log_program(command)?.stdin(Stdio::piped()).spawn()?;

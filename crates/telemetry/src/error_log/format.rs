@@ -1,12 +1,12 @@
 //! The language of `ErrorLogFormat` (httpd 2.4, core), and lines made by it.
 //!
 //! Difficulty: an item that has nothing to say takes the whole field that it stands in with it, from the space before it to the one
-//! behind; unless it has a hyphen for that case, or drops the line. Absent on purpose: the code of the system's error (`%E`) says nothing, since
-//! messages tell in words what failed.
+//! behind; unless it has a hyphen for that case, or drops the line. The code of the system's error (`%E`) is known of lines in Apache's words;
+//! other messages tell in their own what failed.
 
 use super::{
     about::{About, Asked},
-    append_civil,
+    append_civil, append_errno,
 };
 use crate::{
     escape::append_escaped,
@@ -68,6 +68,8 @@ enum Kind {
     HostName,
     KeptAlive,
     Place,
+    /// The system's error.
+    Errno,
     /// What is not known here.
     Nothing,
 }
@@ -92,6 +94,10 @@ pub(super) struct Occasion<'a> {
     /// Who says it.
     pub place: &'a Location<'a>,
     pub message: &'a dyn Fn(&mut Vec<u8>),
+    /// The system's error, where it is known by its number.
+    pub errno: Option<i32>,
+    /// Whether the shape that lines have by themselves ends with the client's Referer, as Apache's does.
+    pub adds_referer: bool,
 }
 
 impl Format {
@@ -177,6 +183,7 @@ impl Kind {
             Kind::ProcessId => drop(write!(out, "{}", std::process::id())),
             Kind::ThreadId => drop(write!(out, "{}", thread_id())),
             Kind::Time(form) => append_time(*form, occasion.now, out),
+            Kind::Errno => occasion.errno.iter().for_each(|errno| append_errno(*errno, out)),
             Kind::Message | Kind::Nothing => {}
         }
         out.len() > before
@@ -191,7 +198,7 @@ fn append_place(place: &Location<'_>, out: &mut Vec<u8>) {
 }
 
 /// The kernel's, asked once per thread.
-fn thread_id() -> u64 {
+pub(super) fn thread_id() -> u64 {
     thread_local! {
         static ID: OnceCell<u64> = const { OnceCell::new() };
     }
@@ -332,7 +339,7 @@ fn kind(letter: char, argument: &str) -> Option<Kind> {
         'V' => Kind::HostName,
         'k' => Kind::KeptAlive,
         'F' => Kind::Place,
-        'E' => Kind::Nothing,
+        'E' => Kind::Errno,
         _ => return None,
     })
 }
@@ -361,8 +368,17 @@ mod tests {
         let mut out = Vec::new();
         let now = Duration::from_micros(1_795_252_332_123_456);
         let message = |out: &mut Vec<u8>| out.extend_from_slice(b"what happened");
-        let occasion =
-            Occasion { module: "core", level: "error", level_number, about: &Request, now, place: Location::caller(), message: &message };
+        let occasion = Occasion {
+            module: "core",
+            level: "error",
+            level_number,
+            about: &Request,
+            now,
+            place: Location::caller(),
+            message: &message,
+            errno: None,
+            adds_referer: false,
+        };
         format.write(&occasion, &mut out).then(|| String::from_utf8(out).unwrap())
     }
 

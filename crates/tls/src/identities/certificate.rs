@@ -13,6 +13,7 @@ use crate::{
     der::{self, CertificateFacts},
     encrypted_key,
     ocsp::{Belief, Question},
+    version1,
 };
 use rustls::{
     Error, InconsistentKeys, SignatureAlgorithm, SignatureScheme,
@@ -21,8 +22,8 @@ use rustls::{
     sign::CertifiedKey,
 };
 use saker_config::model::{CertificateFiles, Origin, Passphrase, Stapling};
+use saker_net::privileged;
 use std::{
-    fs,
     os::unix::fs::PermissionsExt,
     path::Path,
     sync::{Arc, PoisonError, RwLock},
@@ -60,10 +61,15 @@ impl Certificate {
     /// RFC 6125 section 6.4.3: a star stands for one whole label, the first.
     pub fn covers(&self, name: &str) -> bool {
         let wildcard = name.split_once('.').map(|(_, parent)| parent);
-        self.facts.dns_names.iter().any(|own| match own.strip_prefix("*.") {
+        let is_called = |own: &str| match own.strip_prefix("*.") {
             Some(parent) => wildcard == Some(parent),
             None => own == name,
-        })
+        };
+        match self.facts.dns_names.is_empty() && self.facts.addresses.is_empty() {
+            // RFC 6125 section 6.4.4: the common name counts where no other is there.
+            true => der::common_name(&self.facts.subject).is_some_and(|own| is_called(&own.to_ascii_lowercase())),
+            false => self.facts.dns_names.iter().any(|own| is_called(own)),
+        }
     }
 
     /// Whether it covers every name below `parent` that is one label longer.
@@ -228,20 +234,31 @@ fn certified(chain: &[u8], key: &[u8], asked: Option<&Passphrase>, asks: bool) -
     };
     let signing = aws_lc_rs::sign::any_supported_type(&key).map_err(Cause::BadKey)?;
     let certified = CertifiedKey::new(chain, signing);
-    match certified.keys_match() {
+    match keys_match(&certified) {
         Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(certified),
         Err(Error::InconsistentKeys(_)) => Err(Cause::Mismatch { later: is_key_of_later(&certified) }),
         Err(error) => Err(Cause::BadCertificate(error)),
     }
 }
 
+/// As rustls has it, of certificates of version 1 as well.
+fn keys_match(certified: &CertifiedKey) -> Result<(), Error> {
+    let Some(first) = certified.cert.first().filter(|first| version1::is_version_1(first)) else { return certified.keys_match() };
+    match (certified.key.public_key(), version1::public_key(first)) {
+        (Some(own), Some(named)) if own.as_ref() == named => Ok(()),
+        (Some(_), Some(_)) => Err(InconsistentKeys::KeyMismatch.into()),
+        (None, _) => Err(InconsistentKeys::Unknown.into()),
+        (_, None) => certified.keys_match(),
+    }
+}
+
 fn is_key_of_later(certified: &CertifiedKey) -> bool {
-    let fits = |leaf: &CertificateDer<'static>| CertifiedKey::new(vec![leaf.clone()], Arc::clone(&certified.key)).keys_match().is_ok();
+    let fits = |leaf: &CertificateDer<'static>| keys_match(&CertifiedKey::new(vec![leaf.clone()], Arc::clone(&certified.key))).is_ok();
     certified.cert.iter().skip(1).any(fits)
 }
 
 fn warn_of_readable_key(path: &Path, origin: &Origin, problems: &mut Vec<LoadProblem>) {
-    let mode = fs::metadata(path).map_or(0, |found| found.permissions().mode());
+    let mode = privileged::metadata(path).map_or(0, |found| found.permissions().mode());
     if mode & 0o004 != 0 {
         let problem = format!("every user of this machine can read the key {}", path.display());
         problems.push(LoadProblem::warning(origin.clone(), problem).with_help(format!("chmod o-r {}", path.display())));

@@ -4,6 +4,7 @@
 
 use super::LoadProblem;
 use saker_config::model::Origin;
+use saker_net::privileged;
 use std::{
     collections::HashMap,
     fs, io,
@@ -27,7 +28,7 @@ pub struct FileStamp {
 impl FileStamp {
     /// Of a file that can't be looked at: the default.
     pub fn of(path: &Path) -> FileStamp {
-        fs::metadata(path).map_or_else(|_| FileStamp::default(), |found| FileStamp::new(&found))
+        privileged::metadata(path).map_or_else(|_| FileStamp::default(), |found| FileStamp::new(&found))
     }
 
     fn new(found: &fs::Metadata) -> FileStamp {
@@ -90,17 +91,20 @@ impl Files {
 }
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let found = fs::metadata(path)?;
+    let found = privileged::metadata(path)?;
     if !found.is_file() || found.len() > FILE_BYTES_MAX {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file of a sensible size"));
     }
-    fs::read(path)
+    privileged::read(path)
 }
 
 fn unreadable(path: &Path, origin: &Origin, what: &str, error: &io::Error) -> LoadProblem {
     let problem = LoadProblem::error(origin.clone(), format!("{} ({what}) can't be read: {error}", path.display()));
     match error.kind() {
-        io::ErrorKind::PermissionDenied => problem.with_help("let the user that Saker is started as read it and the folders on the way"),
+        io::ErrorKind::PermissionDenied => {
+            let problem = problem.with_help("let the user that Saker is started as read it and the folders on the way");
+            LoadProblem { is_denied: true, ..problem }
+        }
         io::ErrorKind::NotFound => problem.with_help("a path that does not begin with / starts at the folder of the configuration file"),
         _ => problem,
     }

@@ -16,11 +16,14 @@ pub use certificate::Certificate;
 pub use files::Files;
 pub use problem::{LoadProblem, Severity};
 pub use run_time::{Installed, OnDemand, RunTime};
-pub use table::Table;
+pub use table::{Door, Table};
 
-use crate::policy::{Policy, demands};
+use crate::policy::{Policy, PolicyDigest, demands};
 use files::FileStamp;
-use saker_config::model::{Automatic, CertificateFiles, Origin, SiteName, SiteTls, Stapling};
+use saker_config::{
+    HostTable, Model,
+    model::{Automatic, CertificateFiles, ClientCertificates, Origin, Site, SiteName, SiteTls, Stapling},
+};
 use std::{
     collections::HashMap,
     path::PathBuf,
@@ -31,30 +34,28 @@ use std::{
     time::SystemTime,
 };
 
-/// What a site brings. The order of sites is that of the configuration: the first is the one for clients that name none.
-#[derive(Clone, Copy, Debug)]
-pub struct SiteIdentity<'a> {
-    pub names: &'a [SiteName],
-    pub tls: &'a Arc<SiteTls>,
-    /// Where the site stands, for problems with values that don't know their own place.
-    pub origin: &'a Origin,
-}
-
 /// All certificates of a configuration.
 #[derive(Debug)]
 pub struct Identities {
     table: RwLock<Arc<Table>>,
     version: AtomicU64,
     run_time: Arc<RunTime>,
+    hosts: Arc<HostTable>,
     sources: Vec<Source>,
     loaded: Mutex<Loaded>,
 }
 
+/// A site that a listener with TLS leads to.
 #[derive(Debug)]
 struct Source {
+    /// In the model.
+    index: usize,
     names: Vec<SiteName>,
     tls: Arc<SiteTls>,
+    /// The site's, for problems with values that don't know their own place.
     origin: Origin,
+    /// `false`: it is not served, but requires certificates, so that no handshake is good for it.
+    is_served: bool,
 }
 
 /// What came of the last load, for the next to build on.
@@ -68,21 +69,27 @@ struct Loaded {
 type CertificatePaths = (PathBuf, PathBuf, Option<PathBuf>, Option<PathBuf>, Option<Arc<Stapling>>);
 
 impl Identities {
-    /// Loads what the sites name. Everything wrong is told at once; what is in order can be used all the same.
-    /// Certificates and challenges of run time are taken over from the configuration before.
-    pub fn load(sites: &[SiteIdentity<'_>], previous: Option<&Identities>) -> (Identities, Vec<LoadProblem>) {
-        let sources: Vec<Source> = sites.iter().map(Source::new).collect();
+    /// Loads what the sites name that listeners with TLS lead to. Everything wrong is told at once; what is in order can be used all the
+    /// same. Certificates and challenges of run time are taken over from the configuration before. `hosts`: of the same model.
+    pub fn load(model: &Model, hosts: &Arc<HostTable>, previous: Option<&Identities>) -> (Identities, Vec<LoadProblem>) {
+        let sources = sources(model);
         let before = previous.map(|previous| previous.loaded().clone()).unwrap_or_default();
-        let (table, loaded, problems) = build(&sources, &before, false, true);
+        let (table, loaded, problems) = build(&sources, hosts, &before, false, true);
         let run_time = previous.map(|previous| Arc::clone(&previous.run_time)).unwrap_or_default();
         let table = RwLock::new(Arc::new(table));
-        (Identities { table, version: AtomicU64::new(0), run_time, sources, loaded: Mutex::new(loaded) }, problems)
+        let hosts = Arc::clone(hosts);
+        (Identities { table, version: AtomicU64::new(0), run_time, hosts, sources, loaded: Mutex::new(loaded) }, problems)
     }
 
     /// What is wrong with what the sites name, as far as it shows without asking anybody for a passphrase.
-    pub fn problems(sites: &[SiteIdentity<'_>]) -> Vec<LoadProblem> {
-        let sources: Vec<Source> = sites.iter().map(Source::new).collect();
-        build(&sources, &Loaded::default(), false, false).2
+    pub fn problems(model: &Model) -> Vec<LoadProblem> {
+        let hosts = Arc::new(HostTable::new(model));
+        build(&sources(model), &hosts, &Loaded::default(), false, false).2
+    }
+
+    /// Sites by listener, local address and name; the same for routing and for handshakes.
+    pub fn hosts(&self) -> &Arc<HostTable> {
+        &self.hosts
     }
 
     /// Every file that was read or should have been, to be watched.
@@ -100,7 +107,7 @@ impl Identities {
     /// Reads changed files again; handshakes from now on see them. What is bad is told, and the certificate or policy from before kept.
     pub fn reload_changed(&self) -> Vec<LoadProblem> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let (table, now_loaded, problems) = build(&self.sources, &loaded, true, false);
+        let (table, now_loaded, problems) = build(&self.sources, &self.hosts, &loaded, true, false);
         *loaded = now_loaded;
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
         self.version.fetch_add(1, Ordering::Release);
@@ -137,11 +144,14 @@ impl Identities {
         self.table().covers(&name.to_ascii_lowercase(), &self.run_time)
     }
 
-    /// Whether a session that named this server may carry requests for that host: not if their sites demand different things of a
-    /// handshake (client certificates, versions). Where it may not, the answer is 421 (RFC 9110 section 15.5.20).
-    pub fn may_serve(&self, server_name: Option<&str>, host: &str) -> bool {
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-        table.is_uniform() || table.have_same_policy(server_name, &host.to_ascii_lowercase())
+    /// What the site (by its index in the model) demands of a handshake now. `None`: no handshake is good for it.
+    pub fn site_policy(&self, index: usize) -> Option<PolicyDigest> {
+        self.table().site_policy(index)
+    }
+
+    /// What all sites demand, where they demand the same.
+    pub fn common_policy(&self) -> Option<PolicyDigest> {
+        self.table().common_policy()
     }
 
     pub(crate) fn table(&self) -> Arc<Table> {
@@ -158,21 +168,32 @@ impl Identities {
     }
 }
 
-impl Source {
-    fn new(site: &SiteIdentity<'_>) -> Source {
-        Source { names: site.names.to_vec(), tls: Arc::clone(site.tls), origin: site.origin.clone() }
-    }
+fn sources(model: &Model) -> Vec<Source> {
+    let listeners: Vec<_> = model.listeners.iter().filter(|listener| listener.tls.is_some()).map(|listener| &listener.address).collect();
+    let is_served = |site: &Site| listeners.iter().any(|listener| HostTable::leads_to(listener, site));
+    let sites = model.sites.iter().enumerate().map(|(index, site)| Source {
+        index,
+        names: site.names.clone(),
+        tls: Arc::clone(&site.tls),
+        origin: site.origin.clone(),
+        is_served: is_served(site),
+    });
+    sites.filter(|source| source.is_served || source.tls.client_certificates == ClientCertificates::Required).collect()
 }
 
 /// `keeps_old`: a certificate or policy that has become bad is used on as it was. `asks`: somebody may be asked for passphrases.
-fn build(sources: &[Source], before: &Loaded, keeps_old: bool, asks: bool) -> (Table, Loaded, Vec<LoadProblem>) {
+fn build(sources: &[Source], hosts: &Arc<HostTable>, before: &Loaded, keeps_old: bool, asks: bool) -> (Table, Loaded, Vec<LoadProblem>) {
     let mut load = Load { before, keeps_old, files: Files::new(asks), now: Loaded::default(), problems: Vec::new() };
-    let mut table = Table::default();
+    let mut table = Table::new(Arc::clone(hosts));
     for source in sources {
+        if !source.is_served {
+            table.add(source.index, &source.names, Vec::new(), None, Automatic::Off);
+            continue;
+        }
         let certificates: Vec<_> = source.tls.certificates.iter().filter_map(|files| load.certificate(files)).collect();
         let policy = load.policy(source).map(|policy| place(&mut table.policies, policy));
         load.warn_of_names(source, &certificates);
-        table.add(&source.names, certificates, policy, source.tls.automatic);
+        table.add(source.index, &source.names, certificates, policy, source.tls.automatic);
     }
     let Load { files, mut now, problems, .. } = load;
     now.stamps.extend(files.into_stamps());

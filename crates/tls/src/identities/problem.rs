@@ -19,15 +19,17 @@ pub struct LoadProblem {
     pub message: String,
     /// What to do.
     pub help: Option<String>,
+    /// The kernel refused to let this user look.
+    pub is_denied: bool,
 }
 
 impl LoadProblem {
     pub(crate) fn error(origin: Origin, message: String) -> LoadProblem {
-        LoadProblem { severity: Severity::Error, origin, message, help: None }
+        LoadProblem { severity: Severity::Error, origin, message, help: None, is_denied: false }
     }
 
     pub(crate) fn warning(origin: Origin, message: String) -> LoadProblem {
-        LoadProblem { severity: Severity::Warning, origin, message, help: None }
+        LoadProblem { severity: Severity::Warning, origin, message, help: None, is_denied: false }
     }
 
     pub(crate) fn with_help(mut self, help: impl Into<String>) -> LoadProblem {

@@ -1,25 +1,27 @@
-//! Which site a server name means, and which certificate is shown for it. Immutable: a change makes a new table.
+//! The site that a handshake is for, its policy, and the certificate that is shown. Immutable: a change makes a new table.
 //!
-//! Names of sites decide first, as they do for requests: exact ones, then the longest wildcard, then the catch-all. Among the site's
-//! certificates those that cover the name come first, and the cheaper signature before the dearer, as far as the client can check it.
+//! Listener, local address and server name lead to the site as they do for requests ([`HostTable`]). Among the site's certificates those
+//! that cover the name come first, and the cheaper signature before the dearer, as far as the client can check it. Certificates of other
+//! sites may be shown where the site has none; another site's policy never takes the place of its own.
 
 use super::{Certificate, RunTime};
-use crate::policy::Policy;
+use crate::policy::{Policy, PolicyDigest};
 use rustls::{SignatureScheme, sign::CertifiedKey};
-use saker_config::model::{Automatic, SiteName};
-use std::{collections::HashMap, sync::Arc};
+use saker_config::{
+    HostTable,
+    host_table::Choice,
+    model::{Address, Automatic, SiteName},
+};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Table {
-    sites: Vec<Site>,
-    exact: HashMap<String, usize>,
-    /// By what follows the star and its dot.
-    wildcards: HashMap<String, usize>,
-    any: Option<usize>,
+    hosts: Arc<HostTable>,
+    /// By their index in the model; `None`: no listener with TLS leads to the site.
+    sites: Vec<Option<Site>>,
     /// All certificates by the names they cover, wildcards with their star.
     by_name: HashMap<String, Vec<Arc<Certificate>>>,
     pub policies: Vec<Arc<Policy>>,
-    has_unusable: bool,
 }
 
 #[derive(Debug)]
@@ -32,19 +34,28 @@ struct Site {
     first_name: Option<String>,
 }
 
+/// Where a client has connected to: a listener, and an address of this machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Door<'a> {
+    pub listener: &'a Address,
+    pub local: IpAddr,
+}
+
 impl Table {
-    /// The first site that claims a name has it.
-    pub fn add(&mut self, names: &[SiteName], mut certificates: Vec<Arc<Certificate>>, policy: Option<usize>, automatic: Automatic) {
-        self.has_unusable |= policy.is_none();
+    pub fn new(hosts: Arc<HostTable>) -> Table {
+        Table { hosts, sites: Vec::new(), by_name: HashMap::new(), policies: Vec::new() }
+    }
+
+    /// `index`: of the site in the model.
+    pub fn add(
+        &mut self,
+        index: usize,
+        names: &[SiteName],
+        mut certificates: Vec<Arc<Certificate>>,
+        policy: Option<usize>,
+        automatic: Automatic,
+    ) {
         certificates.sort_by_key(|certificate| certificate.rank());
-        let site = self.sites.len();
-        for name in names {
-            match name {
-                SiteName::Exact(name) => drop(self.exact.entry(name.to_ascii_lowercase()).or_insert(site)),
-                SiteName::Wildcard(parent) => drop(self.wildcards.entry(parent.to_ascii_lowercase()).or_insert(site)),
-                SiteName::Any => drop(self.any.get_or_insert(site)),
-            }
-        }
         for certificate in &certificates {
             for name in &certificate.facts.dns_names {
                 let all = self.by_name.entry(name.clone()).or_default();
@@ -59,55 +70,62 @@ impl Table {
         });
         // Every local certificate is for this machine; who asks for an address names no host (RFC 6066 section 3).
         let first_name = first_name.or_else(|| (automatic == Automatic::Local).then(|| "localhost".to_owned()));
-        self.sites.push(Site { certificates, policy, automatic, first_name });
+        if self.sites.len() <= index {
+            self.sites.resize_with(index + 1, || None);
+        }
+        self.sites[index] = Some(Site { certificates, policy, automatic, first_name });
     }
 
-    /// The site that a name means, if any claims it.
-    fn claimed(&self, name: &str) -> Option<usize> {
-        self.exact.get(name).copied().or_else(|| self.by_wildcard(name)).or(self.any)
+    fn select(&self, door: Door<'_>, name: Option<&str>) -> Option<(&Site, Choice)> {
+        let (index, choice) = self.hosts.select_by_server_name(door.listener, door.local, name)?;
+        Some((self.sites.get(index)?.as_ref()?, choice))
     }
 
-    fn by_wildcard(&self, name: &str) -> Option<usize> {
-        let parents = name.match_indices('.').map(|(dot, _)| &name[dot + 1..]);
-        if self.wildcards.is_empty() { None } else { parents.filter_map(|parent| self.wildcards.get(parent)).next().copied() }
+    /// The site that claims the name, and how.
+    fn claimed(&self, door: Door<'_>, name: &str) -> Option<(&Site, Choice)> {
+        self.select(door, Some(name)).filter(|(_, choice)| *choice != Choice::FirstSite)
     }
 
-    /// Where the name is unknown or missing: the first catch-all, or else the first site.
-    fn site(&self, name: Option<&str>) -> Option<&Site> {
-        let found = name.and_then(|name| self.claimed(name)).or(self.any).unwrap_or(0);
-        self.sites.get(found)
+    pub fn knows(&self, door: Door<'_>, name: &str) -> bool {
+        self.claimed(door, name).is_some()
     }
 
-    pub fn knows(&self, name: &str) -> bool {
-        self.claimed(name).is_some()
+    /// Index of the policy that a handshake is held to.
+    pub fn policy(&self, door: Door<'_>, name: Option<&str>) -> Option<usize> {
+        self.select(door, name)?.0.policy
     }
 
-    pub fn policy(&self, name: Option<&str>) -> Option<usize> {
-        self.site(name)?.policy
+    /// The policy of a site by its index in the model. `None`: it is not served over TLS.
+    pub fn site_policy(&self, index: usize) -> Option<PolicyDigest> {
+        let policy = self.sites.get(index)?.as_ref()?.policy?;
+        self.policies.get(policy).map(|policy| policy.digest)
     }
 
-    /// Whether all sites demand the same of a handshake.
-    pub fn is_uniform(&self) -> bool {
-        self.policies.len() == 1 && !self.has_unusable
+    /// The policy that all sites have in common, where they do.
+    pub fn common_policy(&self) -> Option<PolicyDigest> {
+        let mut all = self.sites.iter().map(|site| site.as_ref().and_then(|site| site.policy));
+        let first = all.next()??;
+        all.all(|other| other == Some(first)).then(|| self.policies.get(first).map(|policy| policy.digest)).flatten()
     }
 
-    /// Whether the sites of both names do; in lower case.
-    pub fn have_same_policy(&self, name: Option<&str>, other: &str) -> bool {
-        self.policy(Some(other)).is_some_and(|policy| self.policy(name) == Some(policy))
+    pub fn with_digest(&self, digest: PolicyDigest) -> Option<&Arc<Policy>> {
+        self.policies.iter().find(|policy| policy.digest == digest)
+    }
+
+    pub fn depends_on_local(&self, listener: &Address) -> bool {
+        self.hosts.depends_on_local(listener)
     }
 
     /// Whether the certificate for this name is to be made when it is asked for.
-    pub fn is_on_demand(&self, name: &str) -> bool {
-        self.claimed(name).and_then(|site| self.sites.get(site)).is_some_and(|site| site.automatic == Automatic::OnDemand)
+    pub fn is_on_demand(&self, door: Door<'_>, name: &str) -> bool {
+        self.claimed(door, name).is_some_and(|(site, _)| site.automatic == Automatic::OnDemand)
     }
 
     /// Whether the name belongs to a site whose certificates all come by themselves. A catch-all claims it only where certificates are made
     /// on demand: else its names are not known.
-    pub fn is_automatic(&self, name: &str) -> bool {
-        let named = self.exact.get(name).copied().or_else(|| self.by_wildcard(name));
-        let site = named.or(self.any).and_then(|site| self.sites.get(site));
-        site.is_some_and(|site| match site.automatic {
-            Automatic::On => named.is_some() && site.certificates.is_empty(),
+    pub fn is_automatic(&self, door: Door<'_>, name: &str) -> bool {
+        self.claimed(door, name).is_some_and(|(site, choice)| match site.automatic {
+            Automatic::On => choice != Choice::CatchAll && site.certificates.is_empty(),
             Automatic::OnDemand => site.certificates.is_empty(),
             Automatic::Off | Automatic::Local => false,
         })
@@ -119,26 +137,21 @@ impl Table {
     }
 
     /// What is shown for a name to a client that can check these signatures.
-    pub fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme], run_time: &RunTime) -> Option<Arc<CertifiedKey>> {
-        let fallback = self.site(None)?;
-        let found = match name {
-            Some(name) => self.for_name(name, schemes, run_time),
-            None => None,
-        };
-        let site = self.site(name)?;
-        let found = found.or_else(|| best(&site.certificates, schemes)).or_else(|| self.installed_for(site, schemes, run_time));
-        let found = found.or_else(|| best(&fallback.certificates, schemes)).or_else(|| self.installed_for(fallback, schemes, run_time));
-        found.or_else(|| self.sites.iter().find_map(|site| best(&site.certificates, schemes))).map(|certificate| certificate.shown())
+    pub fn choose(&self, door: Door<'_>, name: Option<&str>, schemes: &[SignatureScheme], run_time: &RunTime) -> Option<Arc<CertifiedKey>> {
+        let (site, choice) = self.select(door, name)?;
+        let own = if choice == Choice::FirstSite { &[][..] } else { &site.certificates };
+        let found = name.and_then(|name| self.for_name(own, name, schemes, run_time));
+        let found = found.or_else(|| best(&site.certificates, schemes)).or_else(|| installed_for(site, schemes, run_time));
+        let fallback = self.select(door, None).map(|(site, _)| site);
+        let of_fallback = |site: &Site| best(&site.certificates, schemes).or_else(|| installed_for(site, schemes, run_time));
+        let found = found.or_else(|| fallback.and_then(of_fallback));
+        let of_any = || self.sites.iter().flatten().find_map(|site| best(&site.certificates, schemes));
+        found.or_else(of_any).map(|certificate| certificate.shown())
     }
 
-    fn for_name(&self, name: &str, schemes: &[SignatureScheme], run_time: &RunTime) -> Option<Arc<Certificate>> {
-        let own = self.claimed(name).and_then(|site| self.sites.get(site)).map_or(&[][..], |site| &site.certificates);
+    fn for_name(&self, own: &[Arc<Certificate>], name: &str, schemes: &[SignatureScheme], run_time: &RunTime) -> Option<Arc<Certificate>> {
         let covering = own.iter().filter(|certificate| certificate.covers(name));
         best(covering, schemes).or_else(|| best(&run_time.installed(name), schemes)).or_else(|| best(self.named(name), schemes))
-    }
-
-    fn installed_for(&self, site: &Site, schemes: &[SignatureScheme], run_time: &RunTime) -> Option<Arc<Certificate>> {
-        best(&run_time.installed(site.first_name.as_deref()?), schemes)
     }
 
     /// Certificates of any site that cover the name.
@@ -146,6 +159,10 @@ impl Table {
         let wildcard = || name.split_once('.').and_then(|(_, parent)| self.by_name.get(&format!("*.{parent}")));
         self.by_name.get(name).or_else(wildcard).map_or(&[], Vec::as_slice)
     }
+}
+
+fn installed_for(site: &Site, schemes: &[SignatureScheme], run_time: &RunTime) -> Option<Arc<Certificate>> {
+    best(&run_time.installed(site.first_name.as_deref()?), schemes)
 }
 
 /// The first that the client can check. If it can check none, the first: the handshake then fails with rustls' reason.

@@ -1,6 +1,11 @@
 //! What a handshake agreed on.
 
-use crate::{policy::Policy, provider::suite_names};
+use crate::{
+    client_hello::canonical_name,
+    client_verifier::Judged,
+    policy::{Policy, PolicyDigest},
+    provider::suite_names,
+};
 use rustls::{
     CipherSuite, HandshakeKind, NamedGroup, ProtocolVersion, pki_types::CertificateDer, server::UnbufferedServerConnection,
     sign::CertifiedKey,
@@ -37,7 +42,7 @@ pub enum ClientVerification {
 
 #[derive(Clone, Debug)]
 pub struct SessionInfo {
-    /// In lower case.
+    /// In lower case, without a dot at its end.
     pub server_name: Option<String>,
     pub alpn: Option<Vec<u8>>,
     pub version: Version,
@@ -52,6 +57,12 @@ pub struct SessionInfo {
     /// Leaf first, DER; checked against the site's authorities (see the next). Empty: the client showed none.
     pub client_certificates: Vec<CertificateDer<'static>>,
     pub client_verification: ClientVerification,
+    /// Length of the chain to the authority that vouches; 1: it has signed the certificate itself.
+    pub client_depth: u32,
+    /// Why a certificate that the client has shown counts as none.
+    pub client_refusal: Option<Box<str>>,
+    /// What the handshake was held to; only requests for sites that demand the same are served. `None`: a challenge's, which serves none.
+    pub policy: Option<PolicyDigest>,
     /// What was shown to the client.
     pub(crate) shown: Option<Arc<CertifiedKey>>,
 }
@@ -65,6 +76,8 @@ pub struct Agreed {
     pub group: Option<NamedGroup>,
     pub kind: Option<HandshakeKind>,
     pub client_certificates: Vec<CertificateDer<'static>>,
+    /// Of the configuration that the handshake was made with.
+    pub policy: PolicyDigest,
     /// See [`crate::take_shown`].
     pub shown: Option<Arc<CertifiedKey>>,
 }
@@ -77,8 +90,8 @@ impl SessionInfo {
         shown: Option<Arc<CertifiedKey>>,
         policy: Option<&Policy>,
     ) -> Option<SessionInfo> {
-        let client_certificates = connection.peer_certificates().unwrap_or_default().to_vec();
-        let client_verification = policy.map_or(ClientVerification::None, |policy| policy.verification(&client_certificates));
+        let certificates = connection.peer_certificates().unwrap_or_default().to_vec();
+        let (client_certificates, judged) = judged(certificates, policy);
         let (cipher, cipher_openssl) = suite_names(connection.negotiated_cipher_suite()?.suite());
         Some(SessionInfo {
             server_name: server_name.map(str::to_owned),
@@ -93,17 +106,20 @@ impl SessionInfo {
             resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
             retried: connection.handshake_kind() == Some(HandshakeKind::FullWithHelloRetryRequest),
             client_certificates,
-            client_verification,
+            client_verification: judged.verification,
+            client_depth: judged.depth,
+            client_refusal: judged.refusal,
+            policy: policy.map(|policy| policy.digest),
             shown,
         })
     }
 
-    /// Of a handshake that was made elsewhere, under TLS 1.3.
+    /// Of a handshake that was made elsewhere, under TLS 1.3. `policy`: of the digest agreed on, if it is still there.
     pub(crate) fn of_quic(agreed: Agreed, policy: Option<&Policy>) -> SessionInfo {
-        let client_verification = policy.map_or(ClientVerification::None, |policy| policy.verification(&agreed.client_certificates));
+        let (client_certificates, judged) = judged(agreed.client_certificates, policy);
         let (cipher, cipher_openssl) = suite_names(agreed.suite);
         SessionInfo {
-            server_name: agreed.server_name.map(|name| name.to_ascii_lowercase()),
+            server_name: agreed.server_name.as_deref().map(canonical_name),
             alpn: agreed.alpn,
             version: Version::Tls13,
             cipher,
@@ -111,8 +127,11 @@ impl SessionInfo {
             group: agreed.group.map(group_name),
             resumed: agreed.kind == Some(HandshakeKind::Resumed),
             retried: agreed.kind == Some(HandshakeKind::FullWithHelloRetryRequest),
-            client_certificates: agreed.client_certificates,
-            client_verification,
+            client_certificates,
+            client_verification: judged.verification,
+            client_depth: judged.depth,
+            client_refusal: judged.refusal,
+            policy: Some(agreed.policy),
             shown: agreed.shown,
         }
     }
@@ -121,6 +140,13 @@ impl SessionInfo {
     pub fn server_certificate(&self) -> Option<&[u8]> {
         self.shown.as_ref()?.cert.first().map(AsRef::as_ref)
     }
+}
+
+/// A certificate that counts as none is not told of: nothing may take its names for the client's.
+fn judged(certificates: Vec<CertificateDer<'static>>, policy: Option<&Policy>) -> (Vec<CertificateDer<'static>>, Judged) {
+    let judged = policy.map(|policy| policy.judged(&certificates)).unwrap_or_default();
+    let certificates = if judged.verification == ClientVerification::None { Vec::new() } else { certificates };
+    (certificates, judged)
 }
 
 fn group_name(group: NamedGroup) -> &'static str {

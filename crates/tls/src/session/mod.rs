@@ -19,7 +19,7 @@ use crate::{
 use handshake::Handshake;
 use records::Records;
 use rustls::AlertDescription;
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 /// At most so much of the input is left unused. More in one piece is refused.
 pub const INPUT_BYTES_MAX: usize = 40 * 1024;
@@ -32,7 +32,7 @@ pub struct ServerSession {
 }
 
 enum Stage {
-    Hello(Arc<Configurations>),
+    Hello(Arc<Configurations>, IpAddr),
     Handshake(Box<Handshake>),
     Open(Box<Records>),
     Ended,
@@ -54,8 +54,8 @@ pub enum State {
 }
 
 impl ServerSession {
-    pub(crate) fn new(configurations: Arc<Configurations>) -> ServerSession {
-        ServerSession { stage: Stage::Hello(configurations), awaits_certificate: false, info: None }
+    pub(crate) fn new(configurations: Arc<Configurations>, local: IpAddr) -> ServerSession {
+        ServerSession { stage: Stage::Hello(configurations, local), awaits_certificate: false, info: None }
     }
 
     /// Takes in ciphertext: all that has come and is not used yet. It is decrypted in place. Plaintext is appended to `plain`, what is to be
@@ -69,8 +69,8 @@ impl ServerSession {
     }
 
     fn step(&mut self, input: &mut [u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<Received, Fault> {
-        if let Stage::Hello(configurations) = &self.stage {
-            let begun = begin(configurations, input, out)?;
+        if let Stage::Hello(configurations, local) = &self.stage {
+            let begun = begin(configurations, *local, input, out)?;
             self.awaits_certificate = matches!(begun, Begun::NotYet);
             match begun {
                 Begun::Handshake(handshake) => self.stage = Stage::Handshake(handshake),
@@ -131,7 +131,7 @@ impl ServerSession {
     }
 
     pub fn is_handshaking(&self) -> bool {
-        matches!(self.stage, Stage::Hello(_) | Stage::Handshake(_))
+        matches!(self.stage, Stage::Hello(..) | Stage::Handshake(_))
     }
 
     /// A certificate for the client's name is being made: `receive` is to be called again in a while with the same input.
@@ -153,7 +153,7 @@ enum Begun {
 }
 
 /// Reads the ClientHello and chooses what answers it.
-fn begin(configurations: &Configurations, input: &[u8], out: &mut Vec<u8>) -> Result<Begun, Fault> {
+fn begin(configurations: &Configurations, local: IpAddr, input: &[u8], out: &mut Vec<u8>) -> Result<Begun, Fault> {
     let hello = match peek(input) {
         Peek::Incomplete => return Ok(Begun::Incomplete),
         Peek::Hello(hello) => hello,
@@ -162,7 +162,7 @@ fn begin(configurations: &Configurations, input: &[u8], out: &mut Vec<u8>) -> Re
         Peek::NotTls => return Err(Fault::NotTls),
         Peek::TooLong => return Err(refuse(AlertDescription::IllegalParameter, Whose::Peer, "the ClientHello is too long", out)),
     };
-    match configurations.answer(&hello) {
+    match configurations.answer(&hello, local) {
         Answer::Configuration(config, policy) => Ok(Begun::Handshake(Box::new(Handshake::new(config, policy, hello.server_name)?))),
         Answer::NotYet => Ok(Begun::NotYet),
         Answer::NoCertificate => {

@@ -8,10 +8,18 @@ use rustls::{
     RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
-use saker_config::model::{CertificateFiles, ListenerTls, Origin, SiteName, SiteTls};
+use saker_config::{
+    HostTable, Model,
+    model::{Address, CertificateFiles, Listener, ListenerTls, Origin, Site, SiteName, SiteTls},
+};
 use saker_testkit::TempDir;
-use saker_tls::{Acceptor, Identities, LoadProblem, SiteIdentity, Tickets};
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use saker_tls::{Acceptor, Identities, LoadProblem, Tickets};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
@@ -99,12 +107,21 @@ impl Leaf {
 pub struct Sites {
     pub dir: TempDir,
     pub sites: Vec<(Vec<SiteName>, SiteTls)>,
+    /// Where the site of the same index is; nothing: everywhere.
+    places: Vec<Place>,
     files: usize,
+}
+
+/// A listener's port, or an address of this machine.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    port: Option<u16>,
+    local: Option<IpAddr>,
 }
 
 impl Sites {
     pub fn new() -> Sites {
-        Sites { dir: TempDir::new("tls-test").unwrap(), sites: Vec::new(), files: 0 }
+        Sites { dir: TempDir::new("tls-test").unwrap(), sites: Vec::new(), places: Vec::new(), files: 0 }
     }
 
     /// A site of these names (`*.x` for a wildcard) with these certificates.
@@ -118,6 +135,43 @@ impl Sites {
         let certificates = leaves.iter().map(|leaf| self.files_of(leaf)).collect();
         self.sites.push((names, SiteTls { certificates, ..SiteTls::default() }));
         self
+    }
+
+    /// What was added last is on the listener of that port alone.
+    pub fn on(mut self, port: u16) -> Sites {
+        self.place().port = Some(port);
+        self
+    }
+
+    /// What was added last is for that address of this machine.
+    pub fn at(mut self, local: IpAddr) -> Sites {
+        self.place().local = Some(local);
+        self
+    }
+
+    fn place(&mut self) -> &mut Place {
+        self.places.resize(self.sites.len(), Place::default());
+        self.places.last_mut().unwrap()
+    }
+
+    /// With a listener for each port that sites are on, and [`PORT`].
+    pub fn model(&self) -> Model {
+        let mut ports = vec![PORT];
+        ports.extend(self.places.iter().filter_map(|place| place.port));
+        ports.sort_unstable();
+        ports.dedup();
+        let site = |(index, (names, tls)): (usize, &(Vec<SiteName>, SiteTls))| {
+            let Place { port, local } = self.places.get(index).copied().unwrap_or_default();
+            Arc::new(Site {
+                names: names.clone(),
+                tls: Arc::new(tls.clone()),
+                listeners: port.map(address).into_iter().collect(),
+                local_addresses: local.map(|local| SocketAddr::new(local, 0)).into_iter().collect(),
+                ..Site::new(origin(100))
+            })
+        };
+        let sites = self.sites.iter().enumerate().map(site).collect();
+        Model { listeners: ports.into_iter().map(listener).collect(), sites, ..Model::default() }
     }
 
     /// Changes what was added last.
@@ -145,10 +199,8 @@ impl Sites {
     }
 
     pub fn load_after(&self, previous: Option<&Identities>) -> (Identities, Vec<LoadProblem>) {
-        let origin = origin(100);
-        let sites: Vec<_> = self.sites.iter().map(|(names, tls)| (names, Arc::new(tls.clone()))).collect();
-        let sites: Vec<_> = sites.iter().map(|(names, tls)| SiteIdentity { names, tls, origin: &origin }).collect();
-        Identities::load(&sites, previous)
+        let model = self.model();
+        Identities::load(&model, &Arc::new(HostTable::new(&model)), previous)
     }
 
     /// Where nothing is wrong.
@@ -167,7 +219,22 @@ pub fn origin(line: usize) -> Origin {
     Origin { file: "saker.toml".into(), line: u32::try_from(line).unwrap(), column: 1 }
 }
 
+/// The listener's where nothing else is said.
+pub const PORT: u16 = 443;
+pub const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+pub fn address(port: u16) -> Address {
+    Address::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))
+}
+
+pub fn listener(port: u16) -> Listener {
+    Listener { tls: Some(ListenerTls::default()), ..Listener::new(address(port), origin(1)) }
+}
+
 pub fn acceptor(identities: &Arc<Identities>) -> Acceptor {
-    let tickets = Arc::new(Tickets::own(Duration::from_secs(3600)));
-    Acceptor::new(Arc::clone(identities), &ListenerTls::default(), tickets, &[b"h2", b"http/1.1"])
+    acceptor_on(identities, PORT, &Arc::new(Tickets::own(Duration::from_secs(3600))))
+}
+
+pub fn acceptor_on(identities: &Arc<Identities>, port: u16, tickets: &Arc<Tickets>) -> Acceptor {
+    Acceptor::new(Arc::clone(identities), &listener(port), Arc::clone(tickets), &[b"h2", b"http/1.1"])
 }

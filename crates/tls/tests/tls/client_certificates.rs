@@ -1,14 +1,14 @@
 //! Who may come in with which certificate.
 
 use super::{
-    authority::{Authority, Key, Leaf, Sites},
+    authority::{Authority, Key, LOCAL, Leaf, Sites, acceptor_on},
     pair::{Pair, VERSIONS, trusting},
 };
 use rcgen::SerialNumber;
 use rustls::{ClientConfig, SupportedProtocolVersion};
 use saker_config::model::ClientCertificates;
-use saker_tls::{Acceptor, Fault, Whose};
-use std::sync::Arc;
+use saker_tls::{Acceptor, ClientVerification, Fault, Tickets, Whose};
+use std::{net::IpAddr, sync::Arc};
 
 struct World {
     server: Authority,
@@ -163,5 +163,85 @@ fn demands_that_cannot_be_kept_close_the_site() {
     let config = Arc::new(trusting(server.roots(), &VERSIONS).with_no_client_auth());
     assert!(Pair::new(&config, &acceptor, "b.example").shake().is_ok());
     assert!(matches!(Pair::new(&config, &acceptor, "a.example").shake(), Err(Fault::Refused { whose: Whose::Ours, .. })));
-    assert!(!acceptor.identities().may_serve(Some("b.example"), "a.example"));
+    let identities = acceptor.identities();
+    assert!(identities.site_policy(0).is_some() && identities.site_policy(1).is_none() && identities.common_policy().is_none());
+}
+
+/// Parts of the site may require a certificate: so one is asked for, and what is not good counts as none.
+#[test]
+fn what_is_asked_for_ends_no_handshake() {
+    let (server, clients) = (Authority::new("Servers"), Authority::new("Clients"));
+    let leaf = server.leaf(Key::Ecdsa, &["a.example"]);
+    let sites = Sites::new().with(&["a.example"], &[&leaf]).where_tls(|tls, dir| {
+        tls.client_certificates = ClientCertificates::Asked;
+        tls.client_ca = Some(dir.write("clients.pem", clients.pem()).unwrap());
+        tls.client_crl = vec![dir.write("revoked.pem", clients.revocation_list(&[7], 2061)).unwrap()];
+    });
+    let acceptor = sites.acceptor();
+    let (good, revoked) = (numbered(&clients, 8), numbered(&clients, 7));
+    let strange = Authority::new("Others").leaf(Key::Ecdsa, &["client"]);
+    for version in VERSIONS {
+        let rows = [(None, "", 0), (Some(&good), "", 1), (Some(&revoked), "Revoked", 0), (Some(&strange), "UnknownIssuer", 0)];
+        for (own, refusal, count) in rows {
+            let builder = trusting(server.roots(), &[version]);
+            let config = Arc::new(match own {
+                Some(leaf) => builder.with_client_auth_cert(leaf.chain_der(), leaf.key_der()).unwrap(),
+                None => builder.with_no_client_auth(),
+            });
+            // The second goes on by a ticket.
+            for _ in 0..2 {
+                let mut pair = Pair::shaken(&config, &acceptor, "a.example");
+                pair.answer(&[b"hello"]);
+                let info = pair.server.info().unwrap();
+                assert_eq!(info.client_certificates.len(), count, "{version:?} {refusal}");
+                assert_eq!(info.client_verification == ClientVerification::Success, count == 1);
+                let why = info.client_refusal.as_deref().unwrap_or_default();
+                assert!(why.contains(refusal) && why.is_empty() == refusal.is_empty(), "{version:?} {why}");
+                assert_eq!(info.client_depth, u32::from(count == 1));
+            }
+        }
+    }
+}
+
+/// A name that a site with demands of its own has on one port, an address that belongs to such a site, and every name that means it.
+#[test]
+fn demands_are_those_of_the_listener_and_the_address() {
+    let (server, clients) = (Authority::new("Servers"), Authority::new("Clients"));
+    let leaf = server.leaf(Key::Ecdsa, &["a.example", "staff.example"]);
+    let closed = |tls: &mut saker_config::model::SiteTls, dir: &saker_testkit::TempDir| {
+        tls.client_certificates = ClientCertificates::Required;
+        tls.client_ca = Some(dir.write("clients.pem", clients.pem()).unwrap());
+    };
+    let second: IpAddr = "127.0.0.2".parse().unwrap();
+    let sites = Sites::new()
+        .with(&["a.example"], &[&leaf])
+        .on(1)
+        .with(&["a.example"], &[&leaf])
+        .on(2)
+        .where_tls(closed)
+        .with(&["a.example"], &[&leaf])
+        .on(3)
+        .with(&["staff.example"], &[&leaf])
+        .on(3)
+        .at(second)
+        .where_tls(closed)
+        .with(&["staff.example"], &[&leaf])
+        .on(4)
+        .where_tls(closed)
+        .with(&["a.example"], &[&leaf])
+        .on(4);
+    let (identities, tickets) = (sites.identities(), Arc::new(Tickets::own(std::time::Duration::from_secs(60))));
+    let config = Arc::new(trusting(server.roots(), &VERSIONS).with_no_client_auth());
+    let mut config = Arc::unwrap_or_clone(config);
+    config.dangerous().set_certificate_verifier(Arc::new(super::names::Gullible(super::names::ALL.to_vec())));
+    let config = Arc::new(config);
+    // The address in the place of a name is a handshake without one.
+    let names = ["a.example", "A.Example", "staff.example", "unknown.example", "127.0.0.1"];
+    for (port, local, open) in [(1, LOCAL, &names[..]), (2, LOCAL, &[]), (3, LOCAL, &names), (3, second, &[]), (4, LOCAL, &names[..2])] {
+        let acceptor = acceptor_on(&identities, port, &tickets);
+        for name in names {
+            let shaken = Pair::at(&config, &acceptor, name, local).shake();
+            assert_eq!(shaken.is_ok(), open.contains(&name), "{name} at {local}, listener {port}: {shaken:?}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Which certificate is shown for which name, and to whom.
 
 use super::{
-    authority::{Authority, Key, Leaf, Sites},
+    authority::{Authority, Key, LOCAL, Leaf, PORT, Sites, listener},
     pair::{Pair, VERSIONS, client_config},
 };
 use rustls::{
@@ -10,7 +10,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
     version::TLS13,
 };
-use saker_config::model::{CipherSuite, ClientCertificates, Group, ListenerTls, TlsVersion};
+use saker_config::model::{CipherSuite, ClientCertificates, Group, Listener, ListenerTls, TlsVersion};
 use saker_tls::{Acceptor, EarlySessions, Fault, QuicAnswer, Tickets, Version, Whose};
 use std::{sync::Arc, time::Duration};
 
@@ -58,7 +58,7 @@ pub fn gullible(schemes: &[SignatureScheme]) -> ClientConfig {
     super::pair::builder(&VERSIONS).dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
 }
 
-const ALL: [SignatureScheme; 2] = [SignatureScheme::ECDSA_NISTP256_SHA256, SignatureScheme::RSA_PSS_SHA256];
+pub const ALL: [SignatureScheme; 2] = [SignatureScheme::ECDSA_NISTP256_SHA256, SignatureScheme::RSA_PSS_SHA256];
 
 fn shown(acceptor: &Acceptor, name: &str) -> CertificateDer<'static> {
     Pair::shaken(&Arc::new(gullible(&ALL)), acceptor, name).leaf()
@@ -133,13 +133,17 @@ fn rsa_and_ecdsa_side_by_side() {
     }
 }
 
+fn strict_listener() -> Listener {
+    Listener { tls: Some(ListenerTls { strict_sni: true }), ..listener(PORT) }
+}
+
 #[test]
 fn strict_sni_refuses_the_unknown() {
     let authority = Authority::new("A");
     let leaf = authority.leaf(Key::Ecdsa, &["a.example"]);
     let identities = Sites::new().with(&["a.example"], &[&leaf]).identities();
     let tickets = Arc::new(Tickets::own(Duration::from_secs(60)));
-    let strict = Acceptor::new(identities, &ListenerTls { strict_sni: true }, tickets, &[]);
+    let strict = Acceptor::new(identities, &strict_listener(), tickets, &[]);
     let config = Arc::new(client_config(&authority, &VERSIONS));
     assert_eq!(Pair::shaken(&config, &strict, "a.example").leaf(), of(&leaf));
     for name in ["b.example", "127.0.0.1"] {
@@ -237,19 +241,21 @@ fn a_client_without_aes_gets_chacha20() {
 }
 
 #[test]
-fn a_session_may_serve_hosts_with_the_same_demands_only() {
+fn sites_with_the_same_demands_have_one_policy() {
     let authority = Authority::new("A");
     let leaf = authority.leaf(Key::Ecdsa, &["a.example", "b.example", "c.example"]);
-    let identities = Sites::new()
-        .with(&["a.example", "b.example"], &[&leaf])
-        .with(&["c.example"], &[&leaf])
-        .where_tls(|tls, _| tls.minimum_version = TlsVersion::Tls13)
-        .identities();
-    assert!(identities.may_serve(Some("a.example"), "B.example"));
-    assert!(identities.may_serve(None, "a.example"));
-    assert!(!identities.may_serve(Some("a.example"), "c.example"));
-    assert!(!identities.may_serve(None, "c.example"));
-    assert!(identities.may_serve(Some("c.example"), "c.example"));
+    let sites = Sites::new().with(&["a.example"], &[&leaf]).with(&["b.example"], &[&leaf]);
+    let uniform = sites.identities();
+    assert!(uniform.common_policy().is_some() && uniform.common_policy() == uniform.site_policy(1));
+    let identities = sites.with(&["c.example"], &[&leaf]).where_tls(|tls, _| tls.minimum_version = TlsVersion::Tls13).identities();
+    let [a, b, c] = [0, 1, 2].map(|site| identities.site_policy(site));
+    assert!(a.is_some() && a == b && c.is_some() && a != c && identities.common_policy().is_none());
+    assert_eq!((a, identities.site_policy(3)), (uniform.common_policy(), None));
+    let acceptor = super::authority::acceptor(&identities);
+    let config = Arc::new(gullible(&ALL));
+    for (name, policy) in [("a.example", a), ("C.example", c), ("unknown.example", a), ("127.0.0.1", a)] {
+        assert_eq!(Pair::shaken(&config, &acceptor, name).server.info().unwrap().policy, policy, "{name}");
+    }
 }
 
 /// A ClientHello as QUIC carries it.
@@ -276,19 +282,18 @@ fn over_quic_the_same_sites_make_the_same_demands() {
         })
         .with(&["old.example"], &[&leaf])
         .where_tls(|tls, _| tls.without_tls13 = true);
-    let strict =
-        Acceptor::new(sites.identities(), &ListenerTls { strict_sni: true }, Arc::new(Tickets::own(Duration::from_secs(60))), &[b"h2"]);
+    let strict = Acceptor::new(sites.identities(), &strict_listener(), Arc::new(Tickets::own(Duration::from_secs(60))), &[b"h2"]);
     let (sessions, promises) = (EarlySessions::default(), b"promises");
     let answers = strict.for_quic(Some((&sessions, promises))).unwrap();
     for (name, early_bytes) in [("a.example", u32::MAX), ("b.example", 0)] {
         let hello = hello_over_quic(name);
-        assert!((0..hello.len()).all(|length| matches!(answers.answer(&hello[..length]), QuicAnswer::NotYet)), "{name}");
-        let QuicAnswer::Configuration(config) = answers.answer(&hello) else { panic!("{name}") };
+        assert!((0..hello.len()).all(|length| matches!(answers.answer(&hello[..length], LOCAL), QuicAnswer::NotYet)), "{name}");
+        let QuicAnswer::Configuration(config, _) = answers.answer(&hello, LOCAL) else { panic!("{name}") };
         assert_eq!((&config.alpn_protocols[..], config.max_early_data_size), (&[b"h3".to_vec()][..], early_bytes), "{name}");
     }
     // protocol_version, unrecognized_name, illegal_parameter (RFC 8446 section 6).
     for (message, wanted) in [(hello_over_quic("old.example"), 70), (hello_over_quic("nobody.example"), 112), (vec![1, 0, 0x40, 1], 47)] {
-        assert!(matches!(answers.answer(&message), QuicAnswer::Refused { alert, .. } if alert == wanted), "{wanted}");
+        assert!(matches!(answers.answer(&message, LOCAL), QuicAnswer::Refused { alert, .. } if alert == wanted), "{wanted}");
     }
     let old = Sites::new().with(&["old.example"], &[&leaf]).where_tls(|tls, _| tls.without_tls13 = true);
     assert!(old.acceptor().for_quic(None).is_err(), "nobody could come");

@@ -26,7 +26,7 @@ fn serve(acceptor: Acceptor) -> Server {
     let (sender, ends) = mpsc::channel();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut session = acceptor.accept();
+            let mut session = acceptor.accept(super::authority::LOCAL);
             let end = attend(&mut session, stream.unwrap()).map(|()| session.info().map(|info| info.as_ref().clone()).unwrap());
             if sender.send(end).is_err() {
                 return;

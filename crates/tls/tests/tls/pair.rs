@@ -1,6 +1,6 @@
 //! rustls' buffered client and our session, joined in memory.
 
-use super::authority::Authority;
+use super::authority::{Authority, LOCAL};
 use rustls::{
     ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, SupportedProtocolVersion, WantsVerifier,
     client::{Resumption, WantsClientCert},
@@ -11,6 +11,7 @@ use rustls::{
 use saker_tls::{Acceptor, Fault, Received, ServerSession, State};
 use std::{
     io::{Read, Write},
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -52,12 +53,17 @@ pub fn resuming_config(authority: &Authority, versions: &[&'static SupportedProt
 
 impl Pair {
     pub fn new(config: &Arc<ClientConfig>, acceptor: &Acceptor, name: &str) -> Pair {
+        Pair::at(config, acceptor, name, LOCAL)
+    }
+
+    /// Of a client that has connected to that address.
+    pub fn at(config: &Arc<ClientConfig>, acceptor: &Acceptor, name: &str, local: IpAddr) -> Pair {
         let name = ServerName::try_from(name.to_owned()).unwrap();
         let mut client = ClientConnection::new(Arc::clone(config), name).unwrap();
         client.set_buffer_limit(None);
         Pair {
             client,
-            server: acceptor.accept(),
+            server: acceptor.accept(local),
             to_server: Vec::new(),
             plain: Vec::new(),
             state: State::Handshaking,

@@ -1,11 +1,11 @@
 //! Tickets: on one listener, on two machines, after changes of keys.
 
 use super::{
-    authority::{Authority, Key, Sites},
+    authority::{Authority, Key, PORT, Sites, acceptor_on, listener},
     pair::{Pair, VERSIONS, resuming_config},
 };
 use rustls::ClientConfig;
-use saker_config::model::{ClientCertificates, ListenerTls, ServerTls};
+use saker_config::model::{ClientCertificates, ServerTls};
 use saker_tls::{Acceptor, Identities, Tickets};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ fn world() -> World {
 
 impl World {
     fn acceptor(&self, tickets: &Arc<Tickets>) -> Acceptor {
-        Acceptor::new(Arc::clone(&self.identities), &ListenerTls::default(), Arc::clone(tickets), &[])
+        Acceptor::new(Arc::clone(&self.identities), &listener(PORT), Arc::clone(tickets), &[])
     }
 
     fn key_file(&self, name: &str, byte: u8, bytes: usize) -> PathBuf {
@@ -146,11 +146,43 @@ fn a_session_of_an_open_site_is_none_of_a_closed_one() {
         tls.client_ca = Some(dir.write("ca.pem", world.authority.pem()).unwrap());
     });
     let tickets = Arc::new(Tickets::own(Duration::from_secs(3600)));
-    let closed = Acceptor::new(closed.identities(), &ListenerTls::default(), Arc::clone(&tickets), &[]);
+    let closed = Acceptor::new(closed.identities(), &listener(PORT), Arc::clone(&tickets), &[]);
     for version in VERSIONS {
         let config = Arc::new(resuming_config(&world.authority, &[version]));
         visit(&config, &world.acceptor(&tickets), "a.example");
         assert!(!visit(&config, &closed, "a.example"));
         assert!(visit(&config, &closed, "a.example"));
+    }
+}
+
+/// One name on two ports, with other authorities; what is trusted on one may be no more than told of on the other.
+#[test]
+fn a_ticket_is_good_for_the_same_authorities_only() {
+    let (server, one, other) = (Authority::new("A"), Authority::new("One"), Authority::new("Other"));
+    let leaf = server.leaf(Key::Ecdsa, &["a.example"]);
+    let both = [one.pem(), other.pem()].concat();
+    let sites = Sites::new()
+        .with(&["a.example"], &[&leaf])
+        .on(1)
+        .where_tls(|tls, dir| {
+            tls.client_certificates = ClientCertificates::Required;
+            tls.client_ca = Some(dir.write("both.pem", both).unwrap());
+        })
+        .with(&["a.example"], &[&leaf])
+        .on(2)
+        .where_tls(|tls, dir| {
+            tls.client_certificates = ClientCertificates::Required;
+            tls.client_ca = Some(dir.write("one.pem", one.pem()).unwrap());
+            tls.client_checks.hint_file = Some(dir.write("other.pem", other.pem()).unwrap());
+        });
+    let (identities, tickets) = (sites.identities(), Arc::new(Tickets::own(Duration::from_secs(3600))));
+    let [wide, narrow] = [1, 2].map(|port| acceptor_on(&identities, port, &tickets));
+    let own = other.leaf(Key::Ecdsa, &["client"]);
+    for version in VERSIONS {
+        let config = super::pair::trusting(server.roots(), &[version]);
+        let config = Arc::new(config.with_client_auth_cert(own.chain_der(), own.key_der()).unwrap());
+        visit(&config, &wide, "a.example");
+        assert!(visit(&config, &wide, "a.example"), "a ticket is there");
+        assert!(Pair::new(&config, &narrow, "a.example").shake().is_err(), "{version:?}: nobody trusts it there");
     }
 }

@@ -10,6 +10,7 @@ pub enum Kind {
     FileLines,
     FunctionLines,
     Unwrap,
+    Opens,
 }
 
 struct Exception {
@@ -59,6 +60,7 @@ fn parse_line(line: usize, text: &str) -> Option<Exception> {
     let (kind, subject, rest) = match words.as_slice() {
         ["file-lines", path, rest @ ..] => (Kind::FileLines, (*path).to_owned(), rest),
         ["unwrap", path, rest @ ..] => (Kind::Unwrap, (*path).to_owned(), rest),
+        ["opens", path, rest @ ..] => (Kind::Opens, (*path).to_owned(), rest),
         ["fn-lines", path, function, rest @ ..] => (Kind::FunctionLines, format!("{path} {function}"), rest),
         _ => return None,
     };

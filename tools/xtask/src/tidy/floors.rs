@@ -10,6 +10,8 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-files", 1),
     ("saker-telemetry", 1),
     ("saker-multiplexed", 1),
+    ("saker-broker", 2),
+    ("saker-broker-client", 3),
     ("saker-http1", 2),
     ("saker-http2", 2),
     ("saker-http3", 2),
@@ -37,8 +39,10 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker", 6),
 ];
 
-/// Neighbours that may be used all the same: the log's fields are HTTP's words, and so are the heads of HTTP/2 and HTTP/3.
-const NEIGHBOURS: &[(&str, &str)] = &[("saker-telemetry", "saker-http"), ("saker-multiplexed", "saker-http")];
+/// Neighbours that may be used all the same: the log's fields are HTTP's words, and so are the heads of HTTP/2 and HTTP/3; logs are opened by the
+/// broker.
+const NEIGHBOURS: &[(&str, &str)] =
+    &[("saker-telemetry", "saker-http"), ("saker-telemetry", "saker-net"), ("saker-multiplexed", "saker-http")];
 
 /// Checks one manifest of `crates/`.
 pub fn check(file: &File, findings: &mut Vec<Finding>) {

@@ -18,6 +18,28 @@ const MARKS: &[&str] = &[concat!("FIX", "ME"), concat!("XX", "X"), concat!("TO",
 /// Paths of one machine.
 const MACHINE_PATHS: &[&str] = &[concat!("/wo", "rk/"), concat!("/tmp/", "target")];
 const HOME_OF_UNSAFE: &str = "crates/net/";
+/// Crates that see paths below document roots, where a name may be that of a FIFO: they open files by `saker_files` alone.
+const OPEN_BY_FILES: &[&str] =
+    &["apache", "cgi", "esi", "expressions", "files", "gateway", "guard", "handlers", "hosts", "media", "pipeline", "rewrite", "ssi"];
+/// Ways to open files, and to read them by their names.
+const OPENINGS: &[&str] = &[
+    "File::open",
+    "File::create",
+    "File::options",
+    "OpenOptions::new",
+    "fs::read(",
+    "fs::read_to_string(",
+    "fs::read_dir(",
+    "fs::open(",
+    "fs::openat",
+    "openat(",
+    "openat2(",
+    "open(CWD",
+    "fs::write(",
+    "fs::copy(",
+    // As root: what requests and document roots name may never come there.
+    "privileged::",
+];
 
 /// Rules for a Rust file; `for_tests`: the whole of it.
 pub fn source(file: &File, for_tests: bool, exceptions: &mut Exceptions, findings: &mut Vec<Finding>) {
@@ -35,6 +57,7 @@ pub fn source(file: &File, for_tests: bool, exceptions: &mut Exceptions, finding
         findings.extend(places.map(|at| Finding::new(&file.path, scanner::line_of(&code, at), "unsafe code lives in crates/net alone")));
     }
     unwraps(file, &code, &in_test, exceptions, findings);
+    openings(file, &code, &in_test, exceptions, findings);
 }
 
 /// The files that are compiled for tests only: modules declared so, what lies below them, and Cargo's `tests` folders.
@@ -135,6 +158,22 @@ fn unwraps(file: &File, code: &str, in_test: &[bool], exceptions: &mut Exception
     }
 }
 
+fn openings(file: &File, code: &str, in_test: &[bool], exceptions: &mut Exceptions, findings: &mut Vec<Finding>) {
+    let in_source = file.path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"));
+    if !in_source.is_some_and(|(name, _)| OPEN_BY_FILES.contains(&name)) {
+        return;
+    }
+    let places = OPENINGS.iter().flat_map(|opening| code.match_indices(opening)).map(|(at, _)| scanner::line_of(code, at));
+    let lines: std::collections::BTreeSet<usize> = places.filter(|line| !in_test[*line]).collect();
+    let allowed = exceptions.allowed(Kind::Opens, &file.path, lines.len(), 0);
+    if lines.len() > allowed {
+        let what = format!(
+            "opens a file by itself: `saker_files` does that without blocking on what others may put there; at most {allowed} here"
+        );
+        findings.extend(lines.iter().map(|line| Finding::new(&file.path, *line, what.clone())));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,6 +228,19 @@ mod tests {
         let text = format!("//! x\n{} fn a() {{}}\n", concat!("un", "safe"));
         assert_eq!(found("crates/net/src/a.rs", &text, ""), [""; 0]);
         assert_eq!(found("crates/http/src/a.rs", &text, "").len(), 1);
+    }
+
+    #[test]
+    fn files_are_opened_in_one_place() {
+        let text = "//! x\nfn a() { std::fs::read(x); File::open(x); std::fs::File::open(y); }\nfn b() { OpenOptions::new().open(x); }\n\
+                    // File::open\n#[cfg(test)]\nmod tests { fn t() { File::open(x); } }\n";
+        for path in ["crates/apache/src/a.rs", "crates/handlers/src/a/b.rs"] {
+            assert_eq!(found(path, text, "").len(), 2, "{path}");
+            assert_eq!(found(path, text, &format!("opens {path} 2 files of the configuration")), [""; 0]);
+        }
+        for path in ["crates/server/src/a.rs", "crates/apache/src/tests.rs", "crates/apache/tests/a.rs"] {
+            assert_eq!(found(path, text, ""), [""; 0], "{path}");
+        }
     }
 
     #[test]

@@ -6,14 +6,15 @@
 pub mod pattern;
 pub mod script;
 
-use super::{ContentFilter, Passage, Stage, Transform, TransformedBody};
+use super::{ContentFilter, Passage, Stage, Transform, TransformedBody, substitute::within_budget};
 use crate::{host::Host, local::Local};
+use saker_expressions::Work;
 use saker_files::Watcher;
 use saker_http::Status;
-use saker_pipeline::{BodyError, Exchange, LocalFuture, RequestBody};
+use saker_pipeline::{BodyError, Exchange, LocalFuture, RequestBody, RequestBudget};
 use saker_telemetry::{error_log, message};
 use script::{Action, Address, Command, Printed, Script, Substitution, Which};
-use std::{io::Read, sync::Arc};
+use std::{io::Read, rc::Rc, sync::Arc};
 
 /// Of a line, and of what is held (as Apache's).
 const SPACE_BYTES_MAX: usize = 8 << 20;
@@ -40,7 +41,8 @@ impl ContentFilter for Sed {
                 Err(Status::INTERNAL_SERVER_ERROR)
             }
             Some(script) => {
-                passage.transform(Editor::new(script));
+                let budget = Rc::clone(passage.exchange.budget());
+                passage.transform(Editor::new(script, budget));
                 Ok(())
             }
             None => Ok(()),
@@ -48,9 +50,9 @@ impl ContentFilter for Sed {
         Box::pin(std::future::ready(outcome))
     }
 
-    fn input(&self, _: &mut Exchange, _: &Host, _: &Watcher, local: &Local, body: Box<dyn RequestBody>) -> Box<dyn RequestBody> {
+    fn input(&self, exchange: &mut Exchange, _: &Host, _: &Watcher, local: &Local, body: Box<dyn RequestBody>) -> Box<dyn RequestBody> {
         match local.sed.input() {
-            Some(script) => Box::new(TransformedBody::new(body, Box::new(Editor::new(script)))),
+            Some(script) => Box::new(TransformedBody::new(body, Box::new(Editor::new(script, Rc::clone(exchange.budget()))))),
             None => body,
         }
     }
@@ -84,10 +86,11 @@ pub struct Editor {
     /// To be put out behind the line.
     behind: Vec<u8>,
     has_quit: bool,
+    budget: Rc<RequestBudget>,
 }
 
 impl Editor {
-    pub fn new(script: Arc<Script>) -> Editor {
+    pub fn new(script: Arc<Script>, budget: Rc<RequestBudget>) -> Editor {
         let in_range = vec![false; script.commands.len()];
         Editor {
             script,
@@ -101,6 +104,7 @@ impl Editor {
             has_substituted: false,
             behind: Vec::new(),
             has_quit: false,
+            budget,
         }
     }
 
@@ -112,6 +116,7 @@ impl Editor {
         (self.line, self.has_substituted) = (self.line + 1, false);
         let mut at = self.resume.take().unwrap_or(0);
         let script = Arc::clone(&self.script);
+        let mut before = output.len() + self.behind.len();
         for _ in 0..STEPS_MAX {
             let Some(command) = script.commands.get(at) else { return self.line_done(true, output) };
             let then = match (self.is_selected(at, command), &command.action) {
@@ -120,6 +125,11 @@ impl Editor {
                 (true, action) => self.command(at, action, output)?,
                 (false, _) => Then::On,
             };
+            let put_out = output.len() + self.behind.len();
+            self.budget.work().look_at(self.space.len() + self.held.len() + put_out.abs_diff(before));
+            self.budget.work().make(put_out.saturating_sub(before));
+            before = put_out;
+            within_budget(&self.budget, "Sed")?;
             if self.space.len().max(self.held.len()) > SPACE_BYTES_MAX {
                 return Err(failed("a line has become too long"));
             }
@@ -236,13 +246,13 @@ impl Editor {
 
     /// A file that can't be read is as if it were empty.
     fn read(&mut self, path: &std::path::Path) {
-        if let Ok(file) = std::fs::File::open(path) {
+        if let Ok((file, _)) = saker_files::open_regular(path) {
             let _ = file.take(READ_BYTES_MAX).read_to_end(&mut self.behind);
         }
     }
 
     fn substitute(&mut self, substitution: &Substitution, output: &mut Vec<u8>) -> Result<(), BodyError> {
-        let Some(changed) = substituted(substitution, &self.space)? else { return Ok(()) };
+        let Some(changed) = substituted(substitution, &self.space, self.budget.work())? else { return Ok(()) };
         self.space = changed;
         self.has_substituted = true;
         // As Apache: only where lines are not put out by themselves.
@@ -257,6 +267,7 @@ impl Editor {
 
 impl Transform for Editor {
     fn push(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<(), BodyError> {
+        self.budget.work().grant_for(input.len());
         for piece in input.split_inclusive(|byte| *byte == b'\n') {
             if self.has_quit {
                 return Ok(());
@@ -298,10 +309,10 @@ fn first_line(space: &[u8]) -> &[u8] {
 }
 
 /// `None`: nothing was to be replaced.
-fn substituted(substitution: &Substitution, space: &[u8]) -> Result<Option<Vec<u8>>, BodyError> {
+fn substituted(substitution: &Substitution, space: &[u8], work: &Work) -> Result<Option<Vec<u8>>, BodyError> {
     let (mut done, mut at, mut count, mut changed) = (Vec::new(), 0, 0, false);
     let mut from = 0;
-    while let Ok(Some(spans)) = substitution.regex.pattern.captures_at(space, from) {
+    while let Ok(Some(spans)) = work.captures_at(&substitution.regex.pattern, space, from) {
         let Some(whole) = spans.get(0) else { break };
         // Nothing is not found again where the last match ended.
         if whole.is_empty() && count > 0 && whole.start == at {

@@ -8,7 +8,7 @@ fn script(lines: &[&str]) -> Arc<Script> {
 }
 
 fn run(lines: &[&str], text: &str, size: usize) -> Result<String, BodyError> {
-    let (mut editor, mut output) = (Editor::new(script(lines)), Vec::new());
+    let (mut editor, mut output) = (Editor::new(script(lines), Rc::default()), Vec::new());
     for piece in text.as_bytes().chunks(size) {
         editor.push(piece, &mut output)?;
     }
@@ -116,5 +116,17 @@ fn scripts_that_are_none() {
     ];
     for (text, expected) in cases {
         assert!(complaint(text).contains(expected), "{text}: {}", complaint(text));
+    }
+}
+
+/// Scripts that put out without end, or look at what they hold again and again.
+#[test]
+fn what_scripts_put_out_and_look_at_is_bounded() {
+    for lines in [&[":a", "p", "ba"][..], &["s/x/xxxxxxxx/g", "s/x/xxxxxxxx/g", "s/x/xxxxxxxx/g", "h", ":a", "G", "g", "ba"]] {
+        let (mut editor, mut output) = (Editor::new(script(lines), Rc::default()), Vec::new());
+        let input = [b"x".repeat(4000), b"\nx\n".to_vec()].concat();
+        assert!(editor.push(&input, &mut output).is_err(), "{lines:?}");
+        assert!(output.len() as u64 <= 2 * saker_expressions::TEXT_BYTES_MAX, "{lines:?}: {}", output.len());
+        assert!(editor.budget.exceeded().is_some(), "{lines:?}");
     }
 }

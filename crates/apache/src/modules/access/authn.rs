@@ -11,7 +11,7 @@ use crate::{
     reading::Reading,
 };
 use saker_config_apache::Node;
-use saker_expressions::{ExpressionOptions, StringExpression};
+use saker_expressions::StringExpression;
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 /// Where passwords are looked up.
@@ -101,8 +101,8 @@ pub struct Authn {
 
 impl Authn {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("AuthType", |node, local, _| set_text(node, &mut local.authn.kind)),
-        ("AuthName", |node, local, _| set_text(node, &mut local.authn.name)),
+        ("AuthType", |node, local, reading| set_text(node, &mut local.authn.kind, reading)),
+        ("AuthName", |node, local, reading| set_text(node, &mut local.authn.name, reading)),
         ("AuthBasicProvider", set_basic_providers),
         ("AuthBasicAuthoritative", |node, local, _| set_flag(node, &mut local.authn.authoritative)),
         ("AuthBasicUseDigestAlgorithm", set_as_digest),
@@ -165,7 +165,7 @@ fn first(node: &Node) -> String {
 }
 
 /// A name, and perhaps a password; `off`.
-fn set_fake(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+fn set_fake(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     let words = node.arguments();
     let user = words.first().map(Vec::as_slice).unwrap_or_default();
     if user.eq_ignore_ascii_case(b"off") {
@@ -173,17 +173,17 @@ fn set_fake(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), S
         return Ok(());
     }
     let password = words.get(1).map_or(&b"password"[..], Vec::as_slice);
-    local.authn.fake = Some(Some((compiled(user)?, compiled(password)?)));
+    local.authn.fake = Some(Some((compiled(user, reading)?, compiled(password, reading)?)));
     Ok(())
 }
 
-fn set_text(node: &Node, slot: &mut Option<Arc<StringExpression>>) -> Result<(), String> {
-    *slot = Some(compiled(&node.arguments().into_iter().next().unwrap_or_default())?);
+fn set_text(node: &Node, slot: &mut Option<Arc<StringExpression>>, reading: &Reading<'_>) -> Result<(), String> {
+    *slot = Some(compiled(&node.arguments().into_iter().next().unwrap_or_default(), reading)?);
     Ok(())
 }
 
-fn compiled(text: &[u8]) -> Result<Arc<StringExpression>, String> {
-    let compiled = StringExpression::compile(text, ExpressionOptions::default());
+fn compiled(text: &[u8], reading: &Reading<'_>) -> Result<Arc<StringExpression>, String> {
+    let compiled = StringExpression::compile(text, reading.expression_options());
     compiled.map(Arc::new).map_err(|error| format!("Cannot parse expression '{}': {}", String::from_utf8_lossy(text), error.message))
 }
 
@@ -303,7 +303,7 @@ fn add_alias(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Resul
     }
     let provider = provider(kind, node, reading)?;
     let inner = read_all(&node.children, reading);
-    let alias = ProviderAlias { provider, local: Arc::new(inner) };
+    let alias = ProviderAlias { provider, local: Arc::from(inner) };
     Arc::make_mut(local.authn.aliases.get_or_insert_default()).insert(name.as_str().into(), alias);
     Ok(())
 }

@@ -213,7 +213,7 @@ fn add_alias(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Resul
     let parameters = words.get(2).map(Vec::as_slice).unwrap_or_default();
     let requirement = Requirement::parse(provider, parameters, node, reading)?;
     let inner = read_all(&node.children, reading);
-    let alias = ProviderAlias { requirement, local: Arc::new(inner) };
+    let alias = ProviderAlias { requirement, local: Arc::from(inner) };
     Arc::make_mut(local.authz.aliases.get_or_insert_default()).insert(name.as_slice().into(), alias);
     Ok(())
 }

@@ -22,7 +22,11 @@ use saker_expressions::{Dependencies, Dependency, Evaluation, EvaluationError, E
 use saker_files::{Stamp, Watcher};
 use saker_http::Status;
 use saker_pipeline::{Exchange, Response, Verdict};
-use saker_telemetry::{error_log, message};
+use saker_telemetry::{
+    error_log,
+    httpd_message::{self, HttpdMessage},
+    message,
+};
 use std::{fmt, sync::Arc};
 
 /// One request while it is decided about; what was looked at is collected.
@@ -141,6 +145,15 @@ impl Inquiry<'_> {
         error_log::log_about(&message::ACCESS_REFUSED, self.exchange, facts);
     }
 
+    /// In the words of Apache, which log watchers look for.
+    pub fn log_httpd(&self, message: &'static HttpdMessage, text: fmt::Arguments<'_>) {
+        error_log::log_httpd(message, None, self.exchange, text);
+    }
+
+    pub fn filename(&self) -> String {
+        String::from_utf8_lossy(&self.state.filename).into_owned()
+    }
+
     /// An expression about this request.
     pub fn evaluate(&mut self, expression: &Expression) -> Result<bool, EvaluationError> {
         self.evaluation(|evaluation| expression.evaluate(evaluation))
@@ -167,13 +180,15 @@ impl Inquiry<'_> {
         }
         let local = Arc::clone(&self.local);
         if !local.allowmethods.allow(self.method()) {
-            self.log(format_args!("client method denied by server configuration: {}", self.path()));
+            let method = String::from_utf8_lossy(self.method());
+            let text = format_args!("client method denied by server configuration: '{method}' to {}", self.filename());
+            self.log_httpd(&httpd_message::METHOD_DENIED, text);
             return refused(Status::METHOD_NOT_ALLOWED);
         }
         let any = local.access_compat.satisfy_any(self.method());
         let encrypted = local.ssl.lets_in(self);
         if !encrypted && (!any || local.ssl.is_strict()) {
-            return self.denied_by_configuration();
+            return self.denied_by_configuration(&httpd_message::CLIENT_DENIED);
         }
         match local.access_compat.lets_in(self) {
             Decision::Granted if any && encrypted => return Outcome::Granted,
@@ -182,7 +197,7 @@ impl Inquiry<'_> {
             _ if any => {}
             _ => {
                 self.exchange.trace("access", None, || "Order, Allow and Deny refuse it".into());
-                return self.denied_by_configuration();
+                return self.denied_by_configuration(&httpd_message::CLIENT_DENIED_COMPAT);
             }
         }
         match self.authorize(false) {
@@ -201,17 +216,15 @@ impl Inquiry<'_> {
             Identified::Refused(status, challenge) => Outcome::Refused(status, challenge),
             Identified::Wait(pause) => Outcome::Wait(Some(pause)),
             Identified::Declined => {
-                self.log(format_args!(
-                    "No authentication done but request not allowed without authentication for {}. Authentication not configured?",
-                    self.path()
-                ));
+                let text = "No authentication done but request not allowed without authentication for";
+                self.log_httpd(&httpd_message::NO_AUTHENTICATION, format_args!("{text} {}. Authentication not configured?", self.path()));
                 refused(Status::INTERNAL_SERVER_ERROR)
             }
         }
     }
 
-    fn denied_by_configuration(&self) -> Outcome {
-        self.log(format_args!("client denied by server configuration: {}", String::from_utf8_lossy(&self.state.filename)));
+    fn denied_by_configuration(&self, message: &'static HttpdMessage) -> Outcome {
+        self.log_httpd(message, format_args!("client denied by server configuration: {}", self.filename()));
         refused(Status::FORBIDDEN)
     }
 
@@ -221,11 +234,11 @@ impl Inquiry<'_> {
             Decision::Granted => Outcome::Granted,
             Decision::DeniedWithoutUser if !has_user => Outcome::WithoutUser,
             Decision::DeniedWithoutUser => {
-                self.log(format_args!("authorization failure (no authenticated user): {}", self.path()));
+                self.log_httpd(&httpd_message::NO_USER, format_args!("authorization failure (no authenticated user): {}", self.path()));
                 Outcome::Refused(Status::UNAUTHORIZED, self.challenge())
             }
             Decision::Denied | Decision::Neutral if has_user && self.auth_type().is_some() => self.not_for_this_user(),
-            Decision::Denied | Decision::Neutral => self.denied_by_configuration(),
+            Decision::Denied | Decision::Neutral => self.denied_by_configuration(&httpd_message::CLIENT_DENIED),
             Decision::Error => refused(Status::INTERNAL_SERVER_ERROR),
             Decision::Pending => Outcome::Wait(self.pause.take()),
         }
@@ -235,13 +248,14 @@ impl Inquiry<'_> {
         if self.auth_type().is_none() {
             return Outcome::Granted;
         }
-        self.log(format_args!("AuthType configured with no corresponding authorization directives"));
+        let text = format_args!("AuthType configured with no corresponding authorization directives");
+        self.log_httpd(&httpd_message::NO_DIRECTIVES, text);
         refused(Status::INTERNAL_SERVER_ERROR)
     }
 
     fn not_for_this_user(&mut self) -> Outcome {
         let user = self.exchange.user.as_deref().unwrap_or_default();
-        self.log(format_args!("user {user}: authorization failure for \"{}\"", self.path()));
+        self.log_httpd(&httpd_message::USER_DENIED, format_args!("user {user}: authorization failure for \"{}\": ", self.path()));
         match self.local.authz.forbidden_on_failure {
             Some(true) => refused(Status::FORBIDDEN),
             _ => Outcome::Refused(Status::UNAUTHORIZED, self.challenge()),

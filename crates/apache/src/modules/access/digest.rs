@@ -12,6 +12,7 @@ use super::{
 use crate::state::state;
 use saker_expressions::{base64_encode, md5_hex, unescape};
 use saker_http::Status;
+use saker_telemetry::httpd_message::{self, HttpdMessage};
 use sha1::{Digest as _, Sha1};
 use std::sync::Arc;
 
@@ -55,24 +56,40 @@ impl Inquiry<'_> {
     pub fn digest(&mut self) -> Identified {
         let own = self.local.authn.digest.clone().unwrap_or_default();
         let Some(realm) = self.local.authn.name.clone().map(|name| self.text(&name)) else {
-            self.log(format_args!("need AuthName: {}", self.path()));
+            self.log_httpd(&httpd_message::DIGEST_WITHOUT_NAME, format_args!("need AuthName: {}", self.path()));
             return Identified::Refused(Status::INTERNAL_SERVER_ERROR, None);
         };
-        let Some(proof) = self.exchange.head.view().first("authorization").and_then(Proof::parse) else {
+        let sent = self.exchange.head.view().first("authorization");
+        let Some(proof) = sent.and_then(Proof::parse) else {
+            self.complain_of(sent);
             return self.ask_for_digest(false);
         };
         self.exchange.user = Some(proof.username.as_str().into());
-        if !is_same_target(proof.uri.as_bytes(), self.exchange.head.view().target()) {
-            self.log(format_args!("uri mismatch - <{}> does not match request-uri", proof.uri));
+        if !is_same_target(proof.uri.as_bytes(), self.exchange.head.view().target_as_sent()) {
+            let target = String::from_utf8_lossy(self.exchange.head.view().target_as_sent());
+            let text = format_args!("uri mismatch - <{}> does not match request-uri <{target}>", proof.uri);
+            self.log_httpd(&httpd_message::DIGEST_URI_MISMATCH, text);
             return Identified::Refused(Status::BAD_REQUEST, None);
         }
-        let is_md5 = proof.algorithm.as_ref().is_none_or(|name| name.eq_ignore_ascii_case("MD5"));
-        let is_auth = proof.qop.as_ref().is_some_and(|qop| qop.eq_ignore_ascii_case("auth"));
-        if proof.realm != realm || !is_md5 || !is_auth {
-            self.log(format_args!("user {}: realm, algorithm or qop is not what was asked for", proof.username));
+        if let Some((message, text)) = proof.mismatch(&realm) {
+            self.log_httpd(message, format_args!("{text}: {}", self.path()));
             return self.ask_for_digest(false);
         }
         self.prove(&own, &realm, &proof)
+    }
+
+    /// Of a field that proves nothing; without one there is nothing to say.
+    fn complain_of(&self, sent: Option<&[u8]>) {
+        let Some(sent) = sent else { return };
+        let scheme = String::from_utf8_lossy(sent.split(u8::is_ascii_whitespace).next().unwrap_or_default());
+        if scheme.eq_ignore_ascii_case("digest") {
+            let needed = "user, realm, nonce, uri, digest, cnonce, or nonce_count";
+            let text = format_args!("missing {needed} in authorization header: {}", self.path());
+            self.log_httpd(&httpd_message::DIGEST_FIELDS_MISSING, text);
+        } else {
+            let text = format_args!("client used wrong authentication scheme `{scheme}': {}", self.path());
+            self.log_httpd(&httpd_message::DIGEST_OTHER_SCHEME, text);
+        }
     }
 
     fn prove(&mut self, own: &Arc<Digest>, realm: &str, proof: &Proof) -> Identified {
@@ -81,19 +98,22 @@ impl Inquiry<'_> {
             Err(Trouble::Busy) => return Identified::Refused(Status::SERVICE_UNAVAILABLE, None),
             Err(Trouble::Error) => return Identified::Refused(Status::INTERNAL_SERVER_ERROR, None),
             Ok(None) => {
-                self.log(format_args!("user `{}' in realm `{realm}' not found: {}", proof.username, self.path()));
+                let text = format_args!("user `{}' in realm `{realm}' not found: {}", proof.username, self.path());
+                self.log_httpd(&httpd_message::DIGEST_USER_NOT_FOUND, text);
                 return self.ask_for_digest(false);
             }
             Ok(Some(hash)) => hash,
         };
         let method = String::from_utf8_lossy(self.method()).into_owned();
         if !is_same(&proof.expected(&hash, &method), proof.response.as_bytes()) {
-            self.log(format_args!("user {}: password mismatch: {}", proof.username, self.path()));
+            let text = format_args!("user {}: password mismatch: {}", proof.username, self.path());
+            self.log_httpd(&httpd_message::DIGEST_PASSWORD_MISMATCH, text);
             return self.ask_for_digest(false);
         }
         let lifetime_s = own.nonce_lifetime_s.unwrap_or(NONCE_LIFETIME_S);
         let Some(age_s) = age_s(&proof.nonce, realm, self.exchange.now).filter(|age| lifetime_s < 0 || *age <= lifetime_s) else {
-            self.log(format_args!("user {}: the nonce is none of ours, or has run out", proof.username));
+            let (message, text) = proof.fault_of_nonce(realm, self.exchange.now, lifetime_s);
+            self.log_httpd(message, format_args!("{text}"));
             // What can't have been made here is no nonce that has run out.
             return self.ask_for_digest(proof.nonce.len() == NONCE_BYTES);
         };
@@ -146,6 +166,33 @@ impl Proof {
             "qop" => self.qop = Some(value),
             "nc" => self.count = value,
             _ => {}
+        }
+    }
+
+    /// Why it is no answer to what was asked.
+    fn mismatch(&self, realm: &str) -> Option<(&'static HttpdMessage, String)> {
+        if self.realm != realm {
+            return Some((&httpd_message::DIGEST_REALM_MISMATCH, format!("realm mismatch - got `{}' but expected `{realm}'", self.realm)));
+        }
+        if let Some(name) = self.algorithm.as_ref().filter(|name| !name.eq_ignore_ascii_case("MD5")) {
+            return Some((&httpd_message::DIGEST_ALGORITHM, format!("unknown algorithm `{name}' received")));
+        }
+        let qop = self.qop.as_deref().unwrap_or_default();
+        (!qop.eq_ignore_ascii_case("auth")).then(|| (&httpd_message::DIGEST_QOP, format!("invalid qop `{qop}' received")))
+    }
+
+    /// Why its nonce is not good, or no more.
+    fn fault_of_nonce(&self, realm: &str, now: i64, lifetime_s: i64) -> (&'static HttpdMessage, String) {
+        let nonce = &self.nonce;
+        match age_s(nonce, realm, now) {
+            _ if nonce.len() != NONCE_BYTES => {
+                (&httpd_message::DIGEST_NONCE_LENGTH, format!("invalid nonce {nonce} received - length is not {NONCE_BYTES}"))
+            }
+            None => (&httpd_message::DIGEST_NONCE_HASH, format!("invalid nonce {nonce} received - hash is not this server's")),
+            Some(age_s) => {
+                let lifetime = format!("{age_s} seconds old - max lifetime {lifetime_s}");
+                (&httpd_message::DIGEST_NONCE_EXPIRED, format!("user {}: nonce expired ({lifetime}) - sending new nonce", self.username))
+            }
         }
     }
 

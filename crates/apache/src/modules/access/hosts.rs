@@ -5,7 +5,7 @@
 
 use super::{decide::Inquiry, requirement::Decision};
 use crate::{
-    blocking::{Answer, Answers, Pause},
+    blocking::{self, Answer, Answers, Pause},
     modules::core::Lookups,
 };
 use saker_expressions::Dependency;
@@ -19,9 +19,9 @@ const KEPT_MAX: usize = 10_000;
 const KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// Names that were not asked for their addresses.
-static CLAIMED: Answers<IpAddr, Option<String>> = Answers::new(KEPT_MAX, KEPT_FOR);
-static NAMES: Answers<IpAddr, Option<String>> = Answers::new(KEPT_MAX, KEPT_FOR);
-static ADDRESSES: Answers<String, Vec<IpAddr>> = Answers::new(KEPT_MAX, KEPT_FOR);
+static CLAIMED: Answers<IpAddr, Option<String>> = Answers::new(&blocking::NAMES, KEPT_MAX, KEPT_FOR);
+static NAMES: Answers<IpAddr, Option<String>> = Answers::new(&blocking::NAMES, KEPT_MAX, KEPT_FOR);
+static ADDRESSES: Answers<String, Vec<IpAddr>> = Answers::new(&blocking::NAMES, KEPT_MAX, KEPT_FOR);
 
 /// HostnameLookups: gives the client its name. What has to be waited for; without an answer it goes by its address.
 pub fn look_up(exchange: &mut Exchange, lookups: Option<Lookups>) -> Option<Pause> {
@@ -31,11 +31,11 @@ pub fn look_up(exchange: &mut Exchange, lookups: Option<Lookups>) -> Option<Paus
     };
     // Logs name the client, so no answer goes out without its walk.
     exchange.depends_on_request();
-    let address = exchange.client.ip();
+    let (address, owner) = (exchange.client.ip(), exchange.site_index as u64);
     let answer = match (exchange.client.name(), checked) {
         (Some(_), _) => return None,
-        (None, true) => NAMES.ask(&address, None, move || name_of(address)),
-        (None, false) => CLAIMED.ask(&address, None, move || claimed_name(address)),
+        (None, true) => NAMES.ask(owner, &address, None, move || name_of(address)),
+        (None, false) => CLAIMED.ask(owner, &address, None, move || claimed_name(address)),
     };
     match answer {
         Answer::Known(name) => name.iter().for_each(|name| exchange.client.call_it(name)),
@@ -50,7 +50,7 @@ impl Inquiry<'_> {
     pub fn client_name(&mut self) -> Result<Option<String>, Decision> {
         self.asked(Dependency::Client);
         let address = self.exchange.client.ip();
-        let answer = NAMES.ask(&address, None, move || name_of(address));
+        let answer = NAMES.ask(self.exchange.site_index as u64, &address, None, move || name_of(address));
         let name = self.answered(answer)?;
         name.iter().for_each(|name| self.exchange.client.call_it(name));
         Ok(name)
@@ -58,7 +58,7 @@ impl Inquiry<'_> {
 
     pub fn addresses_of(&mut self, name: &str) -> Result<Vec<IpAddr>, Decision> {
         let owned = name.to_owned();
-        let answer = ADDRESSES.ask(&owned.clone(), Vec::new(), move || addresses(&owned));
+        let answer = ADDRESSES.ask(self.exchange.site_index as u64, &owned.clone(), Vec::new(), move || addresses(&owned));
         self.answered(answer)
     }
 

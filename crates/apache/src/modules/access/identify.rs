@@ -15,6 +15,7 @@ use crate::{
 };
 use saker_expressions::{Dependency, StringExpression, base64_decode, md5_hex};
 use saker_http::Status;
+use saker_telemetry::httpd_message;
 use std::sync::Arc;
 
 /// What came of asking for a name.
@@ -102,10 +103,15 @@ impl Inquiry<'_> {
 
     fn basic(&mut self) -> Identified {
         if self.local.authn.name.is_none() {
-            self.log(format_args!("need AuthName: {}", self.path()));
+            self.log_httpd(&httpd_message::BASIC_WITHOUT_NAME, format_args!("need AuthName: {}", self.path()));
             return Identified::Refused(Status::INTERNAL_SERVER_ERROR, None);
         }
-        let Some((user, password)) = self.exchange.head.view().first("authorization").and_then(credentials) else {
+        let sent = self.exchange.head.view().first("authorization");
+        let Some((user, password)) = sent.and_then(credentials) else {
+            if sent.is_some() {
+                let text = format_args!("client used wrong authentication scheme: {}", self.path());
+                self.log_httpd(&httpd_message::BASIC_OTHER_SCHEME, text);
+            }
             return Identified::Refused(Status::UNAUTHORIZED, Some(self.basic_challenge()));
         };
         let user = String::from_utf8_lossy(&user).into_owned();
@@ -129,11 +135,12 @@ impl Inquiry<'_> {
             Found::Busy => Identified::Refused(Status::SERVICE_UNAVAILABLE, None),
             Found::Unknown | Found::Error if !authoritative => Identified::Declined,
             Found::Denied => {
-                self.log(format_args!("user {user}: authentication failure for \"{}\": Password Mismatch", self.path()));
+                let text = format_args!("user {user}: authentication failure for \"{}\": Password Mismatch", self.path());
+                self.log_httpd(&httpd_message::BASIC_PASSWORD_MISMATCH, text);
                 Identified::Refused(Status::UNAUTHORIZED, Some(self.basic_challenge()))
             }
             Found::Unknown => {
-                self.log(format_args!("user {user} not found: {}", self.path()));
+                self.log_httpd(&httpd_message::BASIC_USER_NOT_FOUND, format_args!("user {user} not found: {}", self.path()));
                 Identified::Refused(Status::UNAUTHORIZED, Some(self.basic_challenge()))
             }
             Found::Error => Identified::Refused(Status::INTERNAL_SERVER_ERROR, None),
@@ -145,10 +152,10 @@ impl Inquiry<'_> {
             Provider::File | Provider::Database | Provider::Sql if self.local.authn.as_digest == Some(true) => {
                 self.look_up_as_digest(provider, user, password)
             }
-            Provider::File => judged(self.user_lines(user), password),
-            Provider::Database => judged(self.database_value(user.as_bytes()), password),
+            Provider::File => judged(self.exchange.site_index, self.user_lines(user), password),
+            Provider::Database => judged(self.exchange.site_index, self.database_value(user.as_bytes()), password),
             Provider::Sql => match self.stored_password(user) {
-                Ok(Some(stored)) => compared(&stored, password),
+                Ok(Some(stored)) => compared(self.exchange.site_index, &stored, password),
                 Ok(None) => Found::Unknown,
                 Err(trouble) => trouble.into(),
             },
@@ -203,13 +210,15 @@ impl Inquiry<'_> {
     /// What AuthUserFile says about a name. `None`: there is none to be read, which has been logged.
     fn user_lines(&mut self, user: &str) -> Option<Vec<Box<[u8]>>> {
         let Some(path) = self.local.authn.user_file.clone() else {
-            self.log(format_args!("AuthUserFile not specified in the configuration"));
+            let text = format_args!("AuthUserFile not specified in the configuration");
+            self.log_httpd(&httpd_message::PASSWORD_FILE_MISSING, text);
             return None;
         };
         match self.records.read(self.watcher, &path) {
             Ok(records) => Some(records.get(user.as_bytes()).cloned().unwrap_or_default()),
             Err(error) => {
-                self.log(format_args!("Could not open password file: {}: {error}", path.display()));
+                let text = format_args!("Could not open password file: {}: {error}", path.display());
+                self.log_httpd(&httpd_message::PASSWORD_FILE_UNREADABLE, text);
                 None
             }
         }
@@ -242,14 +251,14 @@ impl Inquiry<'_> {
 }
 
 /// What was found for the name, the first of it being the password; `None`: nothing could be looked up.
-fn judged(lines: Option<Vec<Box<[u8]>>>, password: &[u8]) -> Found {
+fn judged(site: usize, lines: Option<Vec<Box<[u8]>>>, password: &[u8]) -> Found {
     let Some(lines) = lines else { return Found::Error };
     let Some(stored) = lines.first().map(|line| field(line)) else { return Found::Unknown };
-    compared(&String::from_utf8_lossy(stored), password)
+    compared(site, &String::from_utf8_lossy(stored), password)
 }
 
-fn compared(stored: &str, password: &[u8]) -> Found {
-    match passwords::check(stored, password) {
+fn compared(site: usize, stored: &str, password: &[u8]) -> Found {
+    match passwords::check(site, stored, password) {
         Answer::Known(true) => Found::Granted,
         Answer::Known(false) => Found::Denied,
         Answer::Wait(pause) => Found::Wait(pause),

@@ -16,7 +16,8 @@ use std::{
 
 /// Files that a worker keeps.
 const KEPT_MAX: usize = 1000;
-const FILE_BYTES_MAX: u64 = 64 << 20;
+/// They are read and taken apart on the worker.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// By name, in the order of the lines.
 pub type Records = HashMap<Box<[u8]>, Vec<Box<[u8]>>>;

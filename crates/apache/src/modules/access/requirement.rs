@@ -4,7 +4,7 @@
 //! "no" and "not without a user" are different answers. What can't be found out here denies, and says so when it is read.
 
 use super::{decide::Inquiry, hosts::in_domain};
-use crate::reading::{Place, Reading};
+use crate::reading::Reading;
 use saker_config_apache::{METHODS, Node, words};
 use saker_expressions::{Dependency, Expression, ExpressionOptions, StringExpression, Subnet};
 use saker_tls::ClientVerification;
@@ -91,16 +91,16 @@ impl Requirement {
             b"ssl" => Requirement::Encrypted,
             b"ssl-verify-client" if !rest.is_empty() => return Err("'Require ssl-verify-client' does not take arguments".into()),
             b"ssl-verify-client" => Requirement::Certified,
-            b"host" => Requirement::Host(line(rest)?),
-            b"forward-dns" => Requirement::ForwardName(line(rest)?),
-            b"user" => Requirement::User(line(rest)?),
+            b"host" => Requirement::Host(line(rest, reading)?),
+            b"forward-dns" => Requirement::ForwardName(line(rest, reading)?),
+            b"user" => Requirement::User(line(rest, reading)?),
             b"valid-user" => Requirement::ValidUser,
-            b"group" => Requirement::Group(line(rest)?),
+            b"group" => Requirement::Group(line(rest, reading)?),
             b"file-owner" => Requirement::FileOwner,
             b"file-group" => Requirement::FileGroup,
-            b"dbm-group" => Requirement::DatabaseGroup(line(rest)?),
+            b"dbm-group" => Requirement::DatabaseGroup(line(rest, reading)?),
             b"dbm-file-group" => Requirement::DatabaseFileGroup,
-            b"dbd-group" => Requirement::SqlGroup(line(rest)?),
+            b"dbd-group" => Requirement::SqlGroup(line(rest, reading)?),
             b"dbd-login" => Requirement::SqlSession("login"),
             b"dbd-logout" => Requirement::SqlSession("logout"),
             lower if ELSEWHERE.iter().any(|known| known.as_bytes() == lower) => {
@@ -286,8 +286,8 @@ fn database_groups(value: &[u8]) -> &[u8] {
     value.split(|byte| *byte == b':').take(2).last().unwrap_or_default()
 }
 
-fn line(text: &[u8]) -> Result<Words, String> {
-    let compiled = StringExpression::compile(text, ExpressionOptions { no_vary: true, ..ExpressionOptions::default() });
+fn line(text: &[u8], reading: &Reading<'_>) -> Result<Words, String> {
+    let compiled = StringExpression::compile(text, ExpressionOptions { no_vary: true, ..reading.expression_options() });
     compiled.map(Arc::new).map_err(|error| format!("Cannot parse expression in require line: {}", error.message))
 }
 
@@ -323,9 +323,8 @@ fn networks(text: &[u8]) -> Result<Vec<Subnet>, String> {
 /// Quotes around the whole are not part of it.
 fn expression(text: &[u8], reading: &Reading<'_>) -> Result<Requirement, String> {
     let text = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text);
-    let options = ExpressionOptions { in_htaccess: matches!(reading.place, Place::Htaccess(_)), ..ExpressionOptions::default() };
-    let expression =
-        Expression::compile(text, options).map_err(|error| format!("Cannot parse expression in require line: {}", error.message))?;
+    let expression = Expression::compile(text, reading.expression_options())
+        .map_err(|error| format!("Cannot parse expression in require line: {}", error.message))?;
     let wants_user = text.to_ascii_uppercase().windows(11).any(|part| part == b"REMOTE_USER");
     Ok(Requirement::Expression { expression: Arc::new(expression), wants_user })
 }

@@ -5,18 +5,23 @@
 //! the requests for parts along.
 
 use super::{
-    DEPTH_MAX, Inside, PageCache, Parsed, Said, combined,
+    DEPTH_MAX, Inside, PageCache, Parsed, Said,
+    allowance::Held,
+    combined,
     fragment::{self, Answered, Fetched, Fragment},
     source::Source,
 };
+use crate::page_cache::visit::Began;
 use saker_esi::{Inline, Step, Wanted};
 use saker_http::Status;
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Exchange, LocalFuture, Services};
+use saker_store::Store;
 use saker_telemetry::{error_log, message};
 use std::{
     cell::RefCell,
     collections::{HashMap, VecDeque},
     rc::{Rc, Weak},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -31,6 +36,8 @@ const HEAD_WAIT_MAX: Duration = Duration::from_millis(1000);
 const SIDE_BY_SIDE_MAX: usize = 16;
 /// Of all that one page includes.
 const INCLUDED_BYTES_MAX: usize = 32 << 20;
+/// A page of no more bytes leaves in one piece; of a larger one no second copy is made.
+const JOINED_BYTES_MAX: usize = 1 << 20;
 
 /// What is to be put together.
 pub struct Job {
@@ -38,6 +45,15 @@ pub struct Job {
     pub inside: Inside,
     /// What the page has said for addresses of its own.
     pub inlines: Vec<(Inline, Chunk)>,
+    /// When the making of the page began that says so.
+    pub began: Began,
+}
+
+impl Job {
+    /// A page from the cache: what it had to say for other addresses is not in it any more.
+    pub fn of_hit(cache: &PageCache, parsed: Rc<Parsed>, inside: Inside) -> Job {
+        Job { parsed, inside, inlines: Vec::new(), began: Began::now(&cache.store) }
+    }
 }
 
 /// What several includes wait for.
@@ -46,6 +62,7 @@ type Asked = Rc<OnceCell<Option<Fetched>>>;
 /// One page while it is put together.
 pub struct Work {
     pub services: Weak<Services>,
+    pub store: Arc<Store>,
     pub source: Source,
     pub inside: Inside,
     parsed: Rc<Parsed>,
@@ -55,12 +72,20 @@ pub struct Work {
     once: RefCell<HashMap<Vec<u8>, Asked>>,
     side_by_side: Semaphore,
     out: RefCell<Out>,
+    /// What parts are slices of.
+    held: RefCell<Vec<Rc<Held>>>,
+}
+
+/// A part of what leaves, with what it holds.
+struct Ready {
+    chunk: Chunk,
+    _held: Option<Rc<Held>>,
 }
 
 /// What is ready to leave.
 #[derive(Default)]
 struct Out {
-    chunks: VecDeque<Chunk>,
+    chunks: VecDeque<Ready>,
     cookies: Vec<Vec<u8>>,
     included_bytes: usize,
 }
@@ -85,6 +110,7 @@ impl Drop for Asking {
 pub async fn run(cache: &Rc<PageCache>, exchange: &Exchange, job: Job) -> (Body, Vec<Vec<u8>>) {
     let work = Rc::new(Work {
         services: cache.services.clone(),
+        store: Arc::clone(&cache.store),
         source: Source::of(exchange),
         // What was said of this page is not said of its parts.
         inside: Inside { said: Rc::default(), ..job.inside },
@@ -93,39 +119,45 @@ pub async fn run(cache: &Rc<PageCache>, exchange: &Exchange, job: Job) -> (Body,
         once: RefCell::default(),
         side_by_side: Semaphore::new(SIDE_BY_SIDE_MAX),
         out: RefCell::default(),
+        held: RefCell::default(),
     });
-    let mut making: LocalFuture<'static, ()> = Box::pin(make(Rc::clone(&work), job.inlines));
+    let mut making: LocalFuture<'static, ()> = Box::pin(make(Rc::clone(&work), job.inlines, job.began));
     let is_whole = tokio::time::timeout(HEAD_WAIT_MAX, &mut making).await.is_ok();
     let cookies = std::mem::take(&mut work.out.borrow_mut().cookies);
     let body = match is_whole {
-        true => {
+        true if work.ready_bytes() <= JOINED_BYTES_MAX => {
             let chunks = std::mem::take(&mut work.out.borrow_mut().chunks);
-            let bytes: Vec<&[u8]> = chunks.iter().map(Chunk::bytes).collect();
+            let bytes: Vec<&[u8]> = chunks.iter().map(|ready| ready.chunk.bytes()).collect();
             Body::Memory(bytes.concat().into())
         }
+        true => Body::Stream(Box::new(Assembling { work, making: None })),
         false => Body::Stream(Box::new(Assembling { work, making: Some(making) })),
     };
     (body, cookies)
 }
 
-async fn make(work: Rc<Work>, inlines: Vec<(Inline, Chunk)>) {
+async fn make(work: Rc<Work>, inlines: Vec<(Inline, Chunk)>, began: Began) {
     // Before the includes of the same addresses (LSCache protocol 9.4).
-    work.prime(&inlines).await;
+    work.prime(&inlines, began).await;
     let steps = work.parsed.template.steps(&work.source.facts());
     combined::fetch(&work, &steps).await;
     for begun in work.begin(steps) {
         let chunks = finish(&work, begun).await.unwrap_or_default();
-        work.out.borrow_mut().chunks.extend(chunks.into_iter().filter(|chunk| !chunk.is_empty()));
+        work.out.borrow_mut().chunks.extend(chunks.into_iter().filter(|ready| !ready.chunk.is_empty()));
     }
+    // What leaves holds what it needs.
+    work.given.borrow_mut().clear();
+    work.once.borrow_mut().clear();
 }
 
 /// Keeps what a page that nobody sees has said for addresses.
-pub async fn prime_only(cache: &Rc<PageCache>, exchange: &Exchange, inlines: &[(Inline, Chunk)]) {
+pub async fn prime_only(cache: &Rc<PageCache>, exchange: &Exchange, inlines: &[(Inline, Chunk)], began: Began) {
     let Some(services) = cache.services.upgrade() else { return };
     let source = Source::of(exchange);
     for (inline, page) in inlines {
         if let Some((target, content)) = is_to_be_kept(inline).then(|| meant(&source, inline, page)).flatten() {
-            fragment::prime(&services, &source, &target, inline, content, Inside::default()).await;
+            let answered = fragment::said(inline, content, began);
+            fragment::prime(&services, &source, &target, Fragment { inside: Inside::default(), answered }).await;
         }
     }
 }
@@ -140,15 +172,25 @@ fn meant(source: &Source, inline: &Inline, page: &Chunk) -> Option<(Vec<u8>, Chu
 
 impl Work {
     /// What is said for addresses is kept, and is what includes of them get.
-    pub async fn prime(&self, inlines: &[(Inline, Chunk)]) {
+    pub async fn prime(&self, inlines: &[(Inline, Chunk)], began: Began) {
         let Some(services) = self.services.upgrade() else { return };
         for (inline, page) in inlines {
             let Some((target, content)) = meant(&self.source, inline, page) else { continue };
-            self.given.borrow_mut().insert(target.clone(), Fetched { content: content.clone(), cookies: Vec::new() });
+            self.given.borrow_mut().insert(target.clone(), Fetched { content: content.clone(), cookies: Vec::new(), held: None });
             if is_to_be_kept(inline) {
-                fragment::prime(&services, &self.source, &target, inline, content, self.inside.clone()).await;
+                let answered = fragment::said(inline, content, began);
+                fragment::prime(&services, &self.source, &target, Fragment { inside: self.inside.clone(), answered }).await;
             }
         }
+    }
+
+    /// Keeps what is held until the page has left.
+    pub fn hold(&self, held: Option<Rc<Held>>) {
+        self.held.borrow_mut().extend(held);
+    }
+
+    fn ready_bytes(&self) -> usize {
+        self.out.borrow().chunks.iter().map(|ready| ready.chunk.len()).sum()
     }
 
     fn begin(self: &Rc<Self>, steps: Vec<Step>) -> Vec<Begun> {
@@ -215,11 +257,19 @@ impl Work {
             self.complain(target, "too many pages are inside of one another, or included in all");
             return None;
         };
+        if self.inside.memory.left() == 0 {
+            self.complain(target, "the parts of the page are as large as they may be in all");
+            return None;
+        }
         let services = self.services.upgrade()?;
         let _turn = self.side_by_side.acquire().await.ok()?;
         let fragment = Fragment { inside: Inside { said: Said::of(wanted), ..inside }, answered: Answered::ByAnyone };
         match fragment::fetch(&services, source, target, fragment).await {
             Ok(fetched) => Some(fetched),
+            Err(Status::CONTENT_TOO_LARGE) => {
+                self.complain(target, "it is too large, or the parts of the page are so in all");
+                None
+            }
             Err(Status(status)) => {
                 self.complain(target, &format!("the answer is {status}"));
                 None
@@ -243,7 +293,7 @@ impl Work {
     }
 
     /// Takes its cookies along. `None`: that is more than a page may hold.
-    fn taken(&self, fetched: Fetched) -> Option<Chunk> {
+    fn taken(&self, fetched: Fetched) -> Option<Ready> {
         let mut out = self.out.borrow_mut();
         out.included_bytes += fetched.content.len();
         if out.included_bytes > INCLUDED_BYTES_MAX {
@@ -254,18 +304,18 @@ impl Work {
                 out.cookies.push(cookie);
             }
         }
-        Some(fetched.content)
+        Some(Ready { chunk: fetched.content, _held: fetched.held })
     }
 }
 
 /// What a step comes to. `None`: an include failed that is not optional.
-fn finish(work: &Rc<Work>, begun: Begun) -> LocalFuture<'static, Option<Vec<Chunk>>> {
+fn finish(work: &Rc<Work>, begun: Begun) -> LocalFuture<'static, Option<Vec<Ready>>> {
     let work = Rc::clone(work);
     Box::pin(async move {
         match begun {
-            Begun::Text(chunk) => Some(vec![chunk]),
+            Begun::Text(chunk) => Some(vec![Ready { chunk, _held: None }]),
             Begun::Include { mut asking, is_optional } => match (&mut asking.0).await.ok().flatten() {
-                Some(fetched) => work.taken(fetched).map(|chunk| vec![chunk]),
+                Some(fetched) => work.taken(fetched).map(|ready| vec![ready]),
                 None => is_optional.then(Vec::new),
             },
             Begun::Try { attempt, except } => match all(&work, attempt).await {
@@ -279,7 +329,7 @@ fn finish(work: &Rc<Work>, begun: Begun) -> LocalFuture<'static, Option<Vec<Chun
     })
 }
 
-async fn all(work: &Rc<Work>, begun: Vec<Begun>) -> Option<Vec<Chunk>> {
+async fn all(work: &Rc<Work>, begun: Vec<Begun>) -> Option<Vec<Ready>> {
     let mut chunks = Vec::new();
     for begun in begun {
         chunks.extend(finish(work, begun).await?);
@@ -304,9 +354,13 @@ impl BodyStream for Assembling {
         }
         let chunk = self.work.out.borrow_mut().chunks.pop_front();
         match chunk {
-            Some(chunk) => Poll::Ready(Some(Ok(chunk))),
+            Some(ready) => Poll::Ready(Some(Ok(ready.chunk))),
             None if is_made => Poll::Ready(None),
             None => Poll::Pending,
         }
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.making.is_none().then(|| self.work.ready_bytes() as u64)
     }
 }

@@ -1,5 +1,7 @@
 //! Bodies in memory: of pages that are templates, and of what they include.
 
+use super::allowance::{Allowance, Held};
+use saker_net::jobs::{self, JobKind};
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, FilePart, RequestBody};
 use std::{
     collections::VecDeque,
@@ -14,35 +16,42 @@ pub enum NotWhole {
     Broken,
 }
 
-/// All of a body, up to a size.
-pub async fn collect(body: Body, bytes_max: usize) -> Result<Chunk, NotWhole> {
-    if body.length().is_some_and(|length| length > bytes_max as u64) {
-        return Err(NotWhole::TooLarge(body));
-    }
+/// All of a body, up to a size, and within what may be held: taken before it is read where its length is known, else as it comes.
+pub async fn collect(body: Body, bytes_max: usize, allowance: &Allowance) -> Result<(Chunk, Held), NotWhole> {
+    let length = body.length().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
+    let held = allowance.take(length.unwrap_or(0)).filter(|_| length.is_none_or(|length| length <= bytes_max));
+    let Some(held) = held else { return Err(NotWhole::TooLarge(body)) };
     match body {
-        Body::Empty => Ok(Chunk::from(Vec::new())),
-        Body::Memory(chunk) => Ok(chunk),
-        Body::File(part) => read(&part).await.map(Chunk::from).ok_or(NotWhole::Broken),
+        Body::Empty => Ok((Chunk::from(Vec::new()), held)),
+        Body::Memory(chunk) => Ok((chunk, held)),
+        Body::File(part) => read(&part).await.map(|bytes| (Chunk::from(bytes), held)).ok_or(NotWhole::Broken),
         Body::Parts(_) => Err(NotWhole::TooLarge(body)),
-        Body::Stream(stream) => collect_stream(stream, bytes_max).await,
+        Body::Stream(stream) => collect_stream(stream, bytes_max, length.unwrap_or(0), held).await,
     }
 }
 
-async fn collect_stream(mut stream: Box<dyn BodyStream>, bytes_max: usize) -> Result<Chunk, NotWhole> {
-    let mut bytes = Vec::new();
+async fn collect_stream(
+    mut stream: Box<dyn BodyStream>,
+    bytes_max: usize,
+    length: usize,
+    mut held: Held,
+) -> Result<(Chunk, Held), NotWhole> {
+    let mut bytes = Vec::with_capacity(length);
     while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
-        bytes.extend_from_slice(chunk.map_err(|_| NotWhole::Broken)?.bytes());
-        if bytes.len() > bytes_max {
-            let first = VecDeque::from([Chunk::from(bytes)]);
+        let chunk = chunk.map_err(|_| NotWhole::Broken)?;
+        let all = bytes.len() + chunk.len();
+        if all > bytes_max || !held.grow_to(all) {
+            let first = VecDeque::from([Chunk::from(bytes), chunk]);
             return Err(NotWhole::TooLarge(Body::Stream(Box::new(Rejoined { first, rest: stream }))));
         }
+        bytes.extend_from_slice(chunk.bytes());
     }
-    Ok(bytes.into())
+    Ok((bytes.into(), held))
 }
 
 async fn read(part: &FilePart) -> Option<Vec<u8>> {
     let (file, offset, length) = (part.file.try_clone().ok()?, part.offset, usize::try_from(part.length).ok()?);
-    let reading = tokio::task::spawn_blocking(move || {
+    let reading = jobs::run(JobKind::PageCache, None, move |_| {
         let mut bytes = vec![0; length];
         file.read_exact_at(&mut bytes, offset).ok().map(|()| bytes)
     });

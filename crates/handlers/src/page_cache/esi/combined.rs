@@ -5,6 +5,7 @@ use super::{
     assembly::Work,
     fragment::{self, Answered, Fragment},
 };
+use crate::page_cache::visit::Began;
 use saker_esi::{Inline, Role, Step, Wanted};
 use saker_pipeline::Chunk;
 use std::rc::Rc;
@@ -27,14 +28,17 @@ pub async fn fetch(work: &Rc<Work>, steps: &[Step]) {
         }
     }
     let Some(inside) = work.further_in().filter(|_| !missing.is_empty()) else { return };
+    let began = Began::now(&work.store);
     let fragment = Fragment { inside, answered: Answered::ByAnyone };
     match fragment::post(&services, &work.source, &main, fragment, form(&missing)).await {
         // What it leaves out is asked for one by one.
         Ok(answer) => {
+            // Parts are slices of it.
+            work.hold(answer.held);
             let parsed = Parsed::new(answer.content);
             let inlines: Vec<(Inline, Chunk)> =
                 parsed.template.inlines().iter().map(|inline| (inline.clone(), parsed.page.clone())).collect();
-            work.prime(&inlines).await;
+            work.prime(&inlines, began).await;
         }
         Err(status) => work.complain(&main, &format!("the combined request was answered with {}", status.0)),
     }

@@ -4,10 +4,11 @@
 //! an address (`inline`) has to be kept as if that had answered: by its rules, under its key, for this visitor. So it goes the same way, and is answered
 //! where programs would have been asked.
 
-use super::{Inside, bodies, source::Source};
+use super::{Inside, allowance::Held, bodies, source::Source};
+use crate::page_cache::visit::Began;
 use saker_esi::Inline;
 use saker_http::{KnownField, RequestHead, Status, fields::known_name};
-use saker_pipeline::{Body, Chunk, Exchange, NoBody, Response, Services, respond, throttle::Admission};
+use saker_pipeline::{Body, Chunk, Exchange, Inner, NoBody, Response, Services, respond, throttle::Admission};
 use std::{rc::Rc, sync::Arc};
 
 /// Of one part.
@@ -24,8 +25,8 @@ pub enum Answered {
     ByAnyone,
     /// What is there, or nobody.
     FromCache,
-    /// This is the answer.
-    With(Box<Response>),
+    /// This is the answer, whose making began then.
+    With(Box<Response>, Began),
 }
 
 /// What came.
@@ -33,6 +34,8 @@ pub enum Answered {
 pub struct Fetched {
     pub content: Chunk,
     pub cookies: Vec<Vec<u8>>,
+    /// Of what the page may hold; `None`: it is part of something that is held.
+    pub held: Option<Rc<Held>>,
 }
 
 /// `Err`: the status that it failed with.
@@ -52,8 +55,8 @@ pub async fn post(services: &Services, source: &Source, target: &[u8], fragment:
     answer(services, exchange).await
 }
 
-/// Keeps what a page says for an address.
-pub async fn prime(services: &Services, source: &Source, target: &[u8], inline: &Inline, content: Chunk, inside: Inside) {
+/// The answer that a page says for an address, as old as the page.
+pub fn said(inline: &Inline, content: Chunk, began: Began) -> Answered {
     let mut response = Response::new(Status::OK);
     let fields = response.fields_mut();
     fields.append("Content-Type", &b"text/html; charset=utf-8"[..]);
@@ -64,8 +67,12 @@ pub async fn prime(services: &Services, source: &Source, target: &[u8], inline: 
         line.into_iter().for_each(|line| fields.append(known_name(name), line));
     }
     response.body = Body::Memory(content);
-    let fragment = Fragment { inside, answered: Answered::With(Box::new(response)) };
-    let _ = answer(services, request(source, "GET", target, fragment)).await;
+    Answered::With(Box::new(response), began)
+}
+
+/// Keeps what a page says for an address.
+pub async fn prime(services: &Services, source: &Source, target: &[u8], said: Fragment) {
+    let _ = answer(services, request(source, "GET", target, said)).await;
 }
 
 fn request(source: &Source, method: &str, target: &[u8], fragment: Fragment) -> Exchange {
@@ -76,6 +83,7 @@ fn request(source: &Source, method: &str, target: &[u8], fragment: Fragment) -> 
     let mut exchange = Exchange::new(Rc::clone(&source.client), head, Box::new(NoBody), Arc::clone(&source.site), source.now);
     exchange.admission = Some(Admission::Pass);
     exchange.log_id = Rc::clone(&source.log_id);
+    exchange.charge_to(&source.budget);
     exchange.page_cache = Some(Box::new(fragment));
     exchange
 }
@@ -115,13 +123,22 @@ fn is_visitors(name: &[u8]) -> bool {
 }
 
 async fn answer(services: &Services, mut exchange: Exchange) -> Result<Fetched, Status> {
+    if !exchange.may_nest(Inner::Include) || exchange.is_over_budget() {
+        return Err(Status::INTERNAL_SERVER_ERROR);
+    }
+    let fragment = exchange.page_cache.as_ref().and_then(|state| state.downcast_ref::<Fragment>());
+    let memory = fragment.map_or_else(|| Inside::default().memory, |fragment| fragment.inside.memory.clone());
     let response = respond::answer(&mut exchange, services).await;
     let status = response.status;
     let cookies = response.fields().iter().filter(|(name, _)| name.eq_ignore_ascii_case("Set-Cookie"));
     let cookies = cookies.map(|(_, value)| value.to_vec()).collect();
-    let content = bodies::collect(response.body, FRAGMENT_BYTES_MAX).await.map_err(|_| Status::BAD_GATEWAY)?;
-    match status.is_success() {
-        true => Ok(Fetched { content, cookies }),
-        false => Err(status),
+    if !status.is_success() {
+        return Err(status);
+    }
+    match bodies::collect(response.body, FRAGMENT_BYTES_MAX, &memory).await {
+        Ok((content, held)) => Ok(Fetched { content, cookies, held: Some(Rc::new(held)) }),
+        // RFC 9110 section 15.5.14: the nearest word for it.
+        Err(bodies::NotWhole::TooLarge(_)) => Err(Status::CONTENT_TOO_LARGE),
+        Err(bodies::NotWhole::Broken) => Err(Status::BAD_GATEWAY),
     }
 }

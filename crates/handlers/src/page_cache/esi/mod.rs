@@ -5,6 +5,7 @@
 //! says for other addresses (`inline`) may be for this visitor alone, so it is taken out of what is kept for all.
 //! Absent on purpose: pages in pieces. A template is whole when it is kept.
 
+mod allowance;
 pub mod assembly;
 mod bodies;
 mod combined;
@@ -16,6 +17,7 @@ use super::{
     page::{Manner, Page, Told},
     visit::Visit,
 };
+use allowance::{Allowance, Held};
 use saker_cache::{
     lscache::control::{CONTROL, Control},
     rules::{control::directives, targeted},
@@ -32,18 +34,22 @@ const PAGE_BYTES_MAX: usize = 8 << 20;
 const DEPTH_MAX: u8 = 5;
 /// Includes of a page and of all that it includes.
 const INCLUDES_MAX: usize = 256;
+/// Held at a time of a page and of all that it includes.
+const HELD_BYTES_MAX: usize = 32 << 20;
 /// Faults of one page that are told.
 const FAULTS_TOLD_MAX: usize = 3;
 
 /// All of a body, for those who read it themselves.
 pub async fn collect(body: Body, bytes_max: usize) -> Option<Vec<u8>> {
-    bodies::collect(body, bytes_max).await.ok().map(|chunk| chunk.bytes().to_vec())
+    bodies::collect(body, bytes_max, &Allowance::new(bytes_max)).await.ok().map(|(chunk, _)| chunk.bytes().to_vec())
 }
 
 /// A template with its text.
 pub struct Parsed {
     pub page: Chunk,
     pub template: Template,
+    /// Of what one request may hold, where it is one request's.
+    held: Option<Held>,
 }
 
 /// How far in a request is, and what the page around it may still ask for.
@@ -51,6 +57,7 @@ pub struct Parsed {
 pub struct Inside {
     pub depth: u8,
     pub left: Rc<Cell<usize>>,
+    pub memory: Allowance,
     pub said: Rc<Said>,
 }
 
@@ -103,14 +110,14 @@ pub struct TakenIn {
 
 impl Default for Inside {
     fn default() -> Inside {
-        Inside { depth: 0, left: Rc::new(Cell::new(INCLUDES_MAX)), said: Rc::default() }
+        Inside { depth: 0, left: Rc::new(Cell::new(INCLUDES_MAX)), memory: Allowance::new(HELD_BYTES_MAX), said: Rc::default() }
     }
 }
 
 impl Parsed {
     pub fn new(page: Chunk) -> Parsed {
         let template = Template::parse(page.bytes());
-        Parsed { page, template }
+        Parsed { page, template, held: None }
     }
 
     pub fn memory_bytes(&self) -> usize {
@@ -136,15 +143,15 @@ pub fn is_marked(visit: &Visit, response: &Response) -> bool {
 }
 
 /// The template that a response is, as its content from now on. `None`: it is sent as it is.
-pub async fn take_in(exchange: &mut Exchange, response: &mut Response) -> Option<TakenIn> {
+pub async fn take_in(exchange: &mut Exchange, response: &mut Response, inside: &Inside) -> Option<TakenIn> {
     let coding = response.fields().first("Content-Encoding").map(<[u8]>::to_vec);
-    let bytes = match bodies::collect(std::mem::take(&mut response.body), PAGE_BYTES_MAX).await {
-        Ok(bytes) => bytes,
+    let (bytes, mut held) = match bodies::collect(std::mem::take(&mut response.body), PAGE_BYTES_MAX, &inside.memory).await {
+        Ok(collected) => collected,
         Err(bodies::NotWhole::TooLarge(body)) => {
             error_log::log_about(
                 &message::ESI_FAULT,
                 &*exchange,
-                format_args!("it is larger than {PAGE_BYTES_MAX} bytes, and sent as it is"),
+                format_args!("it is larger than {PAGE_BYTES_MAX} bytes, or than what the page around it leaves, and sent as it is"),
             );
             response.body = body;
             return None;
@@ -158,14 +165,14 @@ pub async fn take_in(exchange: &mut Exchange, response: &mut Response) -> Option
         Some(coding) => crate::coding::decode(coding, bytes.bytes()).map(Chunk::from),
         None => Some(bytes.clone()),
     };
-    let Some(plain) = plain else {
+    let Some(plain) = plain.filter(|plain| held.grow_to(plain.len())) else {
         response.body = Body::Memory(bytes);
         return None;
     };
-    Some(parsed(exchange, response, plain))
+    Some(parsed(exchange, response, plain, held))
 }
 
-fn parsed(exchange: &mut Exchange, response: &mut Response, plain: Chunk) -> TakenIn {
+fn parsed(exchange: &mut Exchange, response: &mut Response, plain: Chunk, held: Held) -> TakenIn {
     let mut parsed = Parsed::new(plain);
     for fault in parsed.template.faults().iter().take(FAULTS_TOLD_MAX) {
         error_log::log_about(&message::ESI_FAULT, &*exchange, format_args!("{fault}"));
@@ -178,8 +185,9 @@ fn parsed(exchange: &mut Exchange, response: &mut Response, plain: Chunk) -> Tak
         && fixed != parsed.page.bytes()
     {
         // What is not marked any more is not looked at again.
-        parsed = Parsed { page: fixed.into(), template: Template::default() };
+        parsed = Parsed { page: fixed.into(), template: Template::default(), held: None };
     }
+    parsed.held = Some(held);
     for name in ["Content-Encoding", "Content-Length", "Content-MD5", "Content-Digest", "Repr-Digest", "Digest", "Accept-Ranges"] {
         response.fields_mut().remove(name);
     }

@@ -1,20 +1,31 @@
 //! The request that a page is put together for: whose it is, and what addresses in the page mean.
 
-use saker_config::model::Address;
+use saker_config::{
+    host_table::Choice,
+    model::{Address, CacheUse},
+};
 use saker_esi::Facts;
 use saker_http::{
     HeadView, KnownField, RequestHead,
     host::{canonical_host, parse_authority},
 };
-use saker_pipeline::{Client, Exchange, Generation, host_table::Choice};
-use std::{net::SocketAddr, rc::Rc, sync::Arc};
+use saker_pipeline::{Client, Exchange, Generation, RequestBudget};
+use std::{
+    net::{IpAddr, SocketAddr},
+    rc::Rc,
+    sync::Arc,
+};
 
 pub struct Source {
     pub client: Rc<Client>,
     pub head: RequestHead,
     pub site: Arc<saker_config::model::Site>,
+    /// Of the page: where it may include from.
+    pub given: Arc<CacheUse>,
     pub now: i64,
     pub log_id: Rc<saker_telemetry::error_log::LogId>,
+    /// Shared with all parts.
+    pub budget: Rc<RequestBudget>,
 }
 
 impl Source {
@@ -23,8 +34,10 @@ impl Source {
             client: Rc::clone(&exchange.client),
             head: exchange.head.clone(),
             site: Arc::clone(&exchange.site),
+            given: Arc::clone(&exchange.settings.cache),
             now: exchange.now,
             log_id: Rc::clone(&exchange.log_id),
+            budget: Rc::clone(exchange.budget()),
         }
     }
 
@@ -79,18 +92,24 @@ impl Source {
         let (authority, rest) = authority_and_rest(rest.strip_prefix(b"//")?);
         let named = parse_authority(authority)?;
         let (listener, local) = self.door(generation, secure, named.port.unwrap_or(usual_port(secure)))?;
-        let (_, choice) = generation.hosts.select(&listener, local.ip(), &canonical_host(named.host))?;
-        if !matches!(choice, Choice::Exact | Choice::Wildcard) {
+        let host = canonical_host(named.host);
+        let index = by_name(generation, &listener, local.ip(), &host)?;
+        // Another listener may be for a network that the client is not in: a page is no way around that.
+        let is_own = by_name(generation, &self.client.listener, self.client.local.ip(), &host) == Some(index);
+        if !is_own && !self.given.include_hosts.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(&host)) {
             return None;
         }
         let mut client = Client::new(self.client.address, local, listener, secure);
         (client.peer, client.log_id) = (self.client.peer, Rc::clone(&self.client.log_id));
         client.account.clone_from(&self.client.account);
         let is_for_all = |name: &[u8]| !OF_ONE_HOST.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
-        let host = (&b"Host"[..], authority);
-        let head = self.head.with_fields(self.head.view().fields().filter(|(name, _)| is_for_all(name)).chain([host]));
+        let field = (&b"Host"[..], authority);
+        let head = self.head.with_fields(self.head.view().fields().filter(|(name, _)| is_for_all(name)).chain([field]));
         let (site, log_id) = (Arc::clone(&generation.no_site), Rc::clone(&self.log_id));
-        Some((Source { client: Rc::new(client), head, site, now: self.now, log_id }, encoded(&absolute(rest))))
+        let given = Arc::clone(&self.given);
+        let budget = Rc::clone(&self.budget);
+        let source = Source { client: Rc::new(client), head, site, given, now: self.now, log_id, budget };
+        Some((source, encoded(&absolute(rest))))
     }
 
     /// The way in by that scheme and port: the visitor's own, or a listener that he could have come to.
@@ -109,10 +128,17 @@ impl Source {
 
     fn on_this_host(&self, rest: &[u8]) -> Option<Vec<u8>> {
         let (authority, rest) = authority_and_rest(rest);
-        let host = host(self.head.view());
-        let is_same = !host.is_empty() && authority.eq_ignore_ascii_case(host);
+        let default_port = Some(usual_port(self.client.secure));
+        let own = parse_authority(host(self.head.view()))?;
+        let is_same = own.is_same(parse_authority(authority)?, default_port);
         is_same.then(|| absolute(rest))
     }
+}
+
+/// The site that a listener has by that very name.
+fn by_name(generation: &Generation, listener: &Address, local: IpAddr, host: &[u8]) -> Option<usize> {
+    let (index, choice) = generation.hosts.select(listener, local, host)?;
+    matches!(choice, Choice::Exact | Choice::Wildcard).then_some(index)
 }
 
 /// What a client says to one host, and would not say to another.

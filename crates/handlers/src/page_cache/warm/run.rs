@@ -5,6 +5,7 @@
 
 use super::{Job, Next, Task, sitemap, url::PageUrl};
 use crate::page_cache::errand::{self, Outcome};
+use saker_net::jobs::{self, JobKind};
 use saker_pipeline::Services;
 use saker_telemetry::{Counters, Metric};
 use std::{
@@ -89,5 +90,5 @@ async fn read(means: &Means, job: &Job, url: &PageUrl) -> Result<Vec<sitemap::En
     let fetching = errand::fetch(&services, Rc::new(door.client()), head, sitemap::SITEMAP_BYTES_MAX);
     let bytes = tokio::time::timeout(PAGE_TIME_MAX, fetching).await.map_err(|_| "no answer in time")??;
     // Large ones take a while to look through.
-    tokio::task::spawn_blocking(move || sitemap::entries(&bytes)).await.map_err(|error| error.to_string())?
+    jobs::run(JobKind::PageCache, None, move |_| sitemap::entries(&bytes)).await.map_err(|error| error.to_string())?
 }

@@ -1,13 +1,13 @@
 //! Addresses of pages as people and sitemaps write them.
 
 use super::super::errand::Door;
-use saker_http::host::parse_authority;
+use saker_http::host::{canonical_host, parse_authority};
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageUrl {
     secure: bool,
-    /// As it was written, port included; in lower case.
+    /// As browsers send it in Host: in its canonical spelling, without the scheme's own port.
     pub authority: String,
     host: String,
     port: Option<u16>,
@@ -25,9 +25,12 @@ impl PageUrl {
         };
         let rest = rest.split('#').next().unwrap_or_default();
         let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        let authority = authority.to_ascii_lowercase();
         let parsed = parse_authority(authority.as_bytes())?;
-        let host = authority.get(..parsed.host.len())?.to_owned();
+        let host = String::from_utf8(canonical_host(parsed.host)).ok()?;
+        let authority = match parsed.port.filter(|port| *port != usual_port(secure)) {
+            Some(port) => format!("{host}:{port}"),
+            None => host.clone(),
+        };
         let target = if target.starts_with('/') { encoded(target) } else { encoded(&format!("/{target}")) };
         Some(PageUrl { secure, port: parsed.port, host, target, authority })
     }
@@ -41,7 +44,7 @@ impl PageUrl {
     pub fn door(&self, doors: &[Door]) -> Option<Door> {
         let fits = |door: &&Door| door.secure == self.secure;
         let of_port = |port: u16| doors.iter().filter(fits).find(|door| door.local.port() == port);
-        let usual = if self.secure { 443 } else { 80 };
+        let usual = usual_port(self.secure);
         let found = match self.port {
             Some(port) => of_port(port),
             None => of_port(usual).or_else(|| doors.iter().find(fits)),
@@ -55,6 +58,10 @@ impl fmt::Display for PageUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}{}", if self.secure { "https" } else { "http" }, self.authority, self.target)
     }
+}
+
+fn usual_port(secure: bool) -> u16 {
+    if secure { 443 } else { 80 }
 }
 
 /// As browsers send it: what may not stand in a request line is encoded (RFC 3987 section 3.1).
@@ -82,7 +89,11 @@ mod tests {
             (" http://h:81 ", Some("http://h:81/")),
             ("http://h?q", Some("http://h/?q")),
             ("http://h/\u{e4} b", Some("http://h/%C3%A4%20b")),
-            ("http://[::1]:81/x", Some("http://[::1]:81/x")),
+            ("http://[0:0::1]:81/x", Some("http://[::1]:81/x")),
+            ("http://H.example.:80/", Some("http://h.example/")),
+            ("https://h.example:443/", Some("https://h.example/")),
+            ("https://h.example:080/", Some("https://h.example:80/")),
+            ("http://0x7f.1/", None),
             ("ftp://h/", None),
             ("/path", None),
             ("http://", None),

@@ -19,6 +19,7 @@ use saker_config::model::{Rate, Settings};
 use saker_files::Metadata;
 use saker_http::Status;
 use saker_media::{Fault, Piece, Source, flv, hls, mp4};
+use saker_net::jobs::{self, Cancel, JobKind};
 use saker_pipeline::{Chunk, Exchange, Reusable};
 use saker_telemetry::{error_log, message};
 use shelf::{Known, Shelf};
@@ -92,8 +93,11 @@ impl Media {
         let (metadata, bytes_max) = (found.original.metadata, media.index_bytes_max);
         let Ok(file) = found.original.file.try_clone() else { return };
         let known = self.shelf.find(&metadata);
-        let read = move || known.map_or_else(|| read(&OnDisk { file, length: metadata.size }, form, bytes_max).map(Arc::new), Ok);
-        let Ok(Ok(known)) = tokio::task::spawn_blocking(read).await else { return };
+        let read = move |cancel: &Cancel| {
+            let source = OnDisk { file, length: metadata.size, cancel: cancel.clone() };
+            known.map_or_else(|| read(&source, form, bytes_max).map(Arc::new), Ok)
+        };
+        let Ok(Ok(known)) = jobs::run(JobKind::Media, Some(exchange.site_index), read).await else { return };
         self.shelf.put(&metadata, &known);
         let Some(rate) = rate(&known, metadata.size, percent, head_start_ms) else { return };
         exchange.trace("content", None, || format!("{} bytes/s after {} bytes (`media_rate`)", rate.bytes_per_s, rate.after_bytes));
@@ -105,15 +109,16 @@ impl Media {
     async fn make(&self, exchange: &Exchange, found: &Found, wanted: Wanted) -> Result<Option<Made>, Fault> {
         let metadata = found.original.metadata;
         let job = Job {
-            source: OnDisk { file: found.original.file.try_clone()?, length: metadata.size },
+            file: found.original.file.try_clone()?,
+            file_bytes: metadata.size,
             known: self.shelf.find(&metadata),
             wanted,
             version: version(&metadata),
             index_bytes_max: exchange.settings.media.index_bytes_max,
             fragment_ms: exchange.settings.media.hls_fragment_ms,
         };
-        let done = tokio::task::spawn_blocking(move || job.run()).await;
-        let (known, made) = done.map_err(|error| Fault::Read(io::Error::other(error)))??;
+        let done = jobs::run(JobKind::Media, Some(exchange.site_index), move |cancel| job.run(cancel)).await;
+        let (known, made) = done.map_err(io::Error::from)??;
         known.iter().for_each(|known| self.shelf.put(&metadata, known));
         Ok(made)
     }
@@ -153,6 +158,10 @@ fn refusal(exchange: &Exchange, found: &Found, fault: &Fault) -> Status {
     let name = String::from_utf8_lossy(&found.relative);
     match fault {
         Fault::Beyond => Status::NOT_FOUND,
+        Fault::Read(error) if matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::TimedOut) => {
+            error_log::log_about(&message::MEDIA_REFUSED, exchange, format_args!("{name}: {fault}"));
+            Status::SERVICE_UNAVAILABLE
+        }
         fault => {
             error_log::log_about(&message::MEDIA_REFUSED, exchange, format_args!("{name}: {fault}"));
             Status::INTERNAL_SERVER_ERROR
@@ -162,7 +171,8 @@ fn refusal(exchange: &Exchange, found: &Found, fault: &Fault) -> Status {
 
 /// What is done on the blocking pool.
 struct Job {
-    source: OnDisk,
+    file: File,
+    file_bytes: u64,
     known: Option<Arc<Known>>,
     wanted: Wanted,
     version: String,
@@ -178,38 +188,39 @@ struct Made {
 type Done = (Option<Arc<Known>>, Option<Made>);
 
 impl Job {
-    fn run(self) -> Result<Done, Fault> {
+    fn run(self, cancel: &Cancel) -> Result<Done, Fault> {
+        let source = OnDisk { file: self.file, length: self.file_bytes, cancel: cancel.clone() };
         let form = match self.wanted {
             Wanted::FlvBytes { start, end } => {
-                return Ok((None, flv::by_bytes(&self.source, start, end)?.map(|pieces| Made { pieces, media_type: "" })));
+                return Ok((None, flv::by_bytes(&source, start, end)?.map(|pieces| Made { pieces, media_type: "" })));
             }
             Wanted::FlvTimes(_) => Form::Flv,
             Wanted::Mp4(_) | Wanted::Hls(_) => Form::Mp4,
         };
         let known = match self.known.clone() {
             Some(known) => known,
-            None => Arc::new(read(&self.source, form, self.index_bytes_max)?),
+            None => Arc::new(read(&source, form, self.index_bytes_max)?),
         };
         let made = match (&*known, self.wanted) {
-            (Known::Flv(index), Wanted::FlvTimes(times)) => Made { pieces: flv::by_times(&self.source, index, times)?, media_type: "" },
+            (Known::Flv(index), Wanted::FlvTimes(times)) => Made { pieces: flv::by_times(&source, index, times)?, media_type: "" },
             (Known::Movie(movie), Wanted::Mp4(times)) => Made { pieces: mp4::cut(movie, times)?, media_type: "" },
-            (Known::Movie(movie), Wanted::Hls(part)) => self.of_hls(movie, part)?,
+            (Known::Movie(movie), Wanted::Hls(part)) => of_hls(movie, part, self.fragment_ms, &self.version)?,
             // The file has another form than its handler says.
             _ => return Ok((None, None)),
         };
         Ok((Some(known), Some(made)))
     }
+}
 
-    fn of_hls(&self, movie: &mp4::Movie, part: Hls) -> Result<Made, Fault> {
-        let plan = hls::Plan::new(movie, self.fragment_ms)?;
-        let pieces = match part {
-            Hls::Main => vec![Piece::Memory(hls::main(&plan, &self.version).into_bytes())],
-            Hls::Media => vec![Piece::Memory(hls::media(&plan, &self.version).into_bytes())],
-            Hls::Init => vec![Piece::Memory(hls::init(&plan)?)],
-            Hls::Fragment(number) => hls::fragment(&plan, number)?,
-        };
-        Ok(Made { pieces, media_type: if plan.has_pictures() { "video/mp4" } else { "audio/mp4" } })
-    }
+fn of_hls(movie: &mp4::Movie, part: Hls, fragment_ms: u64, version: &str) -> Result<Made, Fault> {
+    let plan = hls::Plan::new(movie, fragment_ms)?;
+    let pieces = match part {
+        Hls::Main => vec![Piece::Memory(hls::main(&plan, version).into_bytes())],
+        Hls::Media => vec![Piece::Memory(hls::media(&plan, version).into_bytes())],
+        Hls::Init => vec![Piece::Memory(hls::init(&plan)?)],
+        Hls::Fragment(number) => hls::fragment(&plan, number)?,
+    };
+    Ok(Made { pieces, media_type: if plan.has_pictures() { "video/mp4" } else { "audio/mp4" } })
 }
 
 fn read(source: &OnDisk, form: Form, index_bytes_max: u64) -> Result<Known, Fault> {
@@ -276,9 +287,11 @@ fn content(file: &File, metadata: Metadata, pieces: Vec<Piece>) -> Content {
     }
 }
 
+/// A file that is read until the job is cancelled.
 struct OnDisk {
     file: File,
     length: u64,
+    cancel: Cancel,
 }
 
 impl Source for OnDisk {
@@ -287,6 +300,7 @@ impl Source for OnDisk {
     }
 
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        self.cancel.check()?;
         self.file.read_exact_at(into, at)
     }
 }

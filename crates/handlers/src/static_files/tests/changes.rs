@@ -118,7 +118,7 @@ fn a_file_from_the_future_was_modified_now() {
 #[test]
 fn stamps_tell_when_a_sibling_or_an_index_file_appears() {
     let bench = Bench::new(Settings::default());
-    let watcher = Watcher::timed();
+    let watcher = Watcher::idle();
     bench.folder.write("d/index.htm", "second choice");
     for appearing in ["d/index.html", "d/index.html.br"] {
         let (_, exchange) = bench.get("/d/", &[]);

@@ -81,3 +81,14 @@ fn no_cut_off_file_is_a_panic() {
         let _ = by_bytes(cut_off, 100, None);
     }
 }
+
+#[test]
+fn a_head_that_is_longer_than_the_file_is_refused() {
+    let mut file = [head(5), vec![0; 23]].concat();
+    file[8] = 42;
+    assert!(matches!(Index::read_with_keys(file.as_slice()), Err(Fault::Damaged(_))), "the first tag is behind the end");
+    assert!(by_bytes(file.as_slice(), 1, None).is_err());
+    file[8] = 32;
+    let index = Index::read_with_keys(file.as_slice()).unwrap();
+    assert_eq!((index.first_tag, index.end), (36, 36));
+}

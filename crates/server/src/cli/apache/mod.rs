@@ -9,6 +9,7 @@ mod control;
 pub mod detach;
 mod show;
 
+use super::{check, place};
 use crate::process::{self, ApacheInput, Source, load_apache};
 use arguments::{Arguments, Mode};
 use saker_apache::Loaded;
@@ -81,7 +82,11 @@ fn input(arguments: &Arguments) -> ApacheInput {
 
 /// Errors as Apache writes them to standard error.
 fn complain(program: &str, loaded: &Loaded) {
-    for error in loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()) {
+    complain_of(program, &loaded.diagnostics);
+}
+
+fn complain_of(program: &str, diagnostics: &[Diagnostic]) {
+    for error in diagnostics.iter().filter(|diagnostic| diagnostic.is_error()) {
         eprintln!("{program}: {}", in_apaches_words(error));
     }
 }
@@ -103,12 +108,20 @@ fn examine(program: &str, arguments: &Arguments) -> ExitCode {
         Mode::Hosts => print(&show::hosts(&loaded)),
         Mode::Modules => print(&show::modules(&loaded)),
         Mode::Includes => print(&show::includes(&loaded)),
-        _ => {
-            // On standard error, as Apache has it.
-            eprintln!("Syntax OK");
-            ExitCode::SUCCESS
-        }
+        _ => test(program, &loaded),
     }
+}
+
+/// As Apache, also what stands outside of the files: directories of logs, certificates and keys.
+fn test(program: &str, loaded: &Loaded) -> ExitCode {
+    let of_machine = check::of_machine(&loaded.model);
+    if of_machine.iter().any(Diagnostic::is_error) {
+        complain_of(program, &of_machine);
+        return ExitCode::FAILURE;
+    }
+    // On standard error, as Apache has it.
+    eprintln!("Syntax OK");
+    ExitCode::SUCCESS
 }
 
 fn act(program: &str, arguments: &Arguments) -> ExitCode {
@@ -124,15 +137,14 @@ fn act(program: &str, arguments: &Arguments) -> ExitCode {
     {
         return status;
     }
-    // The starter, and what it asks, are this program with these arguments.
-    if saker_net::starter::role().is_none()
+    // The broker, and the process that reads its grants, are this program with these arguments.
+    if saker_broker::role().is_none()
         && let Some(pid) = pid_file.as_deref().and_then(control::running)
     {
         println!("httpd (pid {pid}) already running");
         return ExitCode::SUCCESS;
     }
-    // Beside the process id: both go with the machine.
-    let state_dir = pid_file.as_deref().and_then(Path::parent).map(|folder| folder.join("saker"));
+    let state_dir = pid_file.as_deref().and_then(place::beside_pid_file);
     match arguments.in_foreground {
         true => process::run(Source::Apache { input, workers: arguments.single.then_some(1), state_dir, php: None }),
         false => detach::start(program, pid_file.as_deref()),

@@ -47,7 +47,13 @@ fn allowed_by(classes: &[&str]) -> String {
 
 pub fn modules(loaded: &Loaded) -> String {
     let mut page = "Loaded Modules:\n".to_owned();
-    for row in loaded.apache.environment.modules.rows().filter(|row| row.link != Link::Always && row.provision != Provision::Foreign) {
+    for row in loaded
+        .apache
+        .environment
+        .modules
+        .rows()
+        .filter(|row| row.link != Link::Always && !matches!(row.provision, Provision::Foreign | Provision::ForeignGuard))
+    {
         let kind = if row.link == Link::Static { "static" } else { "shared" };
         let _ = writeln!(page, " {} ({kind})", row.identifier);
     }

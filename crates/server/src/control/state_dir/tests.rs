@@ -1,6 +1,7 @@
 //! The lock, the socket and the checks, in directories of their own.
 
 use super::*;
+use saker_net::socket_path::SOCKET_PATH_BYTES_MAX;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -37,6 +38,10 @@ fn created_private_with_its_parents() {
     let path = scratch.join("a/b");
     StateDir::open(&path).unwrap();
     assert_eq!((mode(&path), mode(&scratch.join("a"))), (0o700, 0o700));
+    let passed = scratch.join("b/c");
+    StateDir::open_for(&passed, Some(65534)).unwrap();
+    assert_eq!(mode(&passed), 0o700);
+    assert_eq!(mode(&scratch.join("b")) & 0o711, 0o711, "whom the server becomes has to pass");
 }
 
 #[test]
@@ -122,7 +127,12 @@ fn paths_too_long_for_an_address() {
 #[test]
 fn others_may_not_write_into_it() {
     let scratch = Scratch::new();
-    for (bits, accepted) in [(0o755, true), (0o770, false), (0o707, false), (0o1777, false)] {
+    if rustix::process::geteuid().is_root() {
+        // A group that has nothing to do with the server.
+        std::os::unix::fs::chown(&scratch.0, None, Some(41_002)).unwrap();
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    for (bits, accepted) in [(0o755, true), (0o770, false), (0o707, false), (0o1777, false), (0o2777, false), (0o2770, is_root)] {
         std::fs::set_permissions(&scratch.0, std::fs::Permissions::from_mode(bits)).unwrap();
         let opened = StateDir::open(&scratch.0);
         assert_eq!(opened.is_ok(), accepted, "{bits:o}: {opened:?}");
@@ -155,4 +165,25 @@ fn not_a_directory() {
     assert!(matches!(refused, StateDirError::NotDirectory(_)), "{refused}");
     let below = StateDir::open(&scratch.join("file/below")).unwrap_err();
     assert!(matches!(below, StateDirError::Io { .. }), "{below}");
+}
+
+#[test]
+fn a_directory_of_roots_that_a_group_may_enter_is_roots_again() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let path = scratch.join("state");
+    // As a start with `user` leaves it where the server can't have a group of its own.
+    let lock = StateDir::open(&path).unwrap().lock().unwrap();
+    lock.share(33).unwrap();
+    StateDir::open(&path).unwrap();
+    drop(lock);
+    std::fs::create_dir_all(&path).unwrap();
+    rustix::fs::chown(&path, None, Some(rustix::process::Gid::from_raw(33))).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o2770)).unwrap();
+    StateDir::open(&path).unwrap();
+    StateDir::open_for(&path, Some(2)).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o2772)).unwrap();
+    assert!(matches!(StateDir::open(&path), Err(StateDirError::Writable { .. })));
 }

@@ -9,7 +9,7 @@ mod encoding;
 mod md5_crypt;
 mod sha_crypt;
 
-use crate::blocking::{Answer, Answers};
+use crate::blocking::{self, Answer, Answers};
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
 use std::{
@@ -21,18 +21,20 @@ use std::{
 /// Results kept, and for how long.
 const KEPT_MAX: usize = 8192;
 const KEPT_FOR: Duration = Duration::from_secs(3600);
+/// The most that `htpasswd -C` takes: some seconds. A file may claim 31, which is days, and no password is checked by it.
+const BCRYPT_COST_MAX: u32 = 17;
 
-static CHECKED: Answers<[u8; 32], bool> = Answers::new(KEPT_MAX, KEPT_FOR);
+static CHECKED: Answers<[u8; 32], bool> = Answers::new(&blocking::PASSWORDS, KEPT_MAX, KEPT_FOR);
 
-/// Whether `password` is the one that `stored` was made of.
-pub fn check(stored: &str, password: &[u8]) -> Answer<bool> {
+/// Checks `password` against `stored`. `site`: the site of the password file, which takes its turn on the threads.
+pub fn check(site: usize, stored: &str, password: &[u8]) -> Answer<bool> {
     // Texts end at a zero byte, as C has them.
     let password = password.split(|byte| *byte == 0).next().unwrap_or_default();
     if let Some(text) = stored.strip_prefix("{SHA}") {
         return Answer::Known(is_same(&saker_expressions::base64_encode(&Sha1::digest(password)), text.as_bytes()));
     }
     let (stored, password) = (stored.to_owned(), password.to_vec());
-    CHECKED.ask(&key(&stored, &password), false, move || is_password(&stored, &password))
+    CHECKED.ask(site as u64, &key(&stored, &password), false, move || is_password(&stored, &password))
 }
 
 /// Without the passwords in it; nobody who does not know the process's secret can try passwords on it.
@@ -60,7 +62,7 @@ pub fn secret() -> &'static [u8; 64] {
 /// The slow ones.
 fn is_password(stored: &str, password: &[u8]) -> bool {
     let made = if ["$2y$", "$2a$", "$2b$", "$2x$"].iter().any(|start| stored.starts_with(start)) {
-        return bcrypt::verify(password, stored).unwrap_or(false);
+        return bcrypt_cost(stored).is_some_and(|cost| cost <= BCRYPT_COST_MAX) && bcrypt::verify(password, stored).unwrap_or(false);
     } else if stored.starts_with("$apr1$") || stored.starts_with("$1$") {
         md5_crypt::crypt(password, stored)
     } else if stored.starts_with("$5$") || stored.starts_with("$6$") {
@@ -69,6 +71,11 @@ fn is_password(stored: &str, password: &[u8]) -> bool {
         des_crypt::crypt(password, stored)
     };
     made.is_some_and(|made| is_same(made.as_bytes(), stored.as_bytes()))
+}
+
+/// The two digits behind the kind: the work doubles with each.
+fn bcrypt_cost(stored: &str) -> Option<u32> {
+    stored.split('$').nth(2)?.parse().ok()
 }
 
 /// In a time that does not tell where they differ.

@@ -81,7 +81,7 @@ const MADE: &[(&str, &str)] = &[
 fn as_they_were_made() {
     for (password, stored) in MADE {
         let checks = |password: &[u8]| match stored.starts_with("{SHA}") {
-            true => matches!(check(stored, password), Answer::Known(true)),
+            true => matches!(check(0, stored, password), Answer::Known(true)),
             false => is_password(stored, password),
         };
         assert!(checks(password.as_bytes()), "{password} {stored}");
@@ -127,4 +127,12 @@ fn equal_texts() {
 fn keys_tell_texts_apart() {
     assert_ne!(key("ab", b"c"), key("a", b"bc"));
     assert_eq!(key("ab", b"c"), key("ab", b"c"));
+}
+
+#[test]
+fn work_that_takes_days_is_not_begun() {
+    // 2 to the 31st rounds; without the bound this test does not end.
+    assert!(!is_password("$2y$31$abcdefghijklmnopqrstuu5Lo0g67CiD3M4RpN1BmBb4Crp5w7dbK", b"a"));
+    assert_eq!((bcrypt_cost("$2y$10$x"), bcrypt_cost("$2y$x"), bcrypt_cost("$2y")), (Some(10), None, None));
+    assert!(!is_password("$6$rounds=999999999$salt$x", b"a"));
 }

@@ -1,0 +1,96 @@
+//! Files, sockets and addresses that the configuration names: the grants of everything but programs.
+//!
+//! Called by: `Grants`. Caveat: each is exact; no pattern and no folder stands for what is below it. Out of scope: opening (`open`), which looks at
+//! what a path leads to.
+
+use crate::{
+    grants::{Grant, refuse},
+    request::{Descriptor, Request},
+};
+use saker_net::privileged::Open;
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+/// All of them, for looking them up.
+#[derive(Debug, Default)]
+pub struct FileGrants {
+    logs: HashMap<PathBuf, u32>,
+    reads: HashSet<PathBuf>,
+    directories: HashSet<PathBuf>,
+    listens: HashSet<(SocketAddr, Transport)>,
+    pub(crate) sockets: HashMap<PathBuf, u32>,
+    pub(crate) pid_files: HashSet<PathBuf>,
+    pub(crate) control: Option<(PathBuf, BTreeSet<u32>)>,
+}
+
+/// The protocol of a listening address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Transport {
+    Tcp,
+    Udp,
+}
+
+/// A request that is granted, as it is to be carried out.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Permit<'r> {
+    Open(&'r Path, Open),
+    Bind(SocketAddr),
+    BindUnix(&'r Path, u32),
+    RemoveSocket(&'r Path),
+    RemovePidFile(&'r Path),
+}
+
+impl FileGrants {
+    pub(crate) fn add(&mut self, grant: Grant) {
+        match grant {
+            Grant::Log { path, mode } => drop(self.logs.insert(path, mode)),
+            Grant::Read { path } => drop(self.reads.insert(path)),
+            Grant::Directory { path } => drop(self.directories.insert(path)),
+            Grant::Listen { address, transport } => drop(self.listens.insert((address, transport))),
+            Grant::ListenUnix { path, mode } => drop(self.sockets.insert(path, mode)),
+            Grant::PidFile { path } => drop(self.pid_files.insert(path)),
+            Grant::Control { state_dir, users } => self.control = Some((state_dir, users.into_iter().collect())),
+            Grant::Scripts { .. } | Grant::Homes { .. } | Grant::Program { .. } | Grant::LogProgram { .. } | Grant::Own { .. } => {}
+        }
+    }
+
+    /// Decides on a request about files and sockets, without touching any.
+    ///
+    /// # Errors
+    /// The refusal, for the server's log.
+    pub fn permit<'r>(&self, request: &'r Request, descriptors: &[Descriptor]) -> io::Result<Permit<'r>> {
+        let not_granted = |path: &Path| refuse(format!("the configuration does not name {}", path.display()));
+        match (request, descriptors) {
+            (Request::Open { path, how }, []) => match how {
+                Open::Read if self.reads.contains(path) => Ok(Permit::Open(path, Open::Read)),
+                Open::Directory if self.directories.contains(path) => Ok(Permit::Open(path, Open::Directory)),
+                Open::Append { .. } => match self.logs.get(path) {
+                    Some(mode) => Ok(Permit::Open(path, Open::Append { mode: *mode })),
+                    None => not_granted(path),
+                },
+                Open::Read | Open::Directory => not_granted(path),
+            },
+            (Request::Bind { address }, [Descriptor::Tcp]) if self.listens.contains(&(*address, Transport::Tcp)) => {
+                Ok(Permit::Bind(*address))
+            }
+            (Request::Bind { address }, [Descriptor::Udp]) if self.listens.contains(&(*address, Transport::Udp)) => {
+                Ok(Permit::Bind(*address))
+            }
+            (Request::Bind { address }, [Descriptor::Tcp | Descriptor::Udp]) => {
+                refuse(format!("the configuration does not listen on {address}"))
+            }
+            (Request::BindUnix { path, .. }, [Descriptor::UnixStream]) => match self.sockets.get(path) {
+                Some(mode) => Ok(Permit::BindUnix(path, *mode)),
+                None => not_granted(path),
+            },
+            (Request::RemoveFile { path }, []) if self.sockets.contains_key(path) => Ok(Permit::RemoveSocket(path)),
+            (Request::RemoveFile { path }, []) if self.pid_files.contains(path) => Ok(Permit::RemovePidFile(path)),
+            (Request::RemoveFile { path }, []) => not_granted(path),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Names of cookies: patterns, the default session cookies, and cookies that identify no client.
+//!
+//! Called by: the rules of HTTP (is a request personal?) and LSCache's identity of a client. Caveat: applications don't agree on what a name is. PHP
+//! reads `a.b`, `a b` and `a[x]` as `a_b`, `a_b` and `a`, so a name is compared after percent-decoding, without what follows a bracket, in any case, and
+//! with everything but letters and digits the same. Out of scope: values.
+
+use saker_http::field_name::is_alike;
+
+/// Session cookies of well-known applications and frameworks, and what nearly all others call theirs. `*` stands for any text, at either end.
+pub const SESSIONS: &[&str] = &[
+    "__Host-*",
+    "__Secure-*",
+    "PHPSESSID",
+    "JSESSIONID*",
+    "ASP.NET_SessionId",
+    "ASPSESSIONID*",
+    ".ASPX*",
+    ".AspNet*",
+    "CAKEPHP",
+    "CGISESSID",
+    "frontend",
+    "adminhtml",
+    "admin",
+    "xf_user",
+    "lsc_private",
+    "wordpress_logged_in_*",
+    "wordpress_sec_*",
+    "wp-postpass_*",
+    "comment_author_*",
+    "woocommerce_items_in_cart",
+    "woocommerce_cart_hash",
+    "edd_items_in_cart",
+    "PrestaShop-*",
+    "joomla_user_state",
+    "phpbb3_*",
+    "fe_typo_user",
+    "be_typo_user",
+    "SID",
+    "*_sid",
+    "user",
+    "user_id",
+    "userid",
+    "username",
+    "uid",
+    "sso",
+    "*_sso",
+    "remember*",
+    "KEYCLOAK_*",
+    "*sess*",
+    "*auth*",
+    "*token*",
+    "*jwt*",
+    "*login*",
+    "*logged_in*",
+    "*remember_me*",
+    "*rememberme*",
+    "*csrf*",
+    "*xsrf*",
+    "*saml*",
+];
+
+/// Cookies of statistics, advertising and consent, and of applications for all clients alike: exact names, and beginnings that nothing else has.
+/// `wordpress_sec_*` is sent below some paths only, and always beside `wordpress_logged_in_*`.
+const NO_IDENTITY: &[&str] = &[
+    "__utm*",
+    "__ga",
+    "__gads",
+    "__gpi",
+    "__eoi",
+    "__cf_bm",
+    "__cfduid",
+    "__cflb",
+    "__cfruid",
+    "__cfwaitingroom",
+    "_cfuvid",
+    "cf_clearance",
+    "__hstc",
+    "__hssc",
+    "__hssrc",
+    "__qca",
+    "__atuvc",
+    "__atuvs",
+    "__stripe_mid",
+    "__stripe_sid",
+    "_ga",
+    "_ga_*",
+    "_gid",
+    "_gat",
+    "_gat_*",
+    "_gac_*",
+    "_gcl_*",
+    "_fbp",
+    "_fbc",
+    "_hj*",
+    "_pk_id*",
+    "_pk_ses*",
+    "_pk_ref*",
+    "_mtm_*",
+    "_clck",
+    "_clsk",
+    "_uetsid",
+    "_uetvid",
+    "_ttp",
+    "_pin_unauth",
+    "ai_session",
+    "ai_user",
+    "rl_session",
+    "tk_ai",
+    "OptanonConsent",
+    "OptanonAlertBoxClosed",
+    "CookieConsent",
+    "cookieyes-consent",
+    "cmplz_*",
+    "cookielawinfo-checkbox-*",
+    "woocommerce_recently_viewed",
+    "wp-settings-*",
+    "wordpress_sec_*",
+    "wordpress_test_cookie",
+    "has_js",
+    "_lscache_vary*",
+    "ls_smartpush",
+    "bb_forum_view",
+];
+
+/// Joomla calls its session by an MD5 sum.
+const JOOMLA_BYTES: usize = 32;
+
+/// Whether a cookie identifies a session by its name, by the patterns given. Those that begin with `*` are not about statistics.
+pub fn is_session(name: &[u8], patterns: &[impl AsRef<str>]) -> bool {
+    patterns.iter().any(|pattern| fits(name, pattern.as_ref()) && !(pattern.as_ref().starts_with('*') && is_no_identity(name)))
+}
+
+/// The same by [`SESSIONS`].
+pub fn is_usual_session(name: &[u8]) -> bool {
+    is_session(name, SESSIONS) || (name.len() == JOOMLA_BYTES && name.iter().all(u8::is_ascii_hexdigit))
+}
+
+/// Whether a cookie tells clients apart for nobody who makes pages.
+pub fn is_no_identity(name: &[u8]) -> bool {
+    NO_IDENTITY.iter().any(|pattern| fits(name, pattern))
+}
+
+/// Whether a name, as any application may read it, fits a pattern: a text with `*` at its beginning, its end, or both.
+pub fn fits(name: &[u8], pattern: &str) -> bool {
+    if name.contains(&b'%') {
+        return fits_plain(&decoded(name), pattern) || fits_plain(name, pattern);
+    }
+    fits_plain(name, pattern)
+}
+
+/// Whether two names may be one variable of an application.
+pub fn is_same(name: &[u8], known: &[u8]) -> bool {
+    let same = |name: &[u8]| is_alike(base(name), base(known));
+    same(name) || (name.contains(&b'%') && same(&decoded(name)))
+}
+
+fn fits_plain(name: &[u8], pattern: &str) -> bool {
+    let (whole, name) = (name, base(name));
+    let (start, rest) = pattern.strip_prefix('*').map_or((false, pattern), |rest| (true, rest));
+    let (end, text) = rest.strip_suffix('*').map_or((false, rest), |text| (true, text));
+    let text = text.as_bytes();
+    match (start, end) {
+        (false, false) => is_alike(name, text),
+        (false, true) => whole.get(..text.len()).is_some_and(|head| is_alike(head, text)),
+        (true, false) => name.len().checked_sub(text.len()).is_some_and(|at| is_alike(&name[at..], text)),
+        (true, true) => text.is_empty() || whole.windows(text.len()).any(|window| is_alike(window, text)),
+    }
+}
+
+/// As PHP names an array's variable: without white space before it, and without what is in brackets.
+fn base(name: &[u8]) -> &[u8] {
+    let name = name.trim_ascii();
+    let end = name.iter().skip(1).position(|byte| *byte == b'[').map_or(name.len(), |at| at + 1);
+    &name[..end]
+}
+
+/// Some read names percent-decoded.
+fn decoded(name: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let [first, tail @ ..] = rest {
+        let digit = |at: usize| tail.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high * 16 + low) as u8);
+                rest = &tail[2..];
+            }
+            _ => {
+                out.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALLED_SESSIONS: &[&str] = &[
+        "PHPSESSID",
+        "phpsessid",
+        "PHPSESSID[a]",
+        "%50HPSESSID",
+        "sid",
+        "connect.sid",
+        "koa.sess",
+        "koa.sess.sig",
+        "__Host-session",
+        "__Host-id",
+        "__Secure-next-auth.session-token",
+        "next-auth.session-token",
+        "next-auth.session-token.0",
+        "next_auth_session_token",
+        "authjs.session-token",
+        "__Secure-authjs.session-token",
+        "jwt",
+        "auth_token",
+        "access_token",
+        "refresh-token",
+        "id_token",
+        "remember_web_59ba36addc2b2f9401580f014c7f58ea4e30989d",
+        "remember_me",
+        "remember-me",
+        "laravel_session",
+        "laravel.session",
+        "myshop_session",
+        "_myapp_session",
+        "_session_id",
+        "session",
+        "session_id",
+        "sessionid",
+        "JSESSIONID",
+        "JSESSIONIDSSO",
+        "ASP.NET_SessionId",
+        "ASPSESSIONIDACBCQRST",
+        ".AspNetCore.Cookies",
+        ".AspNetCore.Identity.Application",
+        ".ASPXAUTH",
+        "wordpress_logged_in_abc",
+        "wp_woocommerce_session_abc",
+        "XSRF-TOKEN",
+        "csrftoken",
+        "_oauth2_proxy",
+        "authelia_session",
+        "user_session",
+        "KEYCLOAK_IDENTITY",
+        "SSESS0123",
+        "MoodleSession",
+        "OCSESSID",
+        "mw_session",
+        "5a105e8b9d40e1329780d62ea2265d8a",
+    ];
+
+    #[test]
+    fn sessions_by_name() {
+        for name in CALLED_SESSIONS {
+            assert!(is_usual_session(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "a",
+            "theme",
+            "currency",
+            "lang",
+            "sidebar",
+            "_ga",
+            "_ga_AB12",
+            "__utma",
+            "_hjSessionUser_1",
+            "ai_session",
+            "_pk_ses.1.2",
+            "_lscache_vary",
+            "has_js",
+            "cookieyes-consent",
+            "",
+        ] {
+            assert!(!is_usual_session(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_session_is_taken_for_statistics() {
+        for name in ["__Host-session", "__Secure-id", "__Host-", "__session", "_gateway_session", "_game", "__cfx", "PHPSESSID", "__utx"] {
+            assert!(!is_no_identity(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn patterns() {
+        for (pattern, name, expected) in [
+            ("a*", "abc", true),
+            ("a*", "ba", false),
+            ("*c", "abc", true),
+            ("*c", "abcd", false),
+            ("*b*", "abc", true),
+            ("*b*", "ac", false),
+            ("*", "", true),
+            ("**", "x", true),
+            ("a.b", "A_B", true),
+            ("a.b", "a_b[c]", true),
+            ("*abc", "bc", false),
+        ] {
+            assert_eq!(fits(name.as_bytes(), pattern), expected, "{pattern} {name}");
+        }
+        for (name, known, same) in
+            [("a.b", "a_b", true), (" a", "a", true), ("a[1]", "a", true), ("%61", "a", true), ("[a", "a", false), ("ab", "a", false)]
+        {
+            assert_eq!(is_same(name.as_bytes(), known.as_bytes()), same, "{name} {known}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The effective host: the one that a request is for (RFC 9112 sections 3.2.2 and 3.3, RFC 9110 section 7.1), in one spelling.
+//!
+//! Called by: drivers, where a head becomes a request, and the pipeline's first phase, for requests that the server makes itself. From then on
+//! the Host field *is* the effective host and the target has no authority, so that routing, rules, variables of programs, upstream fields,
+//! cache keys and logs can't judge two different ones.
+//! Caveat: kept outcomes are looked for before, by the bytes of Host; they are kept by the effective one, so that other spellings miss.
+//! Out of scope: names and addresses of sites (the configuration's), schemes (a target with `https` is no proof of TLS, nor is its absence).
+
+use crate::{
+    HeadView, KnownField, RequestHead,
+    host::parse_authority,
+    target::{self, Target, TargetError},
+};
+
+/// The reason for which the host of a request can't be told; the answer is 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostError {
+    /// The target is malformed, its authority included, or not of a form that the method takes.
+    Target(TargetError),
+    /// Host is malformed (RFC 9112 section 3.2).
+    Malformed,
+    /// There are several Host fields.
+    Several,
+}
+
+impl RequestHead {
+    /// Makes the Host field the effective host in its canonical spelling (lower case, no dot at the end, the port as a number if one was sent)
+    /// and takes the authority from the target. A head that is so already stays as it is.
+    ///
+    /// # Errors
+    /// Where the host can't be told; the head is unchanged then.
+    pub fn settle_host(&mut self) -> Result<(), HostError> {
+        let Some(Settled { host, target }) = settled(self.view())? else { return Ok(()) };
+        if let Some(host) = host {
+            self.replace_host(&host);
+        }
+        if let Some(target) = target {
+            self.replace_target(&target);
+        }
+        Ok(())
+    }
+}
+
+impl HeadView<'_> {
+    /// An owned copy with its host settled, see [`RequestHead::settle_host`].
+    ///
+    /// # Errors
+    /// Where the host can't be told.
+    pub fn to_request(self) -> Result<RequestHead, HostError> {
+        let mut head = self.to_owned();
+        head.settle_host().map(|()| head)
+    }
+}
+
+/// Parts of a head that have to change.
+struct Settled {
+    host: Option<Vec<u8>>,
+    target: Option<Vec<u8>>,
+}
+
+fn settled(view: HeadView<'_>) -> Result<Option<Settled>, HostError> {
+    if view.known_count(KnownField::Host) > 1 {
+        return Err(HostError::Several);
+    }
+    let field = view.known(KnownField::Host);
+    // RFC 9112 section 3.2.2: a Host that is not looked at has to be valid all the same.
+    let named = match field {
+        None | Some(b"") => None,
+        Some(text) => Some(parse_authority(text).ok_or(HostError::Malformed)?),
+    };
+    let split = target::split(view.method(), view.target()).map_err(HostError::Target)?;
+    let (effective, target) = match split {
+        Target::Origin { .. } | Target::Asterisk => (named, None),
+        Target::Absolute { authority, path, query, .. } => (parse_authority(authority), Some(origin_form(path, query))),
+        Target::Authority(authority) => (parse_authority(authority), None),
+    };
+    let host = effective.and_then(|authority| {
+        let mut host = Vec::with_capacity(authority.host.len() + 6);
+        authority.canonical_into(&mut host);
+        (field != Some(host.as_slice())).then_some(host)
+    });
+    Ok((host.is_some() || target.is_some()).then_some(Settled { host, target }))
+}
+
+fn origin_form(path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
+    match query {
+        None => path.to_vec(),
+        Some(query) => [path, b"?", query].concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

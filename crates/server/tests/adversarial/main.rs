@@ -1,0 +1,31 @@
+//! The adversarial suite: attacks on a running server, a module per topic, over every protocol and configuration language that they reach.
+//!
+//! A test replays an attack in all spellings known and expects what the real Apache or nginx answers, or a refusal; each fails on a
+//! server that has the hole. Out of scope: floods that take minutes (`make soak`), codecs (their crates' own tests and fuzz targets).
+
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
+
+mod full_disk;
+mod harness;
+#[path = "../http3_client/mod.rs"]
+mod http3_client;
+#[path = "../operate/mod.rs"]
+mod operate;
+#[path = "../tls_site/mod.rs"]
+mod tls_site;
+
+mod cache_origin;
+mod cache_poisoning;
+mod client_certificates;
+mod clients_apart;
+mod document_recursion;
+mod effective_host;
+mod field_names;
+mod hostile_files;
+mod login_guesses;
+mod paths;
+mod privileges;
+mod request_limits;
+mod smuggling;
+mod stalled_readers;
+mod text_growth;
